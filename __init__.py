@@ -50,17 +50,64 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "GraphError", "InternalError", "Kernel",
-    "Library", "LoweringError", "Model", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError",
-    "TuningError", "array", "autoschedule", "autotune", "build", "cpu", "cuda", "empty", "graph", "ir_builder", "jit", "load",
-    "lower", "num_threads", "register_func", "set_num_threads", "te", "topi",
+    "Array",
+    "CallError",
+    "CodegenError",
+    "CudaError",
+    "Device",
+    "ExportError",
+    "Function",
+    "GraphError",
+    "InternalError",
+    "Kernel",
+    "Library",
+    "LoweringError",
+    "Model",
+    "Module",
+    "RecordError",
+    "ScheduleError",
+    "TensorExpressionError",
+    "TilewrightError",
+    "TuningError",
+    "array",
+    "autoschedule",
+    "autotune",
+    "build",
+    "cpu",
+    "cuda",
+    "empty",
+    "graph",
+    "ir_builder",
+    "jit",
+    "load",
+    "lower",
+    "num_threads",
+    "register_func",
+    "set_num_threads",
+    "te",
+    "topi",
 ]
 
 _HOMES = {
-    "Model": "graph.model", "build": "driver.build", "lower": "driver.lower", "jit": "driver.jit", "Library": "driver.library",
-    "Function": "ir", "ir_builder": "ir.builder", "register_func": "ir.packed",
-    "Array": "runtime", "Device": "runtime", "Kernel": "runtime", "Module": "runtime", "array": "runtime", "cpu": "runtime",
-    "cuda": "runtime", "empty": "runtime", "load": "runtime", "num_threads": "runtime", "set_num_threads": "runtime",
+    "Model": "graph.model",
+    "build": "driver.build",
+    "lower": "driver.lower",
+    "jit": "driver.jit",
+    "Library": "driver.library",
+    "Function": "ir",
+    "ir_builder": "ir.builder",
+    "register_func": "ir.packed",
+    "Array": "runtime",
+    "Device": "runtime",
+    "Kernel": "runtime",
+    "Module": "runtime",
+    "array": "runtime",
+    "cpu": "runtime",
+    "cuda": "runtime",
+    "empty": "runtime",
+    "load": "runtime",
+    "num_threads": "runtime",
+    "set_num_threads": "runtime",
 }
 """Where each lazy name lives."""
 
@@ -73,9 +120,20 @@ def _get(name: str) -> object:
         from .te.errors import NoSuchName
         from .te.unknown_names import unknown_name
 
-        raise unknown_name(NoSuchName, "tw", name, __all__, {
-            "compile": "tw.build", "schedule": "tw.autoschedule.schedule, or te.create_schedule", "tune": "tw.autotune.tune",
-            "nd": "tw.array and tw.empty", "compute": "te.compute", "placeholder": "te.placeholder"})
+        raise unknown_name(
+            NoSuchName,
+            "tw",
+            name,
+            __all__,
+            {
+                "compile": "tw.build",
+                "schedule": "tw.autoschedule.schedule, or te.create_schedule",
+                "tune": "tw.autotune.tune",
+                "nd": "tw.array and tw.empty",
+                "compute": "te.compute",
+                "placeholder": "te.placeholder",
+            },
+        )
     value = getattr(import_module(f".{home}", __name__), name)
     globals()[name] = value
     return value

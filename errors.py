@@ -25,9 +25,24 @@ from types import FrameType
 from typing import ClassVar
 
 __all__ = [
-    "CATALOGUE", "CallError", "CodegenError", "CudaError", "ExportError", "FAULTS", "GraphError", "InternalError", "LoweringError",
-    "RecordError", "ScheduleError", "SourceLine", "TensorExpressionError", "TilewrightError", "TuningError",
-    "internal_error", "user_source", "waiting_callers",
+    "CATALOGUE",
+    "CallError",
+    "CodegenError",
+    "CudaError",
+    "ExportError",
+    "FAULTS",
+    "GraphError",
+    "InternalError",
+    "LoweringError",
+    "RecordError",
+    "ScheduleError",
+    "SourceLine",
+    "TensorExpressionError",
+    "TilewrightError",
+    "TuningError",
+    "internal_error",
+    "user_source",
+    "waiting_callers",
 ]
 
 CATALOGUE: dict[str, type[TilewrightError]] = {}
@@ -94,8 +109,15 @@ class TilewrightError(RuntimeError):
         CATALOGUE[code] = cls
 
     def __init__(
-        self, headline: str, *, reason: str = "", declared: SourceLine | None = None,
-        called: SourceLine | None = None, loops: str = "", allowed: str = "", fix: str = "",
+        self,
+        headline: str,
+        *,
+        reason: str = "",
+        declared: SourceLine | None = None,
+        called: SourceLine | None = None,
+        loops: str = "",
+        allowed: str = "",
+        fix: str = "",
     ) -> None:
         self.headline: str = headline
         self.reason: str = reason
@@ -110,7 +132,9 @@ class TilewrightError(RuntimeError):
     @classmethod
     def family(cls) -> str:
         """The public class that the code belongs to, as it is printed: ScheduleError and so on."""
-        return next(base.__name__ for base in cls.__mro__ if TilewrightError in base.__bases__ or base is TilewrightError)
+        return next(
+            base.__name__ for base in cls.__mro__ if TilewrightError in base.__bases__ or base is TilewrightError
+        )
 
     def render(self) -> str:
         """The whole message, in the form that every error of ours has, without control characters: parts of it may be foreign."""
@@ -199,8 +223,17 @@ class InternalError(RuntimeError):
         self.bundle = ""
 
 
-FAULTS = (AssertionError, ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, StopIteration, TypeError,
-          ValueError)
+FAULTS = (
+    AssertionError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
 """What Python raises where a compiler's own code is wrong. Errors of users derive from some of these too: tell them apart
 by TilewrightError first."""
 

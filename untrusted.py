@@ -43,7 +43,7 @@ def plain_json(text: str | bytes, most_bytes: int, most_depth: int = 64) -> Any:
         raise ValueError(f"it is nested deeper than {most_depth} levels")
     value = json.loads(whole, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
     if not whole.isascii() or "\\u" in whole:
-        json.dumps(value, ensure_ascii=False).encode()      # halves of characters: UnicodeEncodeError is a ValueError
+        json.dumps(value, ensure_ascii=False).encode()  # halves of characters: UnicodeEncodeError is a ValueError
     return value
 
 

@@ -11,7 +11,15 @@ from __future__ import annotations
 
 from ..topi.lazy import lazily
 
-__getattr__, __dir__ = lazily(__name__, {
-    "schedule": "..driver.schedule", "rules": "rules", "Rule": "registry", "register": "registry", "Candidate": "plan",
-    "Estimate": "estimate", "Plan": "plan",
-})
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "schedule": "..driver.schedule",
+        "rules": "rules",
+        "Rule": "registry",
+        "register": "registry",
+        "Candidate": "plan",
+        "Estimate": "estimate",
+        "Plan": "plan",
+    },
+)

@@ -29,8 +29,18 @@ if TYPE_CHECKING:
     from ..schedule import Stage
     from .groups import Group
 
-__all__ = ["Contraction", "as_matrix", "contraction_of", "converted", "copied", "flat", "in_matrices", "matrix_axes", "unguarded",
-           "upstream"]
+__all__ = [
+    "Contraction",
+    "as_matrix",
+    "contraction_of",
+    "converted",
+    "copied",
+    "flat",
+    "in_matrices",
+    "matrix_axes",
+    "unguarded",
+    "upstream",
+]
 
 SECTOR = 32
 """Bytes of memory that a GPU moves at once."""
@@ -65,6 +75,7 @@ class Contraction:
     def _is_along(self, load: ProducerLoad) -> bool:
         """Whether what a side reads is better read along the sum than along the side: whether more of a sector of memory is then of
         use, or as much and for longer."""
+
         def use(axis: IterVar) -> tuple[float, int]:
             step, extent = _step(load, axis), fixed_extent(axis)
             return (min(extent, SECTOR / (step * load.dtype.bytes)) if step else 0, extent if step else 0)
@@ -74,12 +85,20 @@ class Contraction:
 
     def neighbours(self, load: ProducerLoad) -> int:
         """Into runs of how many elements, all side by side, what a side reads can be cut: along the sum, or along the side."""
-        axes = [axis for axis in (self.summed if self.is_along(load) else self.rows if load is self.a else self.columns)
-                if fixed_extent(axis) > 1]
+        axes = [
+            axis
+            for axis in (self.summed if self.is_along(load) else self.rows if load is self.a else self.columns)
+            if fixed_extent(axis) > 1
+        ]
         together = 1
-        for axis, index, extent in zip(reversed(axes), reversed(load.indices), reversed(source(load).shape), strict=False):
-            used = [(part, factor) for part, factor in terms(linear(index))
-                    if not isinstance(part, IterVar) or fixed_extent(part) > 1]
+        for axis, index, extent in zip(
+            reversed(axes), reversed(load.indices), reversed(source(load).shape), strict=False
+        ):
+            used = [
+                (part, factor)
+                for part, factor in terms(linear(index))
+                if not isinstance(part, IterVar) or fixed_extent(part) > 1
+            ]
             if used != [(axis, 1)] or not isinstance(extent, IntImm):
                 break
             if extent.value != fixed_extent(axis):
@@ -114,10 +133,12 @@ def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: 
     single = {axis for axis in op.axis if fixed_extent(axis) == 1}  # indices may have its value instead
     if not left & right >= {*op.reduce_axis} or not left | right >= axes - single or not columns or not rows:
         return None
-    if source(a) is source(b) and size_of((*rows, *columns)) == 1:      # one row, read twice
+    if source(a) is source(b) and size_of((*rows, *columns)) == 1:  # one row, read twice
         return None
     beside = contiguous(b)
-    outer = tuple(sorted((axis for axis in op.axis if axis not in rows and axis not in columns), key=lambda axis: axis in beside))
+    outer = tuple(
+        sorted((axis for axis in op.axis if axis not in rows and axis not in columns), key=lambda axis: axis in beside)
+    )
     guarded = tuple(load for load in loads if any(guarded_load(factor) is load for factor in both))
     return Contraction(a, b, outer, rows, columns, op.reduce_axis, guarded)
 
@@ -146,7 +167,10 @@ def as_matrix(sums: Stage, found: Contraction, anchor: Operation) -> tuple[list[
     extents = [fixed_extent(axis) for axis in anchor.axis]
 
     def places(*at: Expr) -> list[Expr]:
-        return [*(at[place] for place in order), *(flat([(at[place], extents[place]) for place in several]) for several in across)]
+        return [
+            *(at[place] for place in order),
+            *(flat([(at[place], extents[place]) for place in several]) for several in across),
+        ]
 
     if [[place] for place in range(len(extents))] != [*([place] for place in order), *across]:
         sums.transform_layout(places)
@@ -163,15 +187,22 @@ def copied(group: Group, sums: Stage, load: ProducerLoad, scope: str = "global")
     return group.s[group.s.cache_read(source(load), scope, [sums], reindex=True)], axes
 
 
-def in_matrices(group: Group, found: Contraction, padding: Sequence[int], turned: Sequence[bool],
-                widened: str | bool = False) -> list[Tensor]:
+def in_matrices(
+    group: Group, found: Contraction, padding: Sequence[int], turned: Sequence[bool], widened: str | bool = False
+) -> list[Tensor]:
     """The anchor as a product of matrices, those of rows and of columns being computed from what the group reads, and the result
     being read by the group's output. padding, turned, widened: as `s.matricize` takes them. Returns the three."""
     s = group.s
     shape = s[group.anchor].op
     where = dict(zip(group.anchor.axis, shape.axis, strict=True))
-    matrices = s.matricize(shape.output(0), [where[axis] for axis in found.rows], [where[axis] for axis in found.columns],
-                           padding, turned, widened)
+    matrices = s.matricize(
+        shape.output(0),
+        [where[axis] for axis in found.rows],
+        [where[axis] for axis in found.columns],
+        padding,
+        turned,
+        widened,
+    )
     for head in (head for load in (found.a, found.b) for head in upstream(group, load)):
         if s[head].attach_type != "inline":
             s[head].compute_inline()
@@ -183,7 +214,9 @@ def in_matrices(group: Group, found: Contraction, padding: Sequence[int], turned
 def matrix_axes(stage: Stage, found: Contraction, anchor: Operation) -> tuple[list[IterVar], IterVar, IterVar]:
     """The loops of what has an anchor's axes as those of matrices: the outer ones, that over rows and that over columns."""
     axes = list(stage.op.axis)
-    outer, rows, columns = ([axes[anchor.axis.index(axis)] for axis in part] for part in (found.outer, found.rows, found.columns))
+    outer, rows, columns = (
+        [axes[anchor.axis.index(axis)] for axis in part] for part in (found.outer, found.rows, found.columns)
+    )
     stage.reorder(*outer, *rows, *columns)
     return outer, fused(stage, rows), fused(stage, columns)
 

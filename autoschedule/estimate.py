@@ -240,8 +240,12 @@ def _add_core(nest: Nest, runs: float, machine: Machine, core: dict[str, float])
 def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, float]:
     """What binds a body in a loop of `trips` iterations, its cycles, and those of its loads and stores."""
     count = body.instructions
-    loads, stores, shuffles = (_cycles(count, machine, *names) for names in (("load", "picked"), ("store", "put"), ("shuffle",)))
-    shares = ([(count[name] * each, name) for name, each in group if name in count] for group in machine.instructions.groups)
+    loads, stores, shuffles = (
+        _cycles(count, machine, *names) for names in (("load", "picked"), ("store", "put"), ("shuffle",))
+    )
+    shares = (
+        [(count[name] * each, name) for name, each in group if name in count] for group in machine.instructions.groups
+    )
     arithmetic = max(shares, key=_busy)
     begun = sum(body.instructions.values()) + LOOP
     bounds: list[tuple[str, float]] = [
@@ -375,7 +379,8 @@ def _crossing(nest: Nest, room: float, sizes: _Sizes) -> float:
     if whole.held <= room or sizes.of_iteration(nest).held <= room:
         return whole.moved
     return nest.trips * sum(
-        _crossing(part, room, sizes) if isinstance(part, Nest) else sizes.of_run(part).moved for part in nest.body)
+        _crossing(part, room, sizes) if isinstance(part, Nest) else sizes.of_run(part).moved for part in nest.body
+    )
 
 
 def _pages_crossing(nest: Nest, room: float, sizes: _Sizes) -> float:
@@ -384,4 +389,5 @@ def _pages_crossing(nest: Nest, room: float, sizes: _Sizes) -> float:
     if whole.pages <= room or sizes.of_iteration(nest).pages <= room:
         return whole.pages
     return nest.trips * sum(
-        _pages_crossing(part, room, sizes) if isinstance(part, Nest) else sizes.of_run(part).pages for part in nest.body)
+        _pages_crossing(part, room, sizes) if isinstance(part, Nest) else sizes.of_run(part).pages for part in nest.body
+    )

@@ -34,11 +34,18 @@ def form_of(value: Expr, axes: Sequence[IterVar]) -> Hashable:
             own = _axis(node, things)
         elif isinstance(node, ProducerLoad):
             sums = _sums(node)
-            own = _tensor(node.producer, things), tuple(
-                tuple((_axis(cast("Var", atom), things), factor) for atom, factor in terms(form)) for form in sums)
+            own = (
+                _tensor(node.producer, things),
+                tuple(
+                    tuple((_axis(cast("Var", atom), things), factor) for atom, factor in terms(form)) for form in sums
+                ),
+            )
             begin = tuple(form.const for form in sums)
-            own = *own, tuple(here - first for here, first in zip(begin, begins.setdefault(own, begin), strict=True)), tuple(
-                isinstance(index, IterVar) for index in node.indices)
+            own = (
+                *own,
+                tuple(here - first for here, first in zip(begin, begins.setdefault(own, begin), strict=True)),
+                tuple(isinstance(index, IterVar) for index in node.indices),
+            )
         elif isinstance(node, Reduce):
             combined = tuple(numbers[id(each)] for each in reduction)
             own = combined, tuple(_axis(axis, things) for axis in node.axes), node.value_index, node.fused

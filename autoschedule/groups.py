@@ -90,10 +90,20 @@ class Group:
         chosen = self.chooser(f"{rule} of {self.anchor.name}", candidates)
         after = (self.output,) if self.output is not self.anchor else ()
         fused = tuple(op.name for op in (*self.heads, *self.parts, *self.between, *after) if op.values)
-        self.decisions.append(Decision(
-            rule, self.anchor.name, fused, self.output, self.machine,
-            tuple((candidate.description, candidate.estimate) for candidate in candidates), chosen, candidates[chosen].estimate,
-            candidates[chosen].reason, gpu_of(self.target) if self.target.backend.rules == "gpu" else None))
+        self.decisions.append(
+            Decision(
+                rule,
+                self.anchor.name,
+                fused,
+                self.output,
+                self.machine,
+                tuple((candidate.description, candidate.estimate) for candidate in candidates),
+                chosen,
+                candidates[chosen].estimate,
+                candidates[chosen].reason,
+                gpu_of(self.target) if self.target.backend.rules == "gpu" else None,
+            )
+        )
         candidates[chosen].apply()
 
     def inline_cheap_heads(self) -> None:
@@ -121,8 +131,15 @@ class _Cutter:
                 self.readers[source].append(op)
         self.outputs = {s[op].op for op in s.outputs}
         self.stepwise = {op for each in self.order for op in each.steps(self.order)}
-        self.claimed = {op for op in self.order if not op.values or op.calls_intrinsic or op in self.stepwise
-                        or s[op].attach_type == "inline" or s[op].is_scheduled()}
+        self.claimed = {
+            op
+            for op in self.order
+            if not op.values
+            or op.calls_intrinsic
+            or op in self.stepwise
+            or s[op].attach_type == "inline"
+            or s[op].is_scheduled()
+        }
         """Those of a piece; and placeholders, what is no ordinary compute, what is computed step by step within a scan, and what
         was inlined or scheduled before."""
         self.place = {op: at for at, op in enumerate(self.order)}
@@ -154,8 +171,13 @@ class _Cutter:
             members = {op, *beside}
             for producer in self._before(members):
                 readers = self.readers[producer]
-                if (self._is_untagged(producer) and producer not in self.outputs and members.issuperset(readers)
-                        and not self._is_tail(producer) and chain.take(producer, readers)):
+                if (
+                    self._is_untagged(producer)
+                    and producer not in self.outputs
+                    and members.issuperset(readers)
+                    and not self._is_tail(producer)
+                    and chain.take(producer, readers)
+                ):
                     members.add(producer)
             if chain.is_stencil:
                 self.claimed.update(members)
@@ -170,8 +192,15 @@ class _Cutter:
         beside: dict[Operation, None] = {}
         for producer in dict.fromkeys(tensor.op for tensor in op.input_tensors):
             readers = [reader for reader in self.readers[producer] if reader is not op]
-            if producer.values and producer not in self.outputs and self._is_untagged(producer) and all(
-                    self._is_untagged(each) and not self._is_head(each) and self._is_result_like(each, op) for each in readers):
+            if (
+                producer.values
+                and producer not in self.outputs
+                and self._is_untagged(producer)
+                and all(
+                    self._is_untagged(each) and not self._is_head(each) and self._is_result_like(each, op)
+                    for each in readers
+                )
+            ):
                 beside.update(dict.fromkeys(readers))
         stages = [self.s[each] for each in (op, *beside)]
         if any(one.reads(other) for one in stages for other in stages if one is not other):
@@ -180,9 +209,14 @@ class _Cutter:
 
     def _is_result_like(self, one: Operation, other: Operation) -> bool:
         """Whether two operations have as many elements along each axis, of one size."""
-        return (len(one.axis) == len(other.axis) and one.num_outputs == 1 and is_plain(one) and is_plain(other)
-                and one.output(0).dtype.bits == other.output(0).dtype.bits
-                and all(same_extent(extent_of(a), extent_of(b)) for a, b in zip(one.axis, other.axis, strict=True)))
+        return (
+            len(one.axis) == len(other.axis)
+            and one.num_outputs == 1
+            and is_plain(one)
+            and is_plain(other)
+            and one.output(0).dtype.bits == other.output(0).dtype.bits
+            and all(same_extent(extent_of(a), extent_of(b)) for a, b in zip(one.axis, other.axis, strict=True))
+        )
 
     def _is_untagged(self, op: Operation) -> bool:
         """Whether no rule of its own has it."""
@@ -190,19 +224,29 @@ class _Cutter:
 
     def _is_head(self, op: Operation) -> bool:
         """Whether it is of the heads of a reduction that reads it: cheap, or read once."""
-        return any(reader.reduction is not None and (weight(op) <= TRIVIAL or most_reads(op, [reader]) == 1)
-                   for reader in self.readers[op]) and op not in self.outputs
+        return (
+            any(
+                reader.reduction is not None and (weight(op) <= TRIVIAL or most_reads(op, [reader]) == 1)
+                for reader in self.readers[op]
+            )
+            and op not in self.outputs
+        )
 
     def _is_tail(self, op: Operation) -> bool:
         """Whether it follows a reduction, element by element."""
         return op.reduction is None and any(
-            tensor.op.reduction is not None and self.readers[tensor.op] == [op] and self.fusion.chain(tensor.op, ()) is None
+            tensor.op.reduction is not None
+            and self.readers[tensor.op] == [op]
+            and self.fusion.chain(tensor.op, ()) is None
             and follows(op, tensor.op, (tensor.op,), some=False)
-            for tensor in op.input_tensors)
+            for tensor in op.input_tensors
+        )
 
     def _scripts(self) -> list[Piece]:
         """Operations that are loops already, and what they alone read."""
-        loops = [op for op in reversed(self.order) if not op.values and op.takes_definitions and op not in self.stepwise]
+        loops = [
+            op for op in reversed(self.order) if not op.values and op.takes_definitions and op not in self.stepwise
+        ]
         return [Piece("", op, op, heads=tuple(self._heads(op, (), ()))) for op in loops]
 
     def _scans(self) -> Iterator[Piece]:
@@ -211,7 +255,9 @@ class _Cutter:
             if not op.is_stepwise or op in self.stepwise:
                 continue
             readers = self.readers[op] if op not in self.outputs and op.num_outputs == 1 else []
-            output = readers[0] if len(readers) == 1 and permutes(readers[0], op) and readers[0] not in self.claimed else op
+            output = (
+                readers[0] if len(readers) == 1 and permutes(readers[0], op) and readers[0] not in self.claimed else op
+            )
             self.claimed.add(output)
             yield Piece(SCAN, op, output, parts=tuple(op.steps(self.order)))
 
@@ -235,7 +281,9 @@ class _Cutter:
                 self.claimed.update((op, *parts_of[op]))
         return parts_of, tags
 
-    def _anchored(self, parts_of: Mapping[Operation, tuple[Operation, ...]], tags: Mapping[Operation, str]) -> list[Piece]:
+    def _anchored(
+        self, parts_of: Mapping[Operation, tuple[Operation, ...]], tags: Mapping[Operation, str]
+    ) -> list[Piece]:
         """The anchors' pieces; tails go to the last anchor that they follow, being computed after all of them."""
         self._compute_again([member for op, parts in parts_of.items() if not tags[op] for member in (op, *parts)])
         tails = {op: self._tail(op, self.fusion is not APART and not tags[op]) for op in parts_of}
@@ -243,9 +291,21 @@ class _Cutter:
         again = tuple(reversed(self.again))
         pieces: list[Piece] = []
         for op, parts in parts_of.items():
-            inlined = (*(() if pieces else again), *self._inlined(tails[op]))  # before any rule looks at what reads them
-            pieces.append(Piece(tags[op], op, tails[op][-1] if tails[op] else op, tuple(heads[op]), parts, tuple(tails[op][:-1]),
-                                inlined))
+            inlined = (
+                *(() if pieces else again),
+                *self._inlined(tails[op]),
+            )  # before any rule looks at what reads them
+            pieces.append(
+                Piece(
+                    tags[op],
+                    op,
+                    tails[op][-1] if tails[op] else op,
+                    tuple(heads[op]),
+                    parts,
+                    tuple(tails[op][:-1]),
+                    inlined,
+                )
+            )
         return pieces
 
     def _parts(self, op: Operation) -> tuple[Operation, ...] | None:
@@ -260,7 +320,10 @@ class _Cutter:
                     parts[tensor.op] = None
                     stack.append(tensor.op)
         own = {op, *parts}
-        if any(member in self.outputs or member in self.claimed or not own.issuperset(self.readers[member]) for member in parts):
+        if any(
+            member in self.outputs or member in self.claimed or not own.issuperset(self.readers[member])
+            for member in parts
+        ):
             return None
         return tuple(sorted(parts, key=self.place.__getitem__))
 
@@ -282,8 +345,13 @@ class _Cutter:
         parts: list[Operation] = []
         shared: frozenset[IterVar] | None = None
         for producer in dict.fromkeys(tensor.op for tensor in op.input_tensors):
-            if (producer.reduction is None or producer in self.claimed
-                    or producer in self.outputs or producer.tag in self.tags or self.readers[producer] != [op]):
+            if (
+                producer.reduction is None
+                or producer in self.claimed
+                or producer in self.outputs
+                or producer.tag in self.tags
+                or self.readers[producer] != [op]
+            ):
                 continue
             axes = self.fusion.shared(op, producer)
             if axes is not None and shared in (None, axes):
@@ -296,9 +364,14 @@ class _Cutter:
         with each reader but the last."""
         for op in self.order:
             readers = [reader for reader in self.readers[op] if reader in reductions]
-            if (op in reductions and op not in self.outputs and len(readers) > 1
-                    and len(readers) == len(self.readers[op]) and self.fusion.cheap(op)
-                    and all(self.fusion.shared(reader, op) is not None for reader in readers)):
+            if (
+                op in reductions
+                and op not in self.outputs
+                and len(readers) > 1
+                and len(readers) == len(self.readers[op])
+                and self.fusion.cheap(op)
+                and all(self.fusion.shared(reader, op) is not None for reader in readers)
+            ):
                 yield from ((op, reader) for reader in readers[:-1])
 
     def _compute_again(self, reductions: Collection[Operation]) -> None:
@@ -308,9 +381,16 @@ class _Cutter:
         read_by: dict[Operation, set[Operation]] = {op: {op} for op in values}
         for op in reversed(self.order):
             readers = self.readers[op]
-            if (op in self.claimed or op in self.outputs or not is_plain(op) or op.tag in self.tags
-                    or not readers or len(readers) == 1 and readers[0] not in self.again
-                    or not all(reader in values or reader in self.again for reader in readers)):
+            if (
+                op in self.claimed
+                or op in self.outputs
+                or not is_plain(op)
+                or op.tag in self.tags
+                or not readers
+                or len(readers) == 1
+                and readers[0] not in self.again
+                or not all(reader in values or reader in self.again for reader in readers)
+            ):
                 continue
             through = sorted(set[Operation]().union(*(read_by[reader] for reader in readers)), key=places.__getitem__)
             reading = [reader for reader in through if reads_from(values[reader], op)]
@@ -337,8 +417,12 @@ class _Cutter:
                     entered.add(reader)
                     heappush(waiting, self.place[reader])
             following = self.order[heappop(waiting)] if waiting else None
-            if (following is None or following in self.claimed or not is_plain(following)
-                    or not follows(following, anchor, region, some)):
+            if (
+                following is None
+                or following in self.claimed
+                or not is_plain(following)
+                or not follows(following, anchor, region, some)
+            ):
                 continue
             for producer in {tensor.op for tensor in following.input_tensors} & region.keys():
                 unread[producer] -= 1
@@ -361,8 +445,13 @@ class _Cutter:
         heads: list[Operation] = []
         for op in self._before(group):
             readers = self.readers[op]
-            if (op in self.claimed or op in self.outputs or not is_plain(op)
-                    or not group.issuperset(readers) or core.isdisjoint(readers)):
+            if (
+                op in self.claimed
+                or op in self.outputs
+                or not is_plain(op)
+                or not group.issuperset(readers)
+                or core.isdisjoint(readers)
+            ):
                 continue
             own = weight(op) * most_reads(op, readers)
             if total + own <= MAX_WEIGHT and (own <= TRIVIAL or most_reads(op, readers) == 1):
@@ -411,7 +500,9 @@ class _Cutter:
             if op in self.claimed or op in self.outputs or not is_plain(op) or not takers.issuperset(readers):
                 continue
             own = weight(op)
-            again = most_reads(op, readers) > 1 or len(readers) > 1 or not all(no_larger(reader, op) for reader in readers)
+            again = (
+                most_reads(op, readers) > 1 or len(readers) > 1 or not all(no_larger(reader, op) for reader in readers)
+            )
             total += own * most_reads(op, readers)
             if total <= MAX_WEIGHT and not (again and (own > TRIVIAL or is_expensive(op))):
                 inlined.append(op)

@@ -55,12 +55,23 @@ NEAR = 4
 VarT = TypeVar("VarT", bound=Var)
 """Any kind of variable: of loops, or axes of operations."""
 _CLASSES: dict[type[Node], str] = {
-    Add: "add", Sub: "add", Mul: "mul", Cast: "shuffle",
-    **dict.fromkeys((Min, Max, Select, IfThenElse), "select"), **dict.fromkeys((EQ, NE, LT, LE, GT, GE), "compare"),
+    Add: "add",
+    Sub: "add",
+    Mul: "mul",
+    Cast: "shuffle",
+    **dict.fromkeys((Min, Max, Select, IfThenElse), "select"),
+    **dict.fromkeys((EQ, NE, LT, LE, GT, GE), "compare"),
     **dict.fromkeys((Div, FloorDiv, FloorMod, TruncDiv, TruncMod), "div"),
 }
-_CALLS = {**dict.fromkeys(FUSED, "fma"), "sqrt": "sqrt", "rsqrt": "sqrt", "popcount": "shuffle", "clz": "shuffle",
-          **dict.fromkeys(("floor", "ceil", "trunc", "round"), "add"), **dict.fromkeys(("isnan", "isfinite", "isinf"), "compare")}
+_CALLS = {
+    **dict.fromkeys(FUSED, "fma"),
+    "sqrt": "sqrt",
+    "rsqrt": "sqrt",
+    "popcount": "shuffle",
+    "clz": "shuffle",
+    **dict.fromkeys(("floor", "ceil", "trunc", "round"), "add"),
+    **dict.fromkeys(("isnan", "isfinite", "isinf"), "compare"),
+}
 _FREE = ("likely", "reinterpret", "target_has", "address_of", "access_ptr", "abs")
 """Calls that take no instruction, or one that any unit takes."""
 
@@ -80,7 +91,11 @@ def classes_of(node: Node, machine: Machine) -> tuple[str, ...]:
         return (class_of(node),) if class_of(node) else ()
     if isinstance(node, Min):
         return "select", "select", "logic"
-    return ("select", "compare", "logic") if machine.vector_bytes >= 64 else ("select", "select", "compare", "logic", "logic")
+    return (
+        ("select", "compare", "logic")
+        if machine.vector_bytes >= 64
+        else ("select", "select", "compare", "logic", "logic")
+    )
 
 
 def links_of(node: Node) -> int:
@@ -89,7 +104,11 @@ def links_of(node: Node) -> int:
 
 
 def instructions_of(
-    values: Iterable[Expr], machine: Machine, written_out: Mapping[VarT, int], lanes: Mapping[VarT, int], around: Collection[Var],
+    values: Iterable[Expr],
+    machine: Machine,
+    written_out: Mapping[VarT, int],
+    lanes: Mapping[VarT, int],
+    around: Collection[Var],
     access: Callable[[BufferLoad | ProducerLoad], Access],
 ) -> Counter[str]:
     """How many instructions one evaluation takes, by class; equal expressions are computed once. written_out, lanes: the loops in
@@ -104,7 +123,9 @@ def instructions_of(
         if isinstance(node, (BufferLoad, ProducerLoad)):
             own = frozenset(each for each in post_order(*node.indices) if isinstance(each, Var))
         else:
-            own = frozenset({node} if isinstance(node, Var) else ()).union(*(variables[id(child)] for child in children(node)))
+            own = frozenset({node} if isinstance(node, Var) else ()).union(
+                *(variables[id(child)] for child in children(node))
+            )
         variables[id(node)] = own
         key = _key(node, numbers)
         again = key in known

@@ -41,8 +41,16 @@ def plan_of(s: Schedule) -> Plan:
     except LoweringError:  # changed further, and not whole yet
         return Plan(rows)
     nests, short = _nests(s, lowered, rows), _shortfalls(s, lowered, rows)
-    return Plan(tuple(replace(row, estimate=row.estimate or (estimate(nests[at], row.machine) if at in nests else None),
-                              reason="; ".join(filter(None, (row.reason, short.get(at))))) for at, row in enumerate(rows)))
+    return Plan(
+        tuple(
+            replace(
+                row,
+                estimate=row.estimate or (estimate(nests[at], row.machine) if at in nests else None),
+                reason="; ".join(filter(None, (row.reason, short.get(at)))),
+            )
+            for at, row in enumerate(rows)
+        )
+    )
 
 
 def _shortfalls(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict[int, str]:
@@ -50,8 +58,10 @@ def _shortfalls(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict
     gpu = next((row.gpu for row in rows if row.gpu is not None), None)
     if gpu is None:
         return {}
-    kernels = [(kernel, [node.buffer for node in walk(kernel) if isinstance(node, BufferStore)])
-               for kernel in kernels_of(lowered.function)]
+    kernels = [
+        (kernel, [node.buffer for node in walk(kernel) if isinstance(node, BufferStore)])
+        for kernel in kernels_of(lowered.function)
+    ]
     return {at: shortfalls(own, gpu) for at, own in _owned(s, lowered, rows, kernels).items()}
 
 
@@ -66,12 +76,17 @@ def _nests(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict[int,
     for item in work_of(lowered.function).body:
         statements = item.all_statements() if isinstance(item, Work) else [item]
         items.append((item, [each.node.buffer for each in statements if isinstance(each.node, BufferStore)]))
-    return {at: Nest(None, 1, tuple(part for item in own for part in _parts(item, rows[at].machine, {}, {}, None)))
-            for at, own in _owned(s, lowered, rows, items).items()}
+    return {
+        at: Nest(None, 1, tuple(part for item in own for part in _parts(item, rows[at].machine, {}, {}, None)))
+        for at, own in _owned(s, lowered, rows, items).items()
+    }
 
 
 def _owned(
-    s: Schedule, lowered: Lowered, rows: Sequence[Decision], items: Iterable[tuple[Item, Sequence[Buffer]]],
+    s: Schedule,
+    lowered: Lowered,
+    rows: Sequence[Decision],
+    items: Iterable[tuple[Item, Sequence[Buffer]]],
 ) -> dict[int, list[Item]]:
     """By the place of a row, the items at root that store its output, with those before that no row owns: its copies and parts.
     items: each with what it stores to."""
@@ -97,7 +112,11 @@ def nest_of(work: Work, machine: Machine) -> Nest:
 
 
 def _parts(
-    item: Statement | Work, machine: Machine, written_out: Mapping[Var, int], lanes: Mapping[Var, int], around: For | None,
+    item: Statement | Work,
+    machine: Machine,
+    written_out: Mapping[Var, int],
+    lanes: Mapping[Var, int],
+    around: For | None,
 ) -> Iterator[Nest | Body]:
     """What stands for a loop or a statement. written_out, lanes: the loops of the body that it is in; around: the loop of which
     that is one iteration."""
@@ -109,7 +128,9 @@ def _parts(
     trips = item.number(ASSUMED)
     if loop.kind is LoopKind.VECTORIZED or loop.kind is LoopKind.UNROLLED and _is_body(item):
         into = {loop.var: trips}
-        more = (written_out, {**lanes, **into}) if loop.kind is LoopKind.VECTORIZED else ({**written_out, **into}, lanes)
+        more = (
+            (written_out, {**lanes, **into}) if loop.kind is LoopKind.VECTORIZED else ({**written_out, **into}, lanes)
+        )
         for inside in item.body:
             yield from _parts(inside, machine, *more, around)
         return
@@ -127,7 +148,11 @@ def _is_body(work: Work) -> bool:
 
 
 def _body(
-    statement: Statement, machine: Machine, written_out: Mapping[Var, int], lanes: Mapping[Var, int], around: For | None,
+    statement: Statement,
+    machine: Machine,
+    written_out: Mapping[Var, int],
+    lanes: Mapping[Var, int],
+    around: For | None,
 ) -> Iterator[Body]:
     """A statement. A sum whose elements the loop around does not change is kept in registers, as far as there are any."""
     if any(isinstance(value, Call) and value.name == "prefetch" for value in statement.values):
@@ -140,7 +165,9 @@ def _body(
     loop = (around.var,) if around is not None else ()
     inner = (*written_out.items(), *lanes.items())
     kept = stored is not None and around is not None and not _moves(stored, around.var)
-    count: Counter[str] = instructions_of(statement.values, machine, written_out, lanes, loop, lambda node: found[id(node)])
+    count: Counter[str] = instructions_of(
+        statement.values, machine, written_out, lanes, loop, lambda node: found[id(node)]
+    )
     chain: tuple[str, int] | None = None
     if stored is not None:
         own = {axis: trips for axis, trips in written_out.items() if stored.step(axis)}

@@ -19,11 +19,29 @@ from ..te.tensor import Tensor
 if TYPE_CHECKING:
     from ..schedule import Schedule
 
-__all__ = ["axes_in", "axes_of", "bytes_of", "contiguous", "depends_on", "elements", "extents_of", "fixed_extent", "inlined_into",
-           "is_expensive", "is_known", "is_plain", "is_shareable", "loads_of", "size_of", "source", "weight"]
+__all__ = [
+    "axes_in",
+    "axes_of",
+    "bytes_of",
+    "contiguous",
+    "depends_on",
+    "elements",
+    "extents_of",
+    "fixed_extent",
+    "inlined_into",
+    "is_expensive",
+    "is_known",
+    "is_plain",
+    "is_shareable",
+    "loads_of",
+    "size_of",
+    "source",
+    "weight",
+]
 
 _CHEAP_CALLS = {"abs", *FUSED, "likely", "if_then_else", "select", "reinterpret"} | {
-    name for name, row in INTRINSICS.items() if row.operands == "integer" or row.result == "bool"}
+    name for name, row in INTRINSICS.items() if row.operands == "integer" or row.result == "bool"
+}
 
 
 def fixed_extent(axis: IterVar) -> int:

@@ -36,7 +36,9 @@ TRIVIAL = 8
 
 def in_phases(s: Schedule, exact: bool) -> None:
     """Takes such sums of a schedule that nobody has touched apart. exact: not those of which that is another order."""
-    if not any(isinstance(node, FloorMod) for stage in s.stages for value in stage.op.values for node in post_order(value)):
+    if not any(
+        isinstance(node, FloorMod) for stage in s.stages for value in stage.op.values for node in post_order(value)
+    ):
         return
     for op in [stage.op for stage in s.stages if stage.op.reduction is not None and stage.op.num_outputs == 1]:
         extents = [constant_extent(axis) for axis in (*op.axis, *op.reduce_axis)]
@@ -54,8 +56,11 @@ def _taken_apart(s: Schedule, op: Operation) -> bool:
         if _is_own(head) and _look_through(head):
             _in_parts(s, head.op.output(0), _own_steps(head))
             head.compute_inline()
-        elif _is_own(head) and weight(head.op) <= TRIVIAL and not any(
-                isinstance(node, IfThenElse | Select) for node in post_order(*head.op.values)):
+        elif (
+            _is_own(head)
+            and weight(head.op) <= TRIVIAL
+            and not any(isinstance(node, IfThenElse | Select) for node in post_order(*head.op.values))
+        ):
             head.compute_inline()
     return _in_parts(s, op.output(0), _steps(s[op]))
 
@@ -75,8 +80,14 @@ def _look_through(stage: Stage) -> bool:
 
 def _divisions(value: Expr) -> list[FloorMod]:
     """The remainders by numbers that conditions ask for."""
-    return [node.a for node in post_order(value) if isinstance(node, EQ) and isinstance(node.a, FloorMod)
-            and isinstance(node.a.b, IntImm) and isinstance(node.b, IntImm)]
+    return [
+        node.a
+        for node in post_order(value)
+        if isinstance(node, EQ)
+        and isinstance(node.a, FloorMod)
+        and isinstance(node.a.b, IntImm)
+        and isinstance(node.b, IntImm)
+    ]
 
 
 def _own_steps(head: Stage) -> dict[int, int]:
@@ -130,7 +141,11 @@ def _in_parts(s: Schedule, tensor: Tensor, steps: dict[int, int]) -> bool:
         for part in parts:
             stage = s[part]
             name = f"{stage.op.name}.phase"
-            phases += [each for each in s.polyphase(stage.op.output(0), stage.op.axis[at], step) if each.op.name.startswith(name)]
+            phases += [
+                each
+                for each in s.polyphase(stage.op.output(0), stage.op.axis[at], step)
+                if each.op.name.startswith(name)
+            ]
             if part is not tensor:
                 stage.compute_inline()
         parts = phases

@@ -104,6 +104,7 @@ class Fusion:
     chain: Callable[[Operation, tuple[Operation, ...]], Chain | None]
 
 
-APART = Fusion(lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False,
-               lambda output, beside: None)
+APART = Fusion(
+    lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False, lambda output, beside: None
+)
 """Everything is computed apart."""

@@ -111,11 +111,27 @@ class Plan(Sequence[Decision]):
     def rows(self) -> list[tuple[str, ...]]:
         """What is printed, with the titles."""
         titles = ("rule", "anchor", "fused", "chosen", "of", "time", "bound by")
-        rows = [titles, *((row.rule, row.anchor, ", ".join(row.fused), row.description, str(len(row.candidates)),
-                           time_text(row.seconds), row.binds) for row in self.decisions)]
+        rows = [
+            titles,
+            *(
+                (
+                    row.rule,
+                    row.anchor,
+                    ", ".join(row.fused),
+                    row.description,
+                    str(len(row.candidates)),
+                    time_text(row.seconds),
+                    row.binds,
+                )
+                for row in self.decisions
+            ),
+        ]
         if not any(row.reason for row in self.decisions):
             return rows
-        return [(*row, reason) for row, reason in zip(rows, ("reason", *(row.reason for row in self.decisions)), strict=True)]
+        return [
+            (*row, reason)
+            for row, reason in zip(rows, ("reason", *(row.reason for row in self.decisions)), strict=True)
+        ]
 
     def __str__(self) -> str:
         if not self.decisions:
@@ -126,13 +142,16 @@ class Plan(Sequence[Decision]):
 def table_text(rows: Sequence[Sequence[str]]) -> str:
     """Rows as lines, their columns side by side."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
 
 
 def time_text(seconds: float | None) -> str:
     """A time with a unit that suits it."""
     if seconds is None:
         return ""
-    unit, scale = next(((unit, scale) for unit, scale in (("s", 1.0), ("ms", 1e3)) if seconds * scale >= 1), ("us", 1e6))
+    unit, scale = next(
+        ((unit, scale) for unit, scale in (("s", 1.0), ("ms", 1e3)) if seconds * scale >= 1), ("us", 1e6)
+    )
     return f"{seconds * scale:.3g} {unit}"
-

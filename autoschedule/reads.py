@@ -39,10 +39,17 @@ def _times(reader: Operation, tensor: Tensor) -> int:
         if is_fact(statement):
             assert isinstance(statement, If)
             return max(times(statement.then_body), times(statement.else_body))
-        runs = sum(times for work, times in executions(work_of(statement), UNKNOWN) for each in work.statements
-                   for access in each.accesses if access.array is tensor)
+        runs = sum(
+            times
+            for work, times in executions(work_of(statement), UNKNOWN)
+            for each in work.statements
+            for access in each.accesses
+            if access.array is tensor
+        )
         bound = any(isinstance(node, For) and node.kind is LoopKind.THREAD for node in walk(statement))
-        return max(runs // size, min(runs, 1)) if bound else (runs + size - 1) // size  # threads beyond the last element read none
+        return (
+            max(runs // size, min(runs, 1)) if bound else (runs + size - 1) // size
+        )  # threads beyond the last element read none
 
     return times(reader.statement())
 
@@ -66,7 +73,8 @@ def no_larger(reader: Operation, op: Operation) -> bool:
     if size is not None and other is not None:
         return other <= size
     return len(op.axis) == len(reader.axis) and all(
-        same_extent(extent_of(a), extent_of(b)) for a, b in zip(op.axis, reader.axis, strict=True))
+        same_extent(extent_of(a), extent_of(b)) for a, b in zip(op.axis, reader.axis, strict=True)
+    )
 
 
 def follows(op: Operation, anchor: Operation, region: Collection[Operation], some: bool) -> bool:
@@ -77,17 +85,26 @@ def follows(op: Operation, anchor: Operation, region: Collection[Operation], som
     loads = [load for load in loads_of(op) if tensor_of(load).op in region]
     if not loads or len(op.axis) != len(anchor.axis):
         return False
-    fits = all(same_extent(extent_of(a), extent_of(b)) or some and (constant_extent(a) or inf) <= (constant_extent(b) or 0)
-               for a, b in zip(op.axis, anchor.axis, strict=True))
+    fits = all(
+        same_extent(extent_of(a), extent_of(b)) or some and (constant_extent(a) or inf) <= (constant_extent(b) or 0)
+        for a, b in zip(op.axis, anchor.axis, strict=True)
+    )
     return fits and all(_at_axes(load, op) for load in loads)
 
 
 def permutes(op: Operation, producer: Operation) -> bool:
     """Whether a plain operation reads what `producer` computes once, each element for one of its own."""
     loads = [load for load in loads_of(op) if load.producer is producer.output(0)] if is_plain(op) else []
-    return len(loads) == 1 and len(loads[0].indices) == len(op.axis) and set(loads[0].indices) == set(op.axis) and all(
-        same_extent(extent_of(axis), extent) for axis, extent in zip(loads[0].indices, producer.output(0).shape, strict=True)
-        if isinstance(axis, IterVar))
+    return (
+        len(loads) == 1
+        and len(loads[0].indices) == len(op.axis)
+        and set(loads[0].indices) == set(op.axis)
+        and all(
+            same_extent(extent_of(axis), extent)
+            for axis, extent in zip(loads[0].indices, producer.output(0).shape, strict=True)
+            if isinstance(axis, IterVar)
+        )
+    )
 
 
 def _at_axes(load: ProducerLoad, op: Operation) -> bool:

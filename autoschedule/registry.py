@@ -72,7 +72,9 @@ class Registration:
     def __enter__(self) -> Registration:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.unregister()
 
 
@@ -90,10 +92,16 @@ def register(rule: Rule) -> Registration:
     missing += ["matches"] if kind.matches is Rule.matches else []
     missing += ["apply or candidates"] if kind.apply is Rule.apply and kind.candidates is Rule.candidates else []
     if missing:
-        raise BadRule(f"cannot register {kind.__name__}", reason=f"it has not {', '.join(missing)}", called=user_source(), fix=fix)
+        raise BadRule(
+            f"cannot register {kind.__name__}", reason=f"it has not {', '.join(missing)}", called=user_source(), fix=fix
+        )
     if any(other.name == rule.name for other in _rules):
-        raise BadRule(f"cannot register {rule.name!r}", reason="a rule of this name is registered", called=user_source(),
-                      fix="registration.unregister() first, or use `with tw.autoschedule.register(rule):`")
+        raise BadRule(
+            f"cannot register {rule.name!r}",
+            reason="a rule of this name is registered",
+            called=user_source(),
+            fix="registration.unregister() first, or use `with tw.autoschedule.register(rule):`",
+        )
     _rules.append(rule)
     return Registration(rule)
 

@@ -56,7 +56,9 @@ class _Space:
 
 
 def row_chain(
-    last: Operation, place: Mapping[Operation, int], free: Callable[[Operation], bool],
+    last: Operation,
+    place: Mapping[Operation, int],
+    free: Callable[[Operation], bool],
     readers: Mapping[Operation, Sequence[Operation]] | None = None,
 ) -> tuple[RowChain | None, set[Operation]]:
     """The chain that ends with `last`, None where there is none; and the operations looked at, which then end none either.
@@ -72,13 +74,18 @@ def row_chain(
     parts = tuple(sorted((op for op in places if op is not last), key=place.__getitem__))
     if not _share(last, parts):
         return None, visited
-    inside = {op: tuple(axis for axis, at in zip(op.axis, along, strict=True) if at in space.inside)
-              for op, along in places.items() if op.reduction is None and whole.issubset(along)}
+    inside = {
+        op: tuple(axis for axis, at in zip(op.axis, along, strict=True) if at in space.inside)
+        for op, along in places.items()
+        if op.reduction is None and whole.issubset(along)
+    }
     return RowChain(parts, inside, max(whole, default=-1) in space.inside), visited
 
 
 def _space(
-    last: Operation, place: Mapping[Operation, int], free: Callable[[Operation], bool],
+    last: Operation,
+    place: Mapping[Operation, int],
+    free: Callable[[Operation], bool],
 ) -> tuple[_Space | None, set[Operation]]:
     """The dimensions of a chain: by the nearest reduction that all the elements of a row read; or else by the nearest that has as
     many results as `last` has elements. And the operations that lie between them and the last."""
@@ -133,13 +140,20 @@ def whole_load(op: Operation) -> ProducerLoad | None:
     axes = {axis for axis in (*op.axis, *op.reduce_axis) if not is_const(extent_of(axis), 1)}
     for load in loads_of(op):
         along = [index for index in load.indices if not is_const(index)]
-        if axes.issubset(along) and len(set(along)) == len(along) and all(isinstance(index, IterVar) for index in along):
+        if (
+            axes.issubset(along)
+            and len(set(along)) == len(along)
+            and all(isinstance(index, IterVar) for index in along)
+        ):
             return load
     return None
 
 
 def _members(
-    last: Operation, space: _Space, place: Mapping[Operation, int], free: Callable[[Operation], bool],
+    last: Operation,
+    space: _Space,
+    place: Mapping[Operation, int],
+    free: Callable[[Operation], bool],
     readers: Mapping[Operation, Sequence[Operation]],
 ) -> dict[Operation, Places]:
     """The operations of a chain, with the dimensions that their axes run along."""
@@ -149,14 +163,17 @@ def _members(
     for op, along in walk:
         is_row, is_element = whole.difference(inside) == whole.intersection(along), whole.issubset(along)
         reduced = [axis for axis in op.reduce_axis if not is_const(extent_of(axis), 1)]
-        fits = is_row and _reduces(op, [space.extents[at] for at in inside]) if op.reduction is not None else (
-            is_plain(op) and (is_row or is_element))
+        fits = (
+            is_row and _reduces(op, [space.extents[at] for at in inside])
+            if op.reduction is not None
+            else (is_plain(op) and (is_row or is_element))
+        )
         if op is last and not fits and (op.reduction is not None or op.num_outputs == 1):
             return {last: along}
         if not fits or op is not last and not (free(op) and all(reader in members for reader in readers.get(op, ()))):
             continue
         members[op] = along
-        walk.follow(op, dict(zip((*op.axis, *reduced), (*along, *inside[:len(reduced)]), strict=True)))
+        walk.follow(op, dict(zip((*op.axis, *reduced), (*along, *inside[: len(reduced)]), strict=True)))
     return members
 
 

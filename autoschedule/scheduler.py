@@ -27,8 +27,12 @@ __all__ = ["schedule"]
 
 
 def schedule(
-    outputs: Operation | Tensor | Sequence[Operation | Tensor], target: str | Target = "llvm", *, exact: bool = False,
-    chooser: Chooser = cheapest, known: dict[Hashable, Sequence[Estimate]] | None = None,
+    outputs: Operation | Tensor | Sequence[Operation | Tensor],
+    target: str | Target = "llvm",
+    *,
+    exact: bool = False,
+    chooser: Chooser = cheapest,
+    known: dict[Hashable, Sequence[Estimate]] | None = None,
 ) -> Schedule:
     """The schedule that the rules choose for `outputs` and what they are computed from (see driver.schedule). exact: sums keep
     their declared order, so that every bit is that of the program without a schedule. chooser: takes one of the candidates
@@ -42,7 +46,9 @@ def schedule(
     return _scheduled(s, chosen, exact, chooser, {} if known is None else known) if chosen.backend.rules else s
 
 
-def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser, known: dict[Hashable, Sequence[Estimate]]) -> Schedule:
+def _scheduled(
+    s: Schedule, target: Target, exact: bool, chooser: Chooser, known: dict[Hashable, Sequence[Estimate]]
+) -> Schedule:
     """Cuts a schedule that nobody has touched, and applies to each piece its rule; where sums are to keep their order and the rule
     does not, another that does."""
     in_phases(s, exact)
@@ -58,7 +64,9 @@ def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser, known
             if op.is_stepwise and op in inner:  # the others are pieces
                 share_scan(s, op, op.steps(order))
         for chosen_before in (online_sums, stencil_chains)[exact:]:
-            decisions += chosen_before(s, lambda op: Group(s, op, op, (), target, machine, chooser=chooser, known=known))
+            decisions += chosen_before(
+                s, lambda op: Group(s, op, op, (), target, machine, chooser=chooser, known=known)
+            )
     else:
         from .cpu.rules import RULES, fusion_on, rule_for, rule_in_order
 
@@ -102,9 +110,13 @@ def _ways(rule: Rule, group: Group) -> Sequence[Candidate]:
     """The candidates of a rule of the user's."""
     ways = list(rule.candidates(group))
     if not ways or not all(isinstance(way, Candidate) for way in cast("Sequence[object]", ways)):
-        raise BadRule(f"rule {rule.name!r} cannot schedule {group.anchor.name}", declared=group.anchor.source, called=user_source(),
-                      reason="its candidates are no list of tw.autoschedule.Candidate" if ways else "it has no candidates",
-                      fix="candidates(self, group) returns at least one Candidate(description, apply), or matches says no")
+        raise BadRule(
+            f"rule {rule.name!r} cannot schedule {group.anchor.name}",
+            declared=group.anchor.source,
+            called=user_source(),
+            reason="its candidates are no list of tw.autoschedule.Candidate" if ways else "it has no candidates",
+            fix="candidates(self, group) returns at least one Candidate(description, apply), or matches says no",
+        )
     return ways
 
 
@@ -112,8 +124,14 @@ def _one_by_one(group: Group, rule_in_order: Callable[[Operation], Callable[[Gro
     """Schedules the operations of a group each for itself, so that every sum takes up its terms as they were declared."""
     for op in (*group.parts, group.anchor):
         last = op is group.anchor
-        own = replace(group, anchor=op, output=group.output if last else op, heads=group.heads if last else (), parts=(),
-                      between=group.between if last else ())
+        own = replace(
+            group,
+            anchor=op,
+            output=group.output if last else op,
+            heads=group.heads if last else (),
+            parts=(),
+            between=group.between if last else (),
+        )
         rule = rule_in_order(op)
         own.choose(rule.__name__, [Candidate("sums in their order", partial(rule, own))])
 
@@ -123,5 +141,6 @@ def _begin(s: Schedule, piece: Piece, target: Target, machine: Machine, chooser:
     for op in (*piece.inlined, *piece.between):
         s[op].compute_inline()
     inlined = (*piece.inlined, *piece.between)
-    return Group(s, piece.anchor, piece.output, piece.heads, target, machine, piece.parts, inlined, chooser,
-                 tiles=piece.tiles)
+    return Group(
+        s, piece.anchor, piece.output, piece.heads, target, machine, piece.parts, inlined, chooser, tiles=piece.tiles
+    )

@@ -76,10 +76,16 @@ def _outermost(group: Group, stage: Stage) -> list[tuple[IterVar, ...]]:
             feature = node.condition.args[0]
             has = isinstance(feature, StringImm) and group.target.backend.has(group.target, feature.value)
             left_out = node.else_body if has else node.then_body
-            elsewhere.update(() if left_out is None else (
-                loop.var for loop in walk(left_out) if isinstance(loop, For) and isinstance(loop.var, IterVar)))
-    return [nest for nest, outer in stage.op.declared_loops.nests.items()
-            if not outer and elsewhere.isdisjoint(nest) and all(stage.attr(axis).kind == "serial" for axis in nest)]
+            elsewhere.update(
+                ()
+                if left_out is None
+                else (loop.var for loop in walk(left_out) if isinstance(loop, For) and isinstance(loop.var, IterVar))
+            )
+    return [
+        nest
+        for nest, outer in stage.op.declared_loops.nests.items()
+        if not outer and elsewhere.isdisjoint(nest) and all(stage.attr(axis).kind == "serial" for axis in nest)
+    ]
 
 
 def _moves_out(stage: Stage, axes: list[IterVar], nest: tuple[IterVar, ...]) -> bool:

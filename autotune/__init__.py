@@ -21,13 +21,36 @@ if TYPE_CHECKING:
     from .trial import Trial
     from .tuner import Best, PartedResult, Result, best, tune
 
-__all__ = ["Best", "Database", "Failure", "Key", "PartedResult", "Result", "Task", "Template", "Trial", "best", "get_config",
-           "template", "tune"]
+__all__ = [
+    "Best",
+    "Database",
+    "Failure",
+    "Key",
+    "PartedResult",
+    "Result",
+    "Task",
+    "Template",
+    "Trial",
+    "best",
+    "get_config",
+    "template",
+    "tune",
+]
 
 _HOMES = {
-    "Best": "tuner", "PartedResult": "tuner", "Result": "tuner", "best": "tuner", "tune": "tuner",
-    "Database": "records", "Trial": "trial", "Key": "task",
-    "Task": "task", "Template": "templates", "get_config": "templates", "template": "templates", "Failure": "outcome",
+    "Best": "tuner",
+    "PartedResult": "tuner",
+    "Result": "tuner",
+    "best": "tuner",
+    "tune": "tuner",
+    "Database": "records",
+    "Trial": "trial",
+    "Key": "task",
+    "Task": "task",
+    "Template": "templates",
+    "get_config": "templates",
+    "template": "templates",
+    "Failure": "outcome",
 }
 
 

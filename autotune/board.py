@@ -59,16 +59,23 @@ class Address:
         try:
             parts = urlsplit(text)
             options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
-            host, folder, port = unquote(parts.netloc).removesuffix(f":{parts.port}"), unquote(parts.path).rstrip("/"), parts.port
+            host, folder, port = (
+                unquote(parts.netloc).removesuffix(f":{parts.port}"),
+                unquote(parts.path).rstrip("/"),
+                parts.port,
+            )
             address = cls(host, port, folder, int(options.pop("threads", "0")), float(options.pop("patience", "10")))
             if options or not _HOST.fullmatch(host) or folder and not _FOLDER.fullmatch(folder):
                 raise ValueError
             if not 0 <= address.threads <= 4096 or not 0 < address.patience < 1e6:
                 raise ValueError
         except ValueError:
-            raise BadTuningOption(f"{text!r} is no address of a board", called=user_source(),
-                                  allowed="ssh://user@host:port/folder?threads=4&patience=10; all but the host may be left out",
-                                  fix='runner="ssh://board"') from None
+            raise BadTuningOption(
+                f"{text!r} is no address of a board",
+                called=user_source(),
+                allowed="ssh://user@host:port/folder?threads=4&patience=10; all but the host may be left out",
+                fix='runner="ssh://board"',
+            ) from None
         return address
 
     def command(self, remote: str) -> list[str]:
@@ -77,8 +84,19 @@ class Address:
         if program is None:
             raise WorkerEnded(Failure("connection", "there is no program ssh on the PATH"))
         wait = max(1, math.ceil(self.patience))
-        return [program, "-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={wait}", "-o", "ServerAliveInterval=5",
-                *(["-p", str(self.port)] if self.port is not None else []), self.host, remote]
+        return [
+            program,
+            "-T",
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            f"ConnectTimeout={wait}",
+            "-o",
+            "ServerAliveInterval=5",
+            *(["-p", str(self.port)] if self.port is not None else []),
+            self.host,
+            remote,
+        ]
 
 
 class Connection(Process):
@@ -157,7 +175,7 @@ class Board:
         failure = Failure("connection", "")
         for attempt in range(ATTEMPTS):
             try:
-                self._connect(0.1 * 4 ** attempt if attempt else 0.0)
+                self._connect(0.1 * 4**attempt if attempt else 0.0)
             except WorkerEnded as ended:
                 failure = ended.failure
             else:
@@ -167,19 +185,24 @@ class Board:
     def lost(self, failure: Failure) -> RunnerLost:
         """That it cannot be reached any more."""
         return RunnerLost(
-            f"cannot measure on {self.address.host}: {failure.kind}", reason=printable(failure.message), called=user_source(),
+            f"cannot measure on {self.address.host}: {failure.kind}",
+            reason=printable(failure.message),
+            called=user_source(),
             fix=f"see that `ssh -o BatchMode=yes {self.address.host} true` works; every trial so far is kept, and running it again "
-                "goes on")
+            "goes on",
+        )
 
     def _connect(self, wait: float) -> None:
         if self.connection is not None:
             self.connection.stop()
             self.connection = None
-        time.sleep(wait)    # a board that starts again is not asked too often
+        time.sleep(wait)  # a board that starts again is not asked too often
         base, old = self.address.folder or '"${TMPDIR:-/tmp}"', self.place
         tidy = f"rm -rf {shlex.quote(old)}; " if old else ""
-        with self._opened(f'{tidy}d=$(mktemp -d {base}/tilewright-XXXXXXXX) && cat > "$d/runner" && chmod 700 "$d/runner" && '
-                          'printf \'{"folder": "%s"}\\n\' "$d"') as upload:
+        with self._opened(
+            f'{tidy}d=$(mktemp -d {base}/tilewright-XXXXXXXX) && cat > "$d/runner" && chmod 700 "$d/runner" && '
+            'printf \'{"folder": "%s"}\\n\' "$d"'
+        ) as upload:
             upload.send(self._time(self.program), "copying the runner there", self.program)
             upload.no_more()
             place = _value(upload.answer(), "folder")
@@ -190,7 +213,13 @@ class Board:
         self.connection = self._opened(f"{quoted}/runner {quoted}; rm -rf {quoted}")
         told = self.ask("machine", self.address.patience, "starting")
         machine, cpus = _value(told, "machine"), _value(told, "cpus")
-        if not is_a(machine, str) or not machine.strip() or len(machine) > 256 or not is_a(cpus, int) or not 0 < cpus < 1 << 16:
+        if (
+            not is_a(machine, str)
+            or not machine.strip()
+            or len(machine) > 256
+            or not is_a(cpus, int)
+            or not 0 < cpus < 1 << 16
+        ):
             raise WorkerEnded(Failure("protocol", f"it does not say what it is, but {str(told)[:80]!r}"))
         self._known = {"machine": printable(machine.strip()), "cpus": cpus}
 

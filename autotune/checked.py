@@ -33,8 +33,18 @@ __all__ = ["best_schedule", "best_trial", "find_schedule"]
 
 _AT_ONCE = 4
 """Of trials that somebody else measured: so many are checked before one is used, because their times may be no times of here."""
-_REPLAY_FAULTS = (TilewrightError, InternalError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError,
-                  AttributeError, RecursionError, MemoryError)
+_REPLAY_FAULTS = (
+    TilewrightError,
+    InternalError,
+    AssertionError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    RecursionError,
+    MemoryError,
+)
 
 
 def best_schedule(task: Task, database: Database | str | PathLike[str]) -> tuple[Schedule, Trial]:
@@ -63,14 +73,25 @@ def best_trial(task: Task, database: Database) -> Trial:
         best = database.candidates(task.key, 0)[1] or min(accepted, key=lambda trial: trial.time or 0.0, default=None)
         if best is None and refused:
             kind, message = refused[0].kind, refused[0].message
-            raise _unfit(task, message) if kind == "refused" else WrongRecord(
-                f"the best record of {task.name} is refused: {kind}", reason=message, called=user_source(),
-                fix="tune it here: autotune.tune(args, database=...)")
+            raise (
+                _unfit(task, message)
+                if kind == "refused"
+                else WrongRecord(
+                    f"the best record of {task.name} is refused: {kind}",
+                    reason=message,
+                    called=user_source(),
+                    fix="tune it here: autotune.tune(args, database=...)",
+                )
+            )
         for failure in refused:
             _warn(printable(f"a record of {task.name} is refused ({failure.kind}): {failure.message}"))
     if best is None:
-        raise NoRecord(f"{str(database.path)!r} holds no verified result for {task.name}", called=user_source(),
-                       reason=_what_there_is(task, database), fix="tune it: autotune.tune(args, database=...)")
+        raise NoRecord(
+            f"{str(database.path)!r} holds no verified result for {task.name}",
+            called=user_source(),
+            reason=_what_there_is(task, database),
+            fix="tune it: autotune.tune(args, database=...)",
+        )
     return best
 
 
@@ -85,8 +106,12 @@ def _best_elsewhere(task: Task, database: Database) -> Trial | None:
 
 
 def _unfit(task: Task, reason: str) -> RecordDoesNotFit:
-    return RecordDoesNotFit(f"the best record of {task.name} does not fit its tensors", reason=reason, called=user_source(),
-                            fix="tune it again, into another file")
+    return RecordDoesNotFit(
+        f"the best record of {task.name} does not fit its tensors",
+        reason=reason,
+        called=user_source(),
+        fix="tune it again, into another file",
+    )
 
 
 def _check(task: Task, database: Database, trials: Sequence[Trial]) -> tuple[list[Trial], list[Failure]]:
@@ -101,8 +126,11 @@ def _check(task: Task, database: Database, trials: Sequence[Trial]) -> tuple[lis
                 schedule = task.replay(from_json(trial.records, foreign=True))
                 texts.setdefault(str(lower(schedule, list(task.args), "main")), []).append(trial)
         except _REPLAY_FAULTS as error:
-            said = error.headline + (f": {error.reason}" if error.reason else "") if isinstance(error, TilewrightError) else \
-                f"{type(error).__name__}: {error}"
+            said = (
+                error.headline + (f": {error.reason}" if error.reason else "")
+                if isinstance(error, TilewrightError)
+                else f"{type(error).__name__}: {error}"
+            )
             failures.append((trial, Failure("refused", said)))
     if texts:
         size = sum(math.prod(map(int, tensor.shape)) * tensor.dtype.bytes for tensor in task.args)  # pyright: ignore[reportArgumentType]
@@ -113,7 +141,7 @@ def _check(task: Task, database: Database, trials: Sequence[Trial]) -> tuple[lis
                 accepted += [replace(trial, confirmed=outcome.seconds) for trial in alike]
             else:
                 failures += [(trial, outcome.failure) for trial in alike]
-    with suppress(DatabaseBusy):    # one that can only be read: checked again, the next time
+    with suppress(DatabaseBusy):  # one that can only be read: checked again, the next time
         for trial in accepted:
             database.accept(task.key, trial, trial.confirmed or 0.0)
         for trial, failure in failures:
@@ -121,8 +149,13 @@ def _check(task: Task, database: Database, trials: Sequence[Trial]) -> tuple[lis
     return accepted, [failure for _, failure in failures]
 
 
-def find_schedule(args: Sequence[Tensor], target: Target, database: Database | str | PathLike[str], *, exact: bool = False,
-                  ) -> Schedule | None:
+def find_schedule(
+    args: Sequence[Tensor],
+    target: Target,
+    database: Database | str | PathLike[str],
+    *,
+    exact: bool = False,
+) -> Schedule | None:
     """The best schedule of tensors, for tw.build; None where there is no result for them. exact: of those that keep every bit.
 
     A file that does not exist is warned of: most likely its name is wrong. So are records that are refused. Raises what opening
@@ -154,9 +187,11 @@ def _what_there_is(task: Task, database: Database) -> str:
     """Results for the same workload under other keys, which are not used."""
     for other in database.tasks():
         if other.key.workload == task.key.workload and other.trials > other.failures:
-            differing = [f"{name} {getattr(other.key, name)!r}, here {getattr(task.key, name)!r}"
-                         for name in ("target", "machine", "versions")
-                         if getattr(other.key, name) != getattr(task.key, name)]
+            differing = [
+                f"{name} {getattr(other.key, name)!r}, here {getattr(task.key, name)!r}"
+                for name in ("target", "machine", "versions")
+                if getattr(other.key, name) != getattr(task.key, name)
+            ]
             if differing:
                 return f"there are results for the same workload, but of {'; '.join(differing)}"
     return "nothing was tuned for this workload"

@@ -33,8 +33,19 @@ _UNKNOWN = 8
 _DETAILED = 2
 _PER_STORE = 21
 _TOTALS = 9 + len(LEVELS)
-TERMS = ("throughput", "loads", "stores", "shuffles", "instructions", "latency of the sum", "L2 bandwidth", "L3 bandwidth",
-         "memory bandwidth", "loops", "fork-join")
+TERMS = (
+    "throughput",
+    "loads",
+    "stores",
+    "shuffles",
+    "instructions",
+    "latency of the sum",
+    "L2 bandwidth",
+    "L3 bandwidth",
+    "memory bandwidth",
+    "loops",
+    "fork-join",
+)
 """How the names of an estimate's terms end; one of another name counts in the sum alone."""
 FEATURES = _DETAILED * (_PER_STORE + len(LEVELS)) + _TOTALS + len(TERMS) + 1
 
@@ -96,7 +107,9 @@ class _StoreFeatures:
         self.parallel = self._product_of(LoopKind.PARALLEL)
         width = max(1, 64 // min(access.bytes for access in self.accesses))
         self.vectors = -(-self.vector // width)
-        self.instructions = self.iterations / self.vector * self.vectors * (1 + self.flops + 12 * self.calls + 8 * self.divisions)
+        self.instructions = (
+            self.iterations / self.vector * self.vectors * (1 + self.flops + 12 * self.calls + 8 * self.divisions)
+        )
         self.waste = self.vectors * width / self.vector if self.vector > 1 else 1.0
         self.code = self.unrolled * self.vectors
         self.starts = prod(self.extents[: self._first(LoopKind.PARALLEL) + 1]) if self.parallel > 1 else 0
@@ -111,10 +124,22 @@ class _StoreFeatures:
         serial = next((loop for loop in reversed(self.loops) if loop.kind is LoopKind.SERIAL), None)
         reads = [access for access in self.accesses if not access.stored]
         return [
-            _log(self.iterations), float(self.flops), float(self.calls), float(self.divisions), float(self.selects),
-            float(self.guards), _log(self.vector), _log(self.vectors), self.waste, _log(self.unrolled), _log(self.code),
-            _log(self.parallel), _log(self.starts), float(lane is not None and lane is inner),
-            _log(self.extents[self.loops.index(serial)]) if serial is not None else 0.0, float(len(reads)),
+            _log(self.iterations),
+            float(self.flops),
+            float(self.calls),
+            float(self.divisions),
+            float(self.selects),
+            float(self.guards),
+            _log(self.vector),
+            _log(self.vectors),
+            self.waste,
+            _log(self.unrolled),
+            _log(self.code),
+            _log(self.parallel),
+            _log(self.starts),
+            float(lane is not None and lane is inner),
+            _log(self.extents[self.loops.index(serial)]) if serial is not None else 0.0,
+            float(len(reads)),
             float(sum(_kind_of_step(access, lane) == 1 for access in reads)) if lane is not None else 0.0,
             float(sum(_kind_of_step(access, lane) == 2 for access in reads)) if lane is not None else 0.0,
             float(_kind_of_step(self.accesses[0], lane)) if lane is not None else 0.0,
@@ -149,7 +174,9 @@ class _StoreFeatures:
 def _allocated(work: Work) -> Iterator[float]:
     """Bytes of each allocation."""
     for buffer in (buffer for loop in work.nested() for buffer in loop.allocations):
-        yield prod(extent.value if isinstance(extent, IntImm) else 1 for extent in buffer.shape) * (buffer.dtype.bits / 8)
+        yield prod(extent.value if isinstance(extent, IntImm) else 1 for extent in buffer.shape) * (
+            buffer.dtype.bits / 8
+        )
 
 
 def _kind_of_step(access: Access, loop: For | None) -> int:

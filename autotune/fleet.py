@@ -55,8 +55,15 @@ _turn = threading.Lock()
 """One candidate is measured at a time."""
 
 
-def answered(question: str, identity: str = "", workload: Workload | None = None, limits: Limits | None = None,
-             texts: Sequence[str] = (), best: float | None = None, budget: float = 1.0) -> Answer:
+def answered(
+    question: str,
+    identity: str = "",
+    workload: Workload | None = None,
+    limits: Limits | None = None,
+    texts: Sequence[str] = (),
+    best: float | None = None,
+    budget: float = 1.0,
+) -> Answer:
     """What a machine is asked: "facts", "baseline", "measure" (the outcome of one candidate) or "rivals"."""
     here = Answer(machine_text(), versions_text())
     if question == "facts":
@@ -69,8 +76,13 @@ def answered(question: str, identity: str = "", workload: Workload | None = None
                     _held.popitem()[1].close()
                 _held[identity] = Measurer(workload, limits)
             measurer = _held[identity]
-            value = (measurer.baseline if question == "baseline" else measurer.measure(texts, best)[0] if question == "measure" else
-                     measurer.rivals(texts, budget))
+            value = (
+                measurer.baseline
+                if question == "baseline"
+                else measurer.measure(texts, best)[0]
+                if question == "measure"
+                else measurer.rivals(texts, budget)
+            )
         except TilewrightError as error:
             return here._replace(error=str(error))
     return here._replace(value=value)
@@ -121,8 +133,14 @@ class Fleet:
         """What measures the candidates of a task there."""
         return FleetMeasurer(self, Workload.of(task, inputs), limits or Limits())
 
-    def ask(self, questions: Sequence[Mapping[str, Any]], patience: float, came: Came | None = None,
-            losses: Counter[str] | None = None, meanwhile: Callable[[], None] | None = None) -> list[Any]:
+    def ask(
+        self,
+        questions: Sequence[Mapping[str, Any]],
+        patience: float,
+        came: Came | None = None,
+        losses: Counter[str] | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> list[Any]:
         """The answers to questions, each by a machine that is free; a Failure for one that no machine outlived. patience: seconds
         within which at least one is answered. came: called with each answer once. Raises RunnerLost (TW0613)."""
         answers: list[Any] = [None] * len(questions)
@@ -166,10 +184,17 @@ class Fleet:
         """None for one that is to be asked again: its machine ended. Raises RunnerLost (TW0613)."""
         if future.status == "finished":
             answer = future.result()
-            if not is_a(answer, Answer) or answer.versions != versions_text() or self.machine not in ("", answer.machine):
-                raise _lost("a machine answers what it was not asked" if not is_a(answer, Answer) else
-                            f"a machine of the fleet is {answer.machine!r} with {answer.versions!r}, others are {self.machine!r}; "
-                            f"here is {versions_text()!r}")
+            if (
+                not is_a(answer, Answer)
+                or answer.versions != versions_text()
+                or self.machine not in ("", answer.machine)
+            ):
+                raise _lost(
+                    "a machine answers what it was not asked"
+                    if not is_a(answer, Answer)
+                    else f"a machine of the fleet is {answer.machine!r} with {answer.versions!r}, others are {self.machine!r}; "
+                    f"here is {versions_text()!r}"
+                )
             return answer
         error = future.exception() if future.status == "error" else None
         if error is not None and type(error).__name__ != "KilledWorker":
@@ -187,15 +212,21 @@ class FleetMeasurer:
     def __init__(self, fleet: Fleet, workload: Workload, limits: Limits) -> None:
         self.fleet, self.limits = fleet, limits
         self.losses: Counter[str] = Counter()
-        self._about = {"identity": uuid.uuid4().hex, "workload": workload,
-                       "limits": Limits(limits.timeout, limits.memory, limits.budget, workers=1)}
+        self._about = {
+            "identity": uuid.uuid4().hex,
+            "workload": workload,
+            "limits": Limits(limits.timeout, limits.memory, limits.budget, workers=1),
+        }
         self._patience = max(600.0, 60 * limits.timeout) + _PATIENCE
         answer = self._asked([{"question": "baseline"}])[0]
         if is_a(answer, Failure) or answer.error:
             reason = answer.message if is_a(answer, Failure) else answer.error
-            raise WorkerFailed(f"cannot measure {workload.name}: the unscheduled program does not run on the fleet",
-                               called=user_source(), reason=printable(reason, lines=True),
-                               fix="see that tw.build(args) runs there on arrays of these shapes")
+            raise WorkerFailed(
+                f"cannot measure {workload.name}: the unscheduled program does not run on the fleet",
+                called=user_source(),
+                reason=printable(reason, lines=True),
+                fix="see that tw.build(args) runs there on arrays of these shapes",
+            )
         self.baseline = float(answer.value)
 
     def __enter__(self) -> Self:
@@ -204,22 +235,37 @@ class FleetMeasurer:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         """Machines keep their workers until they are asked about another task."""
 
-    def _asked(self, questions: Sequence[dict[str, Any]], came: Came | None = None,
-               meanwhile: Callable[[], None] | None = None) -> list[Any]:
-        return self.fleet.ask([self._about | question for question in questions], self._patience, came, self.losses, meanwhile)
+    def _asked(
+        self, questions: Sequence[dict[str, Any]], came: Came | None = None, meanwhile: Callable[[], None] | None = None
+    ) -> list[Any]:
+        return self.fleet.ask(
+            [self._about | question for question in questions], self._patience, came, self.losses, meanwhile
+        )
 
-    def measure(self, functions: Sequence[str], best: float | None = None, meanwhile: Callable[[], None] | None = None,
-                done: Done | None = None) -> list[Outcome]:
+    def measure(
+        self,
+        functions: Sequence[str],
+        best: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        done: Done | None = None,
+    ) -> list[Outcome]:
         """As Measurer's. Raises RunnerLost (TW0613)."""
         outcomes: dict[int, Outcome] = {}
 
         def came(number: int, answer: Answer | Failure) -> None:
-            outcomes[number] = (Outcome(failure=answer) if isinstance(answer, Failure) else
-                                Outcome(failure=Failure("fault", answer.error[:2000])) if answer.error else answer.value)
+            outcomes[number] = (
+                Outcome(failure=answer)
+                if isinstance(answer, Failure)
+                else Outcome(failure=Failure("fault", answer.error[:2000]))
+                if answer.error
+                else answer.value
+            )
             if done is not None:
                 done(number, outcomes[number])
 
-        self._asked([{"question": "measure", "texts": (function,), "best": best} for function in functions], came, meanwhile)
+        self._asked(
+            [{"question": "measure", "texts": (function,), "best": best} for function in functions], came, meanwhile
+        )
         return [outcomes[number] for number in range(len(functions))]
 
     def rivals(self, functions: Sequence[str], budget: float = 1.0) -> list[list[float]] | None:
@@ -233,15 +279,28 @@ def _client(address: str) -> Any:
     try:
         distributed = import_module("distributed")
     except ImportError:
-        raise MissingPackage("cannot measure on a fleet", reason="the package distributed is not installed", called=user_source(),
-                             fix='pip install "tilewright[fleet]"') from None
+        raise MissingPackage(
+            "cannot measure on a fleet",
+            reason="the package distributed is not installed",
+            called=user_source(),
+            fix='pip install "tilewright[fleet]"',
+        ) from None
     try:
         return distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
-    except (OSError, ValueError, RuntimeError, TypeError) as error:    # TypeError: TLS without certificates in Dask's settings
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        TypeError,
+    ) as error:  # TypeError: TLS without certificates in Dask's settings
         raise _lost(f"{address}: {error}") from None
 
 
 def _lost(reason: str) -> RunnerLost:
-    return RunnerLost("cannot measure on the fleet", reason=printable(reason[:2000], lines=True), called=user_source(),
-                      fix="see that the scheduler runs, and on each machine a worker of the same tilewright: `dask worker ADDRESS "
-                          "--nthreads 1`; every trial so far is kept, and running it again goes on")
+    return RunnerLost(
+        "cannot measure on the fleet",
+        reason=printable(reason[:2000], lines=True),
+        called=user_source(),
+        fix="see that the scheduler runs, and on each machine a worker of the same tilewright: `dask worker ADDRESS "
+        "--nthreads 1`; every trial so far is kept, and running it again goes on",
+    )

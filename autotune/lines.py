@@ -34,13 +34,25 @@ class Line:
 def to_line(line: Line) -> str:
     """One line of JSON. Raises ValueError where the trial's records are none."""
     key, trial = line.key, line.trial
-    return json.dumps({
-        "workload": key.workload, "target": key.target, "machine": key.machine, "versions": key.versions, "name": line.name,
-        "baseline": line.baseline, "uid": trial.uid, "records": plain_json(trial.records, _MOST_BYTES),
-        "config": None if trial.config is None else trial.config.plain(), "seconds": trial.seconds,
-        "confirmed": trial.confirmed, "failure": trial.failure, "message": trial.message, "created": trial.created,
-        "mark": trial.mark,
-    })
+    return json.dumps(
+        {
+            "workload": key.workload,
+            "target": key.target,
+            "machine": key.machine,
+            "versions": key.versions,
+            "name": line.name,
+            "baseline": line.baseline,
+            "uid": trial.uid,
+            "records": plain_json(trial.records, _MOST_BYTES),
+            "config": None if trial.config is None else trial.config.plain(),
+            "seconds": trial.seconds,
+            "confirmed": trial.confirmed,
+            "failure": trial.failure,
+            "message": trial.message,
+            "created": trial.created,
+            "mark": trial.mark,
+        }
+    )
 
 
 def read_lines(file: BinaryIO) -> Iterator[str]:
@@ -58,18 +70,28 @@ def from_line(number: int, text: str) -> Line:
         return _line(cast("dict[str, Any]", plain))
     except (ValueError, TypeError, KeyError, OverflowError, ScheduleError) as fault:
         reason = fault.reason if isinstance(fault, ScheduleError) else f"{type(fault).__name__}: {fault}"
-        raise BadRecordLine(f"line {number} is no record", reason=printable(reason[:300]), called=user_source(),
-                            fix="import what `tilewright db export` wrote; nothing was imported") from None
+        raise BadRecordLine(
+            f"line {number} is no record",
+            reason=printable(reason[:300]),
+            called=user_source(),
+            fix="import what `tilewright db export` wrote; nothing was imported",
+        ) from None
 
 
 def _line(plain: dict[str, Any]) -> Line:
     if "input" in plain and "result" in plain:
-        raise ValueError("it is of a log of AutoTVM's, which names a template and no program: import it beside the program "
-                         "that has the template, `tilewright db import LOG --program FILE.py`")
+        raise ValueError(
+            "it is of a log of AutoTVM's, which names a template and no program: import it beside the program "
+            "that has the template, `tilewright db import LOG --program FILE.py`"
+        )
     if "i" in plain and "r" in plain:
-        raise ValueError("it is of a log of TVM's auto_scheduler, which names a workload and no program: import it beside the "
-                         "program that registers the workload, `tilewright db import LOG --program FILE.py`")
-    texts = {name: plain[name] for name in ("workload", "target", "machine", "versions", "name", "uid", "failure", "message")}
+        raise ValueError(
+            "it is of a log of TVM's auto_scheduler, which names a workload and no program: import it beside the "
+            "program that registers the workload, `tilewright db import LOG --program FILE.py`"
+        )
+    texts = {
+        name: plain[name] for name in ("workload", "target", "machine", "versions", "name", "uid", "failure", "message")
+    }
     mark = plain.get("mark", "")
     if not all(isinstance(text, str) for text in (*texts.values(), mark)):
         raise TypeError("a text is missing")
@@ -82,9 +104,20 @@ def _line(plain: dict[str, Any]) -> Line:
         raise ValueError("it was created at no time")
     records = json.dumps(plain["records"])
     from_json(records, foreign=True)
-    trial = Trial(records, seconds, Config.of(plain["config"]), texts["failure"], texts["message"], confirmed,
-                  float(plain["created"]), texts["uid"], mark)
-    return Line(Key(texts["workload"], texts["target"], texts["machine"], texts["versions"]), texts["name"], baseline, trial)
+    trial = Trial(
+        records,
+        seconds,
+        Config.of(plain["config"]),
+        texts["failure"],
+        texts["message"],
+        confirmed,
+        float(plain["created"]),
+        texts["uid"],
+        mark,
+    )
+    return Line(
+        Key(texts["workload"], texts["target"], texts["machine"], texts["versions"]), texts["name"], baseline, trial
+    )
 
 
 def is_time(value: object) -> TypeGuard[float]:

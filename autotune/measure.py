@@ -38,8 +38,13 @@ class Measuring(Protocol):
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: object, error: object, trace: object) -> None: ...
 
-    def measure(self, functions: Sequence[str], best: float | None = None, meanwhile: Callable[[], None] | None = None,
-                done: Done | None = None) -> list[Outcome]:
+    def measure(
+        self,
+        functions: Sequence[str],
+        best: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        done: Done | None = None,
+    ) -> list[Outcome]:
         """See Measurer.measure."""
         ...
 
@@ -58,8 +63,9 @@ class Measurer:
     MAKES: ClassVar[str] = "build"
     """What workers are asked to make of a candidate before it is run."""
 
-    def __init__(self, task: Task | Workload, limits: Limits | None = None, inputs: Sequence[Any] | None = None,
-                 seed: int = 0) -> None:
+    def __init__(
+        self, task: Task | Workload, limits: Limits | None = None, inputs: Sequence[Any] | None = None, seed: int = 0
+    ) -> None:
         self.workload = task if isinstance(task, Workload) else Workload.of(task, inputs, seed)
         self.limits = limits or Limits()
         sweep("tune")
@@ -101,16 +107,27 @@ class Measurer:
                 self._load(worker)
         except WorkerEnded as ended:
             raise WorkerFailed(
-                f"cannot measure {self.workload.name}: the unscheduled program does not run", reason=ended.failure.message,
-                called=user_source(), fix="see that tw.build(args) runs on arrays of these shapes; `memory` and `timeout` "
-                                          "are the limits of the processes that measure") from None
+                f"cannot measure {self.workload.name}: the unscheduled program does not run",
+                reason=ended.failure.message,
+                called=user_source(),
+                fix="see that tw.build(args) runs on arrays of these shapes; `memory` and `timeout` "
+                "are the limits of the processes that measure",
+            ) from None
 
     def _new_worker(self) -> WorkerProcess:
         self.started += 1
         worker = WorkerProcess(self.limits, self.folder, self.started)
         workload = self.workload
-        worker.ask(60.0, do="setup", args=workload.shapes, outputs=workload.outputs, constants=len(workload.constants),
-                   threads=num_threads(), target=workload.target, folder=str(self.folder))
+        worker.ask(
+            60.0,
+            do="setup",
+            args=workload.shapes,
+            outputs=workload.outputs,
+            constants=len(workload.constants),
+            threads=num_threads(),
+            target=workload.target,
+            folder=str(self.folder),
+        )
         return worker
 
     def _reference(self, worker: WorkerProcess, timeout: float) -> float:
@@ -132,13 +149,20 @@ class Measurer:
             succeed(self.workers[at])
             self._load(self.workers[at])
         except WorkerEnded as ended:
-            raise WorkerFailed("a process that measures does not start again", reason=ended.failure.message,
-                               called=user_source(), fix="see that memory and process limits leave room for it") from None
+            raise WorkerFailed(
+                "a process that measures does not start again",
+                reason=ended.failure.message,
+                called=user_source(),
+                fix="see that memory and process limits leave room for it",
+            ) from None
 
     # Candidates
 
     def measure(
-        self, functions: Sequence[str], best: float | None = None, meanwhile: Callable[[], None] | None = None,
+        self,
+        functions: Sequence[str],
+        best: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
         done: Done | None = None,
     ) -> list[Outcome]:
         """Times of candidates, each the text of its loops. best: seconds of the fastest so far: one that is far slower is
@@ -180,11 +204,16 @@ class Measurer:
             if self._try(at, number, outcomes, self.limits.timeout, do=self.MAKES, id=number, function=paths[number]):
                 continue
             self._queue(at, share[:place], paths, outcomes)  # the worker is a new one
-            self._queue(at, share[place + 1:], paths, outcomes)
+            self._queue(at, share[place + 1 :], paths, outcomes)
             return
 
     def _collect(
-        self, at: int, share: Sequence[int], paths: Sequence[str], outcomes: dict[int, Outcome], seconds: list[float],
+        self,
+        at: int,
+        share: Sequence[int],
+        paths: Sequence[str],
+        outcomes: dict[int, Outcome],
+        seconds: list[float],
     ) -> None:
         """Waits until a worker has built its share, and notes how long each took."""
         for place, number in enumerate(share):
@@ -197,14 +226,22 @@ class Measurer:
                 self.held[at].add(number)
                 seconds[number] = answer["seconds"]
             if self.workers[at] is not worker:
-                self._queue(at, share[place + 1:], paths, outcomes)
+                self._queue(at, share[place + 1 :], paths, outcomes)
 
     def _run(self, at: int, number: int, paths: Sequence[str], built: float, best: float | None) -> Outcome:
         """Has a worker run what it built; once more built where a worker ended meanwhile."""
         outcomes = self._made_again(at, number, paths)
         if number not in outcomes:
-            self._try(at, number, outcomes, self.limits.timeout, do="run", id=number, budget=self.limits.budget,
-                      cutoff=None if best is None else HOPELESS * best)
+            self._try(
+                at,
+                number,
+                outcomes,
+                self.limits.timeout,
+                do="run",
+                id=number,
+                budget=self.limits.budget,
+                cutoff=None if best is None else HOPELESS * best,
+            )
         answer = self._answer(at, number, outcomes) if number not in outcomes else {}
         self.held[at].discard(number)
         return Outcome(tuple(answer["times"]), None, built) if "times" in answer else outcomes[number]
@@ -238,7 +275,7 @@ class Measurer:
         if "failure" not in answer:
             return answer
         outcomes[number] = Outcome(failure=Failure(answer["failure"], answer["message"]))
-        if answer["failure"] == "wrong output":   # it may have written where it should not
+        if answer["failure"] == "wrong output":  # it may have written where it should not
             self._replace(at)
         return {}
 

@@ -26,9 +26,18 @@ _PAIRS = 8
 _ROUNDS = 24
 _MEMBERS = 3
 _SETTINGS: dict[str, Any] = {
-    "objective": "rank:pairwise", "lambdarank_pair_method": "mean", "lambdarank_num_pair_per_sample": _PAIRS,
-    "lambdarank_normalization": True, "max_depth": 5, "eta": 0.25, "min_child_weight": 0.1, "lambda": 0.1, "nthread": 1,
-    "tree_method": "hist", "subsample": 0.8, "colsample_bytree": 0.6,
+    "objective": "rank:pairwise",
+    "lambdarank_pair_method": "mean",
+    "lambdarank_num_pair_per_sample": _PAIRS,
+    "lambdarank_normalization": True,
+    "max_depth": 5,
+    "eta": 0.25,
+    "min_child_weight": 0.1,
+    "lambda": 0.1,
+    "nthread": 1,
+    "tree_method": "hist",
+    "subsample": 0.8,
+    "colsample_bytree": 0.6,
 }
 
 
@@ -44,7 +53,10 @@ class Measurements(NamedTuple):
         pairs = list(measured)
         if not pairs:
             return None
-        return cls(np.stack([row for row, _ in pairs]), np.array([np.inf if seconds is None else seconds for _, seconds in pairs]))
+        return cls(
+            np.stack([row for row, _ in pairs]),
+            np.array([np.inf if seconds is None else seconds for _, seconds in pairs]),
+        )
 
     @property
     def speeds(self) -> Vector:
@@ -85,10 +97,13 @@ class RankingModel:
     def fit(self, measured: Sequence[Measurements]) -> None:
         import xgboost
 
-        data: Any = xgboost.DMatrix(np.concatenate([each.rows for each in measured]),
-                                    label=np.concatenate([each.speeds for each in measured]))
+        data: Any = xgboost.DMatrix(
+            np.concatenate([each.rows for each in measured]), label=np.concatenate([each.speeds for each in measured])
+        )
         data.set_group([len(each.rows) for each in measured])
-        self._boosters = [xgboost.train(_SETTINGS | {"seed": seed}, data, num_boost_round=_ROUNDS) for seed in range(_MEMBERS)]
+        self._boosters = [
+            xgboost.train(_SETTINGS | {"seed": seed}, data, num_boost_round=_ROUNDS) for seed in range(_MEMBERS)
+        ]
 
     def score(self, rows: Matrix) -> tuple[Vector, Vector]:
         import xgboost
@@ -136,5 +151,7 @@ def make_model() -> Model:
         return RankingModel()
     warnings.warn(
         "xgboost is not installed: the tuner orders its candidates by ridge regression, which needs more trials to find "
-        "schedules as good; pip install 'tilewright[tune]' brings xgboost", stacklevel=2)
+        "schedules as good; pip install 'tilewright[tune]' brings xgboost",
+        stacklevel=2,
+    )
     return PlainModel()

@@ -43,16 +43,26 @@ def kernels_of(what: Any) -> list[Kernel] | None:
     given = cast("Sequence[Any]", tasks) if isinstance(tasks, (list, tuple)) else ()
     if not given or not all(hasattr(one, "tensors") and hasattr(one, "count") for one in given):
         return None
-    known = [kernel for kernel in cast("Sequence[Kernel]", given)
-             if all(isinstance(extent, IntImm) for tensor in kernel.tensors for extent in tensor.shape)]
+    known = [
+        kernel
+        for kernel in cast("Sequence[Kernel]", given)
+        if all(isinstance(extent, IntImm) for tensor in kernel.tensors for extent in tensor.shape)
+    ]
     if not known:
-        raise NothingToTune("cannot tune kernels for any size", reason="the sizes of all of them are symbols", called=user_source(),
-                            fix='autotune.tune(g.tasks(buckets=[{"n": 1}, {"n": 8}])), or give the sizes when the model is read')
+        raise NothingToTune(
+            "cannot tune kernels for any size",
+            reason="the sizes of all of them are symbols",
+            called=user_source(),
+            fix='autotune.tune(g.tasks(buckets=[{"n": 1}, {"n": 8}])), or give the sizes when the model is read',
+        )
     return known
 
 
 def shares(kernels: Sequence[Kernel], target: str | Target, trials: int) -> dict[str, int]:
     """How many of the trials each kernel gets, by its name: as much of them as it has of a call's estimated time."""
-    times = {kernel.name: kernel.count * sum(row.seconds or 0.0 for row in kernel.schedule(target).plan) for kernel in kernels}
+    times = {
+        kernel.name: kernel.count * sum(row.seconds or 0.0 for row in kernel.schedule(target).plan)
+        for kernel in kernels
+    }
     whole = sum(times.values()) or 1.0
     return {name: max(_LEAST, round(trials * seconds / whole)) for name, seconds in times.items()}

@@ -52,10 +52,12 @@ class Here:
     def __init__(self, target: Target) -> None:
         if not target.is_native:
             raise TargetCannotBeTuned(
-                f"cannot tune for target {str(target)!r}", called=user_source(),
+                f"cannot tune for target {str(target)!r}",
+                called=user_source(),
                 reason="its kernels do not run on this machine's CPU",
                 allowed='"llvm", or "llvm -mcpu=... -mattr=..." of instructions that this CPU has',
-                fix='target="llvm", or runner="ssh://board" for a machine that it is for')
+                fix='target="llvm", or runner="ssh://board" for a machine that it is for',
+            )
 
     @property
     def machine(self) -> str:
@@ -86,8 +88,16 @@ def place_of(runner: Any, target: Target) -> Place:
         return Emulator(target) if gpu_text(target) == ranks_text(target) else FirstGpu(target)
     if is_a(runner, str) and runner.startswith("ssh://"):
         return BoardPlace(runner, target)
-    if is_a(runner, str) and runner.startswith(("tcp://", "tls://")) or type(runner).__module__.startswith("distributed."):
+    if (
+        is_a(runner, str)
+        and runner.startswith(("tcp://", "tls://"))
+        or type(runner).__module__.startswith("distributed.")
+    ):
         return Fleet(runner)
-    raise BadTuningOption(f"there is no runner {runner!r}", called=user_source(), fix='runner="ssh://board"',
-                          allowed='None (this machine), "ssh://user@host:port/folder", or a Dask scheduler: "tcp://host:port", '
-                                  '"tls://host:port", a distributed.Client')
+    raise BadTuningOption(
+        f"there is no runner {runner!r}",
+        called=user_source(),
+        fix='runner="ssh://board"',
+        allowed='None (this machine), "ssh://user@host:port/folder", or a Dask scheduler: "tcp://host:port", '
+        '"tls://host:port", a distributed.Client',
+    )

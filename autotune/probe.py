@@ -67,8 +67,11 @@ def _worse(kernels: Sequence[InspectedKernel], emulated: Sequence[InspectedKerne
     for kernel in kernels:
         held = kernel.occupancy
         if not held.blocks:
-            raise CannotBeChecked(f"{kernel.name} cannot be launched", called=user_source(),
-                                  reason=f"a multiprocessor holds no block of it: {held.bound}")
+            raise CannotBeChecked(
+                f"{kernel.name} cannot be launched",
+                called=user_source(),
+                reason=f"a multiprocessor holds no block of it: {held.bound}",
+            )
         factor *= 1 + kernel.spilled_bytes / _SPILLED
     moved = Counter[str]()
     for row in (row for kernel in emulated for row in kernel.traffic):

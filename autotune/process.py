@@ -19,8 +19,16 @@ from .outcome import Failure, Limits
 __all__ = ["Process", "WorkerEnded", "WorkerProcess"]
 
 _MAX_ANSWER = 1 << 20
-_DOING = {"setup": "starting", "reference": "running the unscheduled program", "load": "starting", "build": "building",
-          "library": "building", "probe": "looking at a candidate", "run": "running", "rivals": "comparing"}
+_DOING = {
+    "setup": "starting",
+    "reference": "running the unscheduled program",
+    "load": "starting",
+    "build": "building",
+    "library": "building",
+    "probe": "looking at a candidate",
+    "run": "running",
+    "rivals": "comparing",
+}
 
 
 class WorkerEnded(Exception):
@@ -64,7 +72,7 @@ class Process:
                 if not selector.select(self.left):
                     raise WorkerEnded(Failure("timeout", f"{self.doing}: it does not read what it is asked"))
                 try:
-                    data = data[os.write(self._write, data):]
+                    data = data[os.write(self._write, data) :]
                 except BrokenPipeError:
                     raise WorkerEnded(self.ended()) from None
 
@@ -135,7 +143,7 @@ class Process:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(patience)
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)   # not waited for yet, so the number is still its own
+            os.killpg(self.process.pid, signal.SIGKILL)  # not waited for yet, so the number is still its own
         self.process.wait()
         os.close(self._read)
 
@@ -147,12 +155,26 @@ class WorkerProcess(Process):
         requests, write = os.pipe()
         read, answers = os.pipe()
         log = folder / f"worker-{number}.log"
-        command = [sys.executable, "-P", "-m", f"{__package__}.worker", str(requests), str(answers), str(os.getpid()),
-                   str(limits.memory)]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            f"{__package__}.worker",
+            str(requests),
+            str(answers),
+            str(os.getpid()),
+            str(limits.memory),
+        ]
         try:
             with log.open("wb") as file:
-                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                                           pass_fds=(requests, answers), start_new_session=True)
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    pass_fds=(requests, answers),
+                    start_new_session=True,
+                )
         finally:
             os.close(requests)
             os.close(answers)

@@ -61,7 +61,9 @@ class Progress:
             self._refresh()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.live is not None:
             stopped = "interrupted: every trial so far is kept" if kind is KeyboardInterrupt else "failed"
             self.doing = "done" if error is None else stopped
@@ -72,7 +74,9 @@ class Progress:
         """How many candidates are given up before they run, by class, as they are counted, and the first message of each."""
         self.dropped, self.dropped_first = counts, first
 
-    def begin(self, history: Sequence[Trial], baseline: float, usual: str = "", losses: Counter[str] | None = None) -> None:
+    def begin(
+        self, history: Sequence[Trial], baseline: float, usual: str = "", losses: Counter[str] | None = None
+    ) -> None:
         """What the database held before, and how long the unscheduled program takes. usual: the records of the rules' choice.
         losses: how often the way to the machine that measures was lost, as it is counted."""
         self.baseline, self.started, self.usual_records = baseline, time.monotonic(), usual
@@ -124,8 +128,13 @@ class Progress:
         """The display as it stands."""
         table = Table.grid(padding=(0, 2))
         spent = time.monotonic() - self.started
-        table.add_row(Text(f"tuning {self.name}", style="bold"), ProgressBar(self.trials, self.done, width=30),
-                      f"{self.done}/{self.trials} trials", f"{self.new / spent:.1f}/s" if spent > 1 else "", self.doing)
+        table.add_row(
+            Text(f"tuning {self.name}", style="bold"),
+            ProgressBar(self.trials, self.done, width=30),
+            f"{self.done}/{self.trials} trials",
+            f"{self.new / spent:.1f}/s" if spent > 1 else "",
+            self.doing,
+        )
         lines: list[Table | Text] = [table]
         if self.best < float("inf"):
             gain = self.baseline / self.best
@@ -147,7 +156,9 @@ class Progress:
         for kind, count in self.failures.most_common():
             lines.append(_failure(f"{count} {printable(kind)}: {self.first[kind]}"))
         for kind, count in self.dropped.most_common():
-            lines.append(_failure(f"{count} given up before running, {printable(kind)}: {printable(self.dropped_first[kind])}"))
+            lines.append(
+                _failure(f"{count} given up before running, {printable(kind)}: {printable(self.dropped_first[kind])}")
+            )
         return Group(*lines)
 
 

@@ -46,9 +46,12 @@ class Emulator:
 
     def __post_init__(self) -> None:
         if self.target.has_flag("emulate"):
-            raise TargetCannotBeTuned(f"cannot tune for target {str(self.target)!r}", called=user_source(),
-                                      reason="the emulator checks kernels, and has no times of its own",
-                                      fix='target="cuda -arch=sm_90" ranks candidates where there is no GPU')
+            raise TargetCannotBeTuned(
+                f"cannot tune for target {str(self.target)!r}",
+                called=user_source(),
+                reason="the emulator checks kernels, and has no times of its own",
+                fix='target="cuda -arch=sm_90" ranks candidates where there is no GPU',
+            )
 
     @property
     def machine(self) -> str:
@@ -69,8 +72,11 @@ class Emulator:
     def measurer(self, task: Task, limits: Limits | None, inputs: Sequence[Any] | None) -> Ranking:
         if task.unscheduled.constants or inputs is not None:
             raise TargetCannotBeTuned(
-                f"cannot rank candidates of {task.name}", called=user_source(), fix="pass arrays as arguments, and give no inputs",
-                reason="they are checked at other sizes, where what the program holds, or what is given, does not fit")
+                f"cannot rank candidates of {task.name}",
+                called=user_source(),
+                fix="pass arrays as arguments, and give no inputs",
+                reason="they are checked at other sizes, where what the program holds, or what is given, does not fit",
+            )
         return Ranking(task, limits)
 
 
@@ -100,8 +106,15 @@ def probe_text(task: Task, schedule: Schedule, function: Function) -> str:
     Raises CannotBeChecked (TW0614) where the schedule fits no smaller sizes."""
     small, plain = _cut_down(task, schedule)
     indexed = any(op.data_indexed for op in producers_first([tensor.op for tensor in task.outputs]))
-    return json.dumps({"indexed": indexed, "loops": str(function), "small": str(small), "plain": str(plain),
-                       "seconds": sum(decision.seconds or _UNKNOWN for decision in schedule.decisions) or _UNKNOWN})
+    return json.dumps(
+        {
+            "indexed": indexed,
+            "loops": str(function),
+            "small": str(small),
+            "plain": str(plain),
+            "seconds": sum(decision.seconds or _UNKNOWN for decision in schedule.decisions) or _UNKNOWN,
+        }
+    )
 
 
 def _cut_down(task: Task, schedule: Schedule) -> tuple[Function, Function]:
@@ -114,11 +127,15 @@ def _cut_down(task: Task, schedule: Schedule) -> tuple[Function, Function]:
         try:
             scheduled, plain = Schedule.replay(schedule.records, twins), create_schedule(twins)
             return lower(scheduled, all_arguments(scheduled), "main"), lower(plain, all_arguments(plain), "main")
-        except TilewrightError as error:    # a primitive that only fits the real size
+        except TilewrightError as error:  # a primitive that only fits the real size
             problem = problem or error
-    raise CannotBeChecked(f"a candidate of {task.name} cannot be checked on the emulator", called=user_source(),
-                          reason=f"at sizes that it runs, the schedule does not fit: {problem.headline}" if problem is not None
-                          else "however it is cut down, the program has too many elements")
+    raise CannotBeChecked(
+        f"a candidate of {task.name} cannot be checked on the emulator",
+        called=user_source(),
+        reason=f"at sizes that it runs, the schedule does not fit: {problem.headline}"
+        if problem is not None
+        else "however it is cut down, the program has too many elements",
+    )
 
 
 def _cuts(outputs: Sequence[Operation]) -> Iterator[tuple[int, int]]:
@@ -132,4 +149,6 @@ def _cuts(outputs: Sequence[Operation]) -> Iterator[tuple[int, int]]:
 
 
 def _cut(outputs: Sequence[Operation], most: int, whole: int) -> list[Operation]:
-    return shrunk(outputs, lambda number, extent: extent if number == whole or extent <= 2 * most else most + extent % most)
+    return shrunk(
+        outputs, lambda number, extent: extent if number == whole or extent <= 2 * most else most + extent % most
+    )

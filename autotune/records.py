@@ -35,8 +35,16 @@ _LAYOUT = 2
 _BUSY_SECONDS = 30.0
 _LONGEST_TEXT = 64 << 20
 """Bytes: longer values are taken for damage."""
-_TAKEN = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR,
-          sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH}
+_TAKEN = {
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_AUTH,
+}
 """SQLite's errors of files that are not at fault themselves."""
 
 _TABLES = """
@@ -81,8 +89,11 @@ class Database:
     def __init__(self, path: str | PathLike[str], must_exist: bool = False) -> None:
         self.path = Path(path)
         if must_exist and not self.path.exists():
-            raise NoRecord(f"there is no database {str(self.path)!r}", called=user_source(),
-                           fix=f"autotune.tune(args, database={str(self.path)!r}) makes one")
+            raise NoRecord(
+                f"there is no database {str(self.path)!r}",
+                called=user_source(),
+                fix=f"autotune.tune(args, database={str(self.path)!r}) makes one",
+            )
         self._require_file()
         with self._faults():
             self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
@@ -102,11 +113,15 @@ class Database:
         tables = answer("select count(*) from sqlite_master")[0]
         if tables and (application != _APPLICATION or layout not in (1, _LAYOUT) or not self._is_laid_out(layout)):
             raise ForeignDatabase(
-                f"cannot use {str(self.path)!r}", called=user_source(),
-                reason="it is a database of another program" if application != _APPLICATION else
-                       f"its layout is {layout}, and this version of tilewright knows {_LAYOUT}" if layout not in (1, _LAYOUT) else
-                       "it has not the tables that tilewright makes",
-                fix="name another file; nothing was changed in this one")
+                f"cannot use {str(self.path)!r}",
+                called=user_source(),
+                reason="it is a database of another program"
+                if application != _APPLICATION
+                else f"its layout is {layout}, and this version of tilewright knows {_LAYOUT}"
+                if layout not in (1, _LAYOUT)
+                else "it has not the tables that tilewright makes",
+                fix="name another file; nothing was changed in this one",
+            )
         if tables and (verdict := answer("pragma quick_check(1)")[0]) != "ok":
             raise sqlite3.DatabaseError(verdict)
         answer("pragma journal_mode = wal")
@@ -121,14 +136,16 @@ class Database:
         names = {kind: {name for one, name in kinds if one == kind} for kind, _ in kinds}
         if names.pop("table", set()) != _COLUMNS.keys() or not names.pop("index", set()) <= _INDICES or names:
             return False
-        columns = {table: " ".join(row[1] for row in self._connection.execute(f"pragma table_xinfo({table})"))
-                   for table in _COLUMNS}
+        columns = {
+            table: " ".join(row[1] for row in self._connection.execute(f"pragma table_xinfo({table})"))
+            for table in _COLUMNS
+        }
         return columns == _COLUMNS | ({"trials": _COLUMNS["trials"] + " mark"} if layout > 1 else {})
 
     def _make(self) -> None:
         """The tables, or what those of an earlier layout lack."""
         with self._writing():
-            layout = self._one("pragma user_version")[0]     # another process may have been first
+            layout = self._one("pragma user_version")[0]  # another process may have been first
             if not self._one("select count(*) from sqlite_master")[0]:
                 for statement in _TABLES.split(";"):
                     self._connection.execute(statement)
@@ -144,8 +161,12 @@ class Database:
         except (OSError, ValueError):
             return
         if not stat.S_ISREG(kind):
-            raise ForeignDatabase(f"cannot use {str(self.path)!r}", reason="it is no file", called=user_source(),
-                                  fix="give the path of a file, or of one that is to be made")
+            raise ForeignDatabase(
+                f"cannot use {str(self.path)!r}",
+                reason="it is no file",
+                called=user_source(),
+                fix="give the path of a file, or of one that is to be made",
+            )
 
     def close(self) -> None:
         """No more use of it."""
@@ -181,15 +202,18 @@ class Database:
     def accept(self, key: Key, trial: Trial, seconds: float) -> None:
         """Marks a trial as checked by this machine, where a call takes so many seconds. Raises DatabaseBusy (TW0635)."""
         with self._faults(), self._writing():
-            self._connection.execute("update trials set confirmed = ?, mark = ? where uid = ?",
-                                     (seconds, mark_of(key, trial.records), trial.uid))
+            self._connection.execute(
+                "update trials set confirmed = ?, mark = ? where uid = ?",
+                (seconds, mark_of(key, trial.records), trial.uid),
+            )
 
     def refuse(self, trial: Trial, failure: str, message: str) -> None:
         """Notes that a trial failed when this machine checked it. Raises DatabaseBusy (TW0635)."""
         with self._faults(), self._writing():
             self._connection.execute(
                 "update trials set seconds = null, confirmed = null, mark = '', failure = ?, message = ? where uid = ?",
-                (failure, message, trial.uid))
+                (failure, message, trial.uid),
+            )
 
     def _task(self, key: Key, name: str) -> int:
         number = self._find(key)
@@ -197,17 +221,30 @@ class Database:
             return number
         row = (key.digest, name, key.workload, key.target, key.machine, key.versions)
         cursor = self._connection.execute(
-            "insert into tasks (digest, name, workload, target, machine, versions) values (?, ?, ?, ?, ?, ?)", row)
+            "insert into tasks (digest, name, workload, target, machine, versions) values (?, ?, ?, ?, ?, ?)", row
+        )
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
     def _insert(self, task: int, trial: Trial) -> bool:
         config = json.dumps(None if trial.config is None else trial.config.plain())
-        row = (trial.uid, task, config, trial.records, trial.seconds, trial.confirmed, trial.failure, trial.message,
-               trial.created, trial.mark)
+        row = (
+            trial.uid,
+            task,
+            config,
+            trial.records,
+            trial.seconds,
+            trial.confirmed,
+            trial.failure,
+            trial.message,
+            trial.created,
+            trial.mark,
+        )
         done = self._connection.execute(
             "insert or ignore into trials (uid, task, config, records, seconds, confirmed, failure, message, created, mark) "
-            "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            row,
+        )
         return done.rowcount > 0
 
     # Reading
@@ -216,7 +253,9 @@ class Database:
         """Every trial of a key, oldest first."""
         with self._faults():
             task = self._find(key)
-            rows = self._connection.execute(f"select {_TRIAL} from trials where task = ? order by id", (task,)).fetchall()
+            rows = self._connection.execute(
+                f"select {_TRIAL} from trials where task = ? order by id", (task,)
+            ).fetchall()
             return [_trial(row) for row in rows]
 
     def best(self, key: Key) -> Trial | None:
@@ -230,7 +269,9 @@ class Database:
         trials = list(self._fastest(key))
         own = [trial for trial in trials if self.is_marked(key, trial)]
         best = min(own, key=lambda trial: trial.confirmed is None, default=None)
-        others = [trial for trial in trials if trial not in own and (best is None or (trial.time or 0.0) < (best.time or 0.0))]
+        others = [
+            trial for trial in trials if trial not in own and (best is None or (trial.time or 0.0) < (best.time or 0.0))
+        ]
         return others[:most], best
 
     @staticmethod
@@ -258,7 +299,8 @@ class Database:
         with self._faults():
             rows = self._connection.execute(
                 f"select {_TRIAL} from trials where task = ? and seconds is not null order by coalesce(confirmed, seconds), id",
-                (self._find(key),)).fetchall()
+                (self._find(key),),
+            ).fetchall()
             yield from map(_trial, rows)
 
     def tasks(self) -> list[TunedTask]:
@@ -267,13 +309,15 @@ class Database:
             rows = self._connection.execute(
                 "select workload, target, machine, versions, name, count(trials.id), coalesce(sum(failure != ''), 0), "
                 "coalesce(min(confirmed), min(seconds)), baseline "
-                "from tasks left join trials on trials.task = tasks.id group by tasks.id order by tasks.id").fetchall()
+                "from tasks left join trials on trials.task = tasks.id group by tasks.id order by tasks.id"
+            ).fetchall()
             return [_tuned_task(row) for row in rows]
 
     def _find(self, key: Key) -> int | None:
         row = self._connection.execute(
             "select id from tasks where workload = ? and target = ? and machine = ? and versions = ?",
-            (key.workload, key.target, key.machine, key.versions)).fetchone()
+            (key.workload, key.target, key.machine, key.versions),
+        ).fetchone()
         return None if row is None else row[0]
 
     # JSON lines
@@ -303,7 +347,8 @@ class Database:
         with self._faults():
             with self._writing():
                 removed = self._connection.execute(
-                    "delete from trials where task in (select id from tasks where versions != ?)", (versions,)).rowcount
+                    "delete from trials where task in (select id from tasks where versions != ?)", (versions,)
+                ).rowcount
                 self._connection.execute("delete from tasks where versions != ?", (versions,))
             self._connection.execute("vacuum")
         return removed
@@ -315,7 +360,9 @@ class Database:
             for line in parsed:
                 task = self._task(line.key, line.name)
                 new += self._insert(task, line.trial)
-                self._connection.execute("update tasks set baseline = coalesce(baseline, ?) where id = ?", (line.baseline, task))
+                self._connection.execute(
+                    "update tasks set baseline = coalesce(baseline, ?) where id = ?", (line.baseline, task)
+                )
         return new
 
     # Faults
@@ -345,12 +392,18 @@ class Database:
             code = getattr(error, "sqlite_errorcode", None)
             if code is not None and code & 0xFF in _TAKEN:
                 raise DatabaseBusy(
-                    f"cannot use the database {str(self.path)!r}", reason=str(error), called=user_source(),
-                    fix="see that the folder exists and can be written, and that no other program holds the file") from None
+                    f"cannot use the database {str(self.path)!r}",
+                    reason=str(error),
+                    called=user_source(),
+                    fix="see that the folder exists and can be written, and that no other program holds the file",
+                ) from None
             raise CorruptDatabase(
-                f"the database {str(self.path)!r} is damaged", reason=str(error)[:300], called=user_source(),
+                f"the database {str(self.path)!r} is damaged",
+                reason=str(error)[:300],
+                called=user_source(),
                 fix="it was left as it is: move it away, save what can be read by `sqlite3 FILE .recover`, and tune into "
-                    "another file") from None
+                "another file",
+            ) from None
 
 
 _TRIAL = "uid, config, records, seconds, confirmed, failure, message, created, mark"
@@ -368,12 +421,16 @@ def _trial(row: tuple[Any, ...]) -> Trial:
         raise ValueError("a trial holds no text where one should be")
     if not all(value is None or is_time(value) for value in (seconds, confirmed)) or not is_time(created):
         raise ValueError("a trial holds no time where one should be")
-    return Trial(records, seconds, Config.of(plain_json(config, 1 << 20)), failure, message, confirmed, created, uid, mark)
+    return Trial(
+        records, seconds, Config.of(plain_json(config, 1 << 20)), failure, message, confirmed, created, uid, mark
+    )
 
 
 def _tuned_task(row: tuple[Any, ...]) -> TunedTask:
     """Raises ValueError, likewise."""
     *texts, trials, failures, best, baseline = row
-    if not all(isinstance(text, str) for text in texts) or not all(time is None or is_time(time) for time in (best, baseline)):
+    if not all(isinstance(text, str) for text in texts) or not all(
+        time is None or is_time(time) for time in (best, baseline)
+    ):
         raise ValueError("a task holds values of other types")
     return TunedTask(Key(*texts[:4]), texts[4], trials, failures, best, baseline)

@@ -32,8 +32,10 @@ class Reference:
         if not count:
             return ""
         place = tuple(int(index) for index in np.argwhere(~right)[0])
-        return (f"{count} of {result.size} elements differ, the first at {list(place)}: "
-                f"{result[place]} instead of {self.wanted[place]}")
+        return (
+            f"{count} of {result.size} elements differ, the first at {list(place)}: "
+            f"{result[place]} instead of {self.wanted[place]}"
+        )
 
 
 def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

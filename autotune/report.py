@@ -64,8 +64,14 @@ class Curve:
         marks = [many * decade for decade in decades for many in (1, 2, 5) if low <= log10(many * decade) <= high]
         every = max(1, len(trials) // 8)
         ticks = [(x(at - 1), str(at)) for at in range(every, len(trials) + 1, every)]
-        return cls(points, " ".join(steps), failures, [(y(mark), readable(mark)) for mark in marks], ticks,
-                   y(baseline) if baseline else None)
+        return cls(
+            points,
+            " ".join(steps),
+            failures,
+            [(y(mark), readable(mark)) for mark in marks],
+            ticks,
+            y(baseline) if baseline else None,
+        )
 
 
 _PAGE = """<!doctype html>
@@ -146,8 +152,9 @@ def render(database: Database) -> str:
         shown = "\n".join(map(repr, from_json(best.records, foreign=True))) if best is not None else ""
         rows.append((task, Curve.of(trials, task.baseline), _failures(trials), _best_text(task), shown))
     page = Environment(autoescape=True, trim_blocks=True, finalize=_shown).from_string(_PAGE)
-    return page.render(name=database.path.name, tasks=rows, time=readable, width=_WIDTH, height=_HEIGHT, left=_LEFT,
-                       bottom=_BOTTOM)
+    return page.render(
+        name=database.path.name, tasks=rows, time=readable, width=_WIDTH, height=_HEIGHT, left=_LEFT, bottom=_BOTTOM
+    )
 
 
 def _shown(value: object) -> object:

@@ -45,7 +45,7 @@ def _secret(folder: Path | None) -> bytes:
             try:
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(fresh)
-                with suppress(FileExistsError):      # another process was first
+                with suppress(FileExistsError):  # another process was first
                     os.link(unfinished, path)
             finally:
                 unfinished.unlink()

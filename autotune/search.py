@@ -27,7 +27,16 @@ from .features import features
 from .model import Measurements, Model, make_model
 from .task import Task
 
-__all__ = ["Candidate", "CandidateFactory", "EvolutionarySearch", "Measured", "RandomSearch", "Search", "loops_text", "make_search"]
+__all__ = [
+    "Candidate",
+    "CandidateFactory",
+    "EvolutionarySearch",
+    "Measured",
+    "RandomSearch",
+    "Search",
+    "loops_text",
+    "make_search",
+]
 
 POOL = 2
 """Candidates that are looked at for each one that is measured."""
@@ -36,8 +45,16 @@ PARENTS = 16
 _ATTEMPTS = 64
 """How often a candidate is drawn for each one wanted, before the space counts as exhausted."""
 
-_BUILD_FAULTS = (TilewrightError, InternalError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError,
-                 AttributeError)
+_BUILD_FAULTS = (
+    TilewrightError,
+    InternalError,
+    AssertionError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)
 """What a schedule that does not hold together may raise, ours or a template's."""
 
 
@@ -153,8 +170,13 @@ class EvolutionarySearch:
     name = "evolution"
 
     def __init__(
-        self, task: Task, factory: CandidateFactory, rng: np.random.Generator, model: Model | None = None,
-        epsilon: float = EPSILON, others: Sequence[Measurements] = (),
+        self,
+        task: Task,
+        factory: CandidateFactory,
+        rng: np.random.Generator,
+        model: Model | None = None,
+        epsilon: float = EPSILON,
+        others: Sequence[Measurements] = (),
     ) -> None:
         self.space, self.factory, self.rng, self.epsilon, self.others = task.space, factory, rng, epsilon, others
         self.model = model if model is not None else make_model()
@@ -167,7 +189,9 @@ class EvolutionarySearch:
     def propose(self, count: int, measured: list[Measured], seen: set[str]) -> list[Candidate]:
         if not measured and not self.others:
             first = _distinct(map(self.factory.make, self.space.begin()), count, seen)
-            return first + self.random.propose(count - len(first), measured, seen | {candidate.records for candidate in first})
+            return first + self.random.propose(
+                count - len(first), measured, seen | {candidate.records for candidate in first}
+            )
         self._train(measured)
         pool = _distinct(self._pool(measured, count), POOL * count, seen)
         return self._chosen(pool, count)
@@ -178,7 +202,9 @@ class EvolutionarySearch:
 
     def _pool(self, measured: list[Measured], count: int) -> Iterator[Candidate | None]:
         """What may be worth measuring: children of what was fast, what the space begins with, and a few that are drawn."""
-        fastest = sorted((trial for trial in measured if trial.seconds is not None), key=lambda trial: trial.seconds or 0.0)
+        fastest = sorted(
+            (trial for trial in measured if trial.seconds is not None), key=lambda trial: trial.seconds or 0.0
+        )
         parents = [trial.candidate.config for trial in fastest[:PARENTS]]
         beginning = self.space.begin()
         for _ in range(_ATTEMPTS * count):
@@ -204,8 +230,8 @@ class EvolutionarySearch:
         scores, doubts = self.model.score(np.stack([candidate.features for candidate in pool]))
         unsure = int(self.rng.binomial(count, self.epsilon))
         ranked = sorted(range(len(pool)), key=lambda at: -scores[at])
-        rest = sorted(ranked[count - unsure:], key=lambda at: -doubts[at])
-        return [pool[at] for at in (*ranked[:count - unsure], *rest[:unsure])]
+        rest = sorted(ranked[count - unsure :], key=lambda at: -doubts[at])
+        return [pool[at] for at in (*ranked[: count - unsure], *rest[:unsure])]
 
 
 def _distinct(drawn: Iterable[Candidate | None], count: int, seen: set[str]) -> list[Candidate]:
@@ -219,10 +245,14 @@ def _distinct(drawn: Iterable[Candidate | None], count: int, seen: set[str]) -> 
     return list(found.values())
 
 
-def make_search(name: str, task: Task, factory: CandidateFactory, seed: int, others: Sequence[Measurements] = ()) -> Search:
+def make_search(
+    name: str, task: Task, factory: CandidateFactory, seed: int, others: Sequence[Measurements] = ()
+) -> Search:
     """The strategy of a name, one of STRATEGIES."""
     rng = np.random.default_rng(seed)
-    return RandomSearch(task, factory, rng) if name == "random" else EvolutionarySearch(task, factory, rng, others=others)
+    return (
+        RandomSearch(task, factory, rng) if name == "random" else EvolutionarySearch(task, factory, rng, others=others)
+    )
 
 
 STRATEGIES = ("evolution", "random")

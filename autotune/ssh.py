@@ -84,16 +84,21 @@ class BoardMeasurer(Measurer):
                 board.put(str(at), (self.folder / str(at)).read_bytes())
         _require(board.ask(f"args {len(told)} {' '.join(told)}", board.address.patience, "starting"))
         board.put("a.so", self._unscheduled)
-        answer = board.ask(self._request("reference", "a.so", timeout), timeout + board.address.patience,
-                           "running the unscheduled program")
+        answer = board.ask(
+            self._request("reference", "a.so", timeout),
+            timeout + board.address.patience,
+            "running the unscheduled program",
+        )
         if not is_time(answer.get("seconds")):
             _require(answer)
             raise WorkerEnded(Failure("protocol", f"no answer but {str(answer)[:80]!r}"))
         return float(answer["seconds"])
 
     def _request(self, what: str, libraries: str, timeout: float, budget: float = 0.0, cutoff: float = 0.0) -> str:
-        return (f"{what} {libraries} {int(timeout * 1e3)} {self.limits.memory} {self.board.threads} {int(budget * 1e9)} "
-                f"{int(cutoff * 1e9)}")
+        return (
+            f"{what} {libraries} {int(timeout * 1e3)} {self.limits.memory} {self.board.threads} {int(budget * 1e9)} "
+            f"{int(cutoff * 1e9)}"
+        )
 
     def _kept(self, attempt: Callable[[], _Answer]) -> _Answer:
         """What an attempt gives, made again where the connection is lost meanwhile. Raises WorkerEnded where it is lost each time,
@@ -124,15 +129,20 @@ class BoardMeasurer(Measurer):
                 return
         raise self.board.lost(failure)
 
-    def _ran(self, what: str, libraries: Sequence[bytes], timeout: float, budget: float, cutoff: float = 0.0) -> dict[str, Any]:
+    def _ran(
+        self, what: str, libraries: Sequence[bytes], timeout: float, budget: float, cutoff: float = 0.0
+    ) -> dict[str, Any]:
         """The board's answer about some libraries; a failure where the connection is lost each time. Raises RunnerLost (TW0613)."""
         names = [f"{number}.so" for number in range(len(libraries))]
 
         def asked() -> dict[str, Any]:
             for name, library in zip(names, libraries, strict=True):
                 self.board.put(name, library)
-            return self.board.ask(self._request(what, ",".join(names), timeout, budget, cutoff),
-                                  timeout + self.board.address.patience, "running")
+            return self.board.ask(
+                self._request(what, ",".join(names), timeout, budget, cutoff),
+                timeout + self.board.address.patience,
+                "running",
+            )
 
         try:
             return self._kept(asked)
@@ -146,8 +156,13 @@ class BoardMeasurer(Measurer):
         if number in outcomes:
             return outcomes[number]
         self.held[at].discard(number)
-        answer = self._ran("run", [_library(paths[number])], self.limits.timeout, self.limits.budget,
-                           HOPELESS * best if best is not None else 0.0)
+        answer = self._ran(
+            "run",
+            [_library(paths[number])],
+            self.limits.timeout,
+            self.limits.budget,
+            HOPELESS * best if best is not None else 0.0,
+        )
         times = _times(answer.get("times"))
         return Outcome(times, None, built) if times is not None else Outcome(failure=failure_in(answer))
 

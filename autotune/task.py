@@ -65,8 +65,16 @@ class Task:
     exact: bool = False
 
     @classmethod
-    def of(cls, args: Any, target: str | Target = "llvm", space: Space | None = None, name: str = "", *,
-           exact: bool = False, machine: str = "") -> Task:
+    def of(
+        cls,
+        args: Any,
+        target: str | Target = "llvm",
+        space: Space | None = None,
+        name: str = "",
+        *,
+        exact: bool = False,
+        machine: str = "",
+    ) -> Task:
         """The task of tensors (inputs, then outputs): its space is that of the rules, unless a template brings one. machine: that
         its key names, if not this one.
 
@@ -81,7 +89,14 @@ class Task:
             unscheduled = lower(create_schedule(outputs), list(tensors), "main")
         own = machine_text() if chosen.backend.for_processors else gpu_text(chosen)
         key = Key(workload_text(tensors, outputs, unscheduled), target_text(chosen), machine or own, versions_text())
-        task = cls(name or outputs[-1].name, tensors, chosen, unscheduled, space or DecisionSpace(tensors, outputs, chosen), key)
+        task = cls(
+            name or outputs[-1].name,
+            tensors,
+            chosen,
+            unscheduled,
+            space or DecisionSpace(tensors, outputs, chosen),
+            key,
+        )
         return task._exactly() if exact else task
 
     def _exactly(self) -> Task:
@@ -112,20 +127,28 @@ def _checked_args(args: Any) -> tuple[Tensor, ...]:
     tensors = tuple(tensor for tensor in given if isinstance(tensor, Tensor))
     if not tensors or len(tensors) < len(given):
         raise NothingToTune(
-            "there is nothing to tune", reason=f"got {args!r}"[:200], called=user_source(),
+            "there is nothing to tune",
+            reason=f"got {args!r}"[:200],
+            called=user_source(),
             allowed="the tensors of the function, inputs then outputs, or a template's task",
             fix="autotune.tune([A, B, C]), or autotune.tune(my_template.task(512))",
         )
     if not computed_tensors(tensors):
-        raise NothingToTune("there is nothing to tune", reason="every tensor given is a placeholder: nothing is computed",
-                            called=user_source(), fix="pass the output too: autotune.tune([A, B, C])")
+        raise NothingToTune(
+            "there is nothing to tune",
+            reason="every tensor given is a placeholder: nothing is computed",
+            called=user_source(),
+            fix="pass the output too: autotune.tune([A, B, C])",
+        )
     for tensor in tensors:
         for extent in tensor.shape:
             if not isinstance(extent, IntImm):
                 raise SymbolicShape(
-                    f"cannot tune for a shape of {tensor.name} that is not known", declared=tensor.source,
+                    f"cannot tune for a shape of {tensor.name} that is not known",
+                    declared=tensor.source,
                     reason=f"its extent {extent} is decided by each call, and candidates are measured on arrays",
-                    called=user_source(), fix="declare the tensors with the sizes that matter, and tune those",
+                    called=user_source(),
+                    fix="declare the tensors with the sizes that matter, and tune those",
                 )
     return tensors
 
@@ -134,9 +157,11 @@ def _checked_target(target: str | Target) -> Target:
     chosen = Target.parse(target)
     if not chosen.backend.for_processors and chosen.backend.rules != "gpu":
         raise TargetCannotBeTuned(
-            f"cannot tune for target {str(chosen)!r}", called=user_source(),
+            f"cannot tune for target {str(chosen)!r}",
+            called=user_source(),
             reason="candidates are measured, on CPUs, or ranked, for GPUs",
-            allowed='"llvm", "llvm -mcpu=... -mattr=... -mtriple=...", or "cuda -arch=..."', fix='target="llvm"',
+            allowed='"llvm", "llvm -mcpu=... -mattr=... -mtriple=...", or "cuda -arch=..."',
+            fix='target="llvm"',
         )
     return chosen
 
@@ -182,8 +207,14 @@ def nameless(function: Function) -> Function:
 
     params = tuple(buffer_of(param) if isinstance(param, Buffer) else var_of(param) for param in function.params)
     body = rewrite(function.body, rule)
-    return replace(function, name="main", params=params, body=body, outputs=tuple(buffer_of(output) for output in function.outputs),
-                   constants=())  # whatever they hold
+    return replace(
+        function,
+        name="main",
+        params=params,
+        body=body,
+        outputs=tuple(buffer_of(output) for output in function.outputs),
+        constants=(),
+    )  # whatever they hold
 
 
 def target_text(target: Target) -> str:

@@ -1,13 +1,13 @@
 """Templates: a function that declares, defines what is open, and schedules by what was chosen.
 
-    @autotune.template("matmul")
-    def matmul(cfg, n):
-        ...
-        cfg.define_split("tile_x", x, num_outputs=2)
-        x_outer, x_inner = cfg["tile_x"].apply(s, C, x)
-        return s, [A, B, C]
+@autotune.template("matmul")
+def matmul(cfg, n):
+    ...
+    cfg.define_split("tile_x", x, num_outputs=2)
+    x_outer, x_inner = cfg["tile_x"].apply(s, C, x)
+    return s, [A, B, C]
 
-    autotune.tune(matmul.task(512))
+autotune.tune(matmul.task(512))
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ def get_config() -> Configurator:
     """The configurator of the template that is running. Raises BadTemplate (TW0607) outside of one."""
     configurator = _current.get()
     if configurator is None:
-        raise BadTemplate("there is no configuration here", reason="get_config() speaks of the template that is running",
-                          called=user_source(), fix='call it in a function under @autotune.template("name")')
+        raise BadTemplate(
+            "there is no configuration here",
+            reason="get_config() speaks of the template that is running",
+            called=user_source(),
+            fix='call it in a function under @autotune.template("name")',
+        )
     return configurator
 
 
@@ -72,8 +76,11 @@ class Template:
             schedule, args = cast("tuple[Any, Any]", result)
             if isinstance(schedule, Schedule) and isinstance(args, (list, tuple)):
                 return schedule, list(cast("Sequence[Tensor]", args))
-        raise BadTemplate(f"the template {self.name} returned {type(cast('object', result)).__name__}", called=user_source(),
-                          fix="return s, [A, B, C]: the schedule and the tensors in call order")
+        raise BadTemplate(
+            f"the template {self.name} returned {type(cast('object', result)).__name__}",
+            called=user_source(),
+            fix="return s, [A, B, C]: the schedule and the tensors in call order",
+        )
 
 
 def template(name: str) -> Callable[[Callable[..., Any]], Template]:

@@ -125,24 +125,49 @@ class PartedResult:
 
 @overload
 def tune(
-    args: Parted | Sequence[Kernel], target: str | Target = "llvm", trials: int = 64,
-    database: str | Path | Database = "tune.sqlite", *, search: str = "evolution", seed: int = 0, inputs: None = None,
+    args: Parted | Sequence[Kernel],
+    target: str | Target = "llvm",
+    trials: int = 64,
+    database: str | Path | Database = "tune.sqlite",
+    *,
+    search: str = "evolution",
+    seed: int = 0,
+    inputs: None = None,
     limits: Limits | None = None,
-    progress: bool | None = None, exact: bool = False, runner: Any = None,
+    progress: bool | None = None,
+    exact: bool = False,
+    runner: Any = None,
 ) -> PartedResult: ...
 @overload
 def tune(
-    args: Sequence[Tensor] | Task, target: str | Target = "llvm", trials: int = 64,
-    database: str | Path | Database = "tune.sqlite", *, search: str = "evolution", seed: int = 0,
-    inputs: Sequence[Any] | None = None, limits: Limits | None = None, progress: bool | None = None, exact: bool = False,
+    args: Sequence[Tensor] | Task,
+    target: str | Target = "llvm",
+    trials: int = 64,
+    database: str | Path | Database = "tune.sqlite",
+    *,
+    search: str = "evolution",
+    seed: int = 0,
+    inputs: Sequence[Any] | None = None,
+    limits: Limits | None = None,
+    progress: bool | None = None,
+    exact: bool = False,
     runner: Any = None,
 ) -> Result: ...
 
 
 def tune(
-    args: Any, target: str | Target = "llvm", trials: int = 64, database: str | Path | Database = "tune.sqlite", *,
-    search: str = "evolution", seed: int = 0, inputs: Sequence[Any] | None = None, limits: Limits | None = None,
-    progress: bool | None = None, exact: bool = False, runner: Any = None,
+    args: Any,
+    target: str | Target = "llvm",
+    trials: int = 64,
+    database: str | Path | Database = "tune.sqlite",
+    *,
+    search: str = "evolution",
+    seed: int = 0,
+    inputs: Sequence[Any] | None = None,
+    limits: Limits | None = None,
+    progress: bool | None = None,
+    exact: bool = False,
+    runner: Any = None,
 ) -> Any:
     """Look for the fastest schedule of a function, or of each kernel of a graph.
 
@@ -170,18 +195,30 @@ def tune(
     RunnerLost (TW0613), and what opening a database raises (TW0631, TW0632, TW0635).
     """
     if type(trials) is not int or trials < 1:
-        raise BadTuningOption(f"cannot tune for {trials!r} trials", called=user_source(), allowed="a positive number",
-                              fix="trials=64")
+        raise BadTuningOption(
+            f"cannot tune for {trials!r} trials", called=user_source(), allowed="a positive number", fix="trials=64"
+        )
     if search not in STRATEGIES:
         raise BadTuningOption(f"there is no search {search!r}", called=user_source(), allowed=", ".join(STRATEGIES))
     kernels = kernels_of(args)
     if kernels is not None:
         with _opened(database) as records:
-            one = partial(tune, target=target, database=records, search=search, seed=seed, limits=limits, progress=progress,
-                          exact=exact, runner=runner)
+            one = partial(
+                tune,
+                target=target,
+                database=records,
+                search=search,
+                seed=seed,
+                limits=limits,
+                progress=progress,
+                exact=exact,
+                runner=runner,
+            )
             given = shares(kernels, target, trials)
-            results = {kernel.name: one(Task.of(kernel.tensors, target, name=kernel.name), trials=given[kernel.name])
-                       for kernel in kernels}
+            results = {
+                kernel.name: one(Task.of(kernel.tensors, target, name=kernel.name), trials=given[kernel.name])
+                for kernel in kernels
+            }
         return PartedResult(results, {kernel.name: kernel.count for kernel in kernels})
     declared = Task.of(args, target, exact=exact)
     with place_of(runner, declared.target) as place, _opened(database) as records:
@@ -190,7 +227,10 @@ def tune(
         if len(run.history) < trials:
             run.search.prepare()
             shown = sys.stderr.isatty() if progress is None else progress
-            with place.measurer(run.task, limits, inputs) as measurer, Progress(run.task.name, trials, shown) as display:
+            with (
+                place.measurer(run.task, limits, inputs) as measurer,
+                Progress(run.task.name, trials, shown) as display,
+            ):
                 run.measure(measurer, display, place.load())
         return run.result()
 
@@ -207,7 +247,9 @@ def _opened(database: str | Path | Database) -> Generator[Database]:
 class _Run:
     """One call of tune: what was measured before and what is measured now."""
 
-    def __init__(self, task: Task, factory: CandidateFactory, database: Database, trials: int, search: str, seed: int) -> None:
+    def __init__(
+        self, task: Task, factory: CandidateFactory, database: Database, trials: int, search: str, seed: int
+    ) -> None:
         self.task, self.database, self.trials = task, database, trials
         self.history = database.trials(task.key)
         self.factory = factory
@@ -236,9 +278,15 @@ class _Run:
             display.say("building and choosing")
             following: list[Candidate] = []
             best = min((trial.seconds for trial in self.history if trial.seconds is not None), default=None)
-            measurer.measure([candidate.text for candidate in batch], best, partial(self._choose, batch, following),
-                             partial(self._came, batch, display))
-            batch = following or self._proposed([], BATCH)  # drawn anew: a few draws may miss what a small space has left
+            measurer.measure(
+                [candidate.text for candidate in batch],
+                best,
+                partial(self._choose, batch, following),
+                partial(self._came, batch, display),
+            )
+            batch = following or self._proposed(
+                [], BATCH
+            )  # drawn anew: a few draws may miss what a small space has left
         self.is_exhausted = len(self.history) < self.trials
         display.exhausted(self.is_exhausted)
         display.say("comparing the fastest")
@@ -248,8 +296,14 @@ class _Run:
     def _came(self, batch: Sequence[Candidate], display: Progress, number: int, outcome: Outcome) -> None:
         """Notes what measuring a candidate gave, as soon as it is known."""
         candidate, failure = batch[number], outcome.failure
-        trial = Trial(candidate.records, outcome.seconds, candidate.config, failure.kind if failure else "",
-                      failure.message if failure else "", mark=self._mark(candidate) if failure is None else "")
+        trial = Trial(
+            candidate.records,
+            outcome.seconds,
+            candidate.config,
+            failure.kind if failure else "",
+            failure.message if failure else "",
+            mark=self._mark(candidate) if failure is None else "",
+        )
         self._note(candidate, trial)
         display.say("measuring")
         display.add(trial, outcome.spread)
@@ -293,12 +347,18 @@ class _Run:
         if usual is not None and usual.seconds is not None:
             rivals = [trial for trial in rivals if (trial.time or 0.0) < SLOWER * usual.seconds]
         for start in range(0, max(min(len(rivals), ROUNDS * FINALISTS), 1 if usual is not None else 0), FINALISTS):
-            finalists = [*([usual] if usual is not None else []), *rivals[start:start + FINALISTS]]
+            finalists = [*([usual] if usual is not None else []), *rivals[start : start + FINALISTS]]
             times = measurer.rivals([self.candidates[trial.records].text for trial in finalists])
             if times is None:
                 return
-            faster = [(trial, each) for trial, each in zip(finalists, times, strict=True)
-                      if usual is None or trial is usual or beats(each, times[0]) and self._counts(trial, usual, times[0], load)]
+            faster = [
+                (trial, each)
+                for trial, each in zip(finalists, times, strict=True)
+                if usual is None
+                or trial is usual
+                or beats(each, times[0])
+                and self._counts(trial, usual, times[0], load)
+            ]
             self.database.confirm(self.task.key, {trial.uid: lower_quartile(each) for trial, each in faster})
             if usual is None:
                 return
@@ -325,26 +385,49 @@ class _Run:
         history = self.database.trials(self.task.key)
         if winner is None or winner.time is None:
             first = {trial.failure: trial.message for trial in reversed(history)}
-            reasons = [f"{kind} ({sum(trial.failure == kind for trial in history)}): {message}" for kind, message in first.items()]
-            reasons += [f"{kind} ({self.factory.dropped[kind]}): {message}" for kind, message in self.factory.first_message.items()]
-            raise NoCandidate(f"no candidate of {self.task.name} could be built, run and verified", called=user_source(),
-                              reason="\n".join(reasons) or "the space is empty",
-                              fix="the messages above are the first of each class; tw.build(args) shows whether the "
-                                  "unscheduled program runs")
+            reasons = [
+                f"{kind} ({sum(trial.failure == kind for trial in history)}): {message}"
+                for kind, message in first.items()
+            ]
+            reasons += [
+                f"{kind} ({self.factory.dropped[kind]}): {message}"
+                for kind, message in self.factory.first_message.items()
+            ]
+            raise NoCandidate(
+                f"no candidate of {self.task.name} could be built, run and verified",
+                called=user_source(),
+                reason="\n".join(reasons) or "the space is empty",
+                fix="the messages above are the first of each class; tw.build(args) shows whether the "
+                "unscheduled program runs",
+            )
         baseline = next((row.baseline for row in self.database.tasks() if row.key == self.task.key), None)
         best = Best(winner.time, from_json(winner.records, foreign=True))
-        return Result(self.task, best, history, baseline, dict(self.factory.dropped), self.comparison, dict(self.losses),
-                      self.is_exhausted)
+        return Result(
+            self.task,
+            best,
+            history,
+            baseline,
+            dict(self.factory.dropped),
+            self.comparison,
+            dict(self.losses),
+            self.is_exhausted,
+        )
 
 
 def _others(database: Database, task: Task) -> list[Measurements]:
     """What was measured of other functions on this machine, those of the last ones."""
     found: list[Measurements] = []
     for other in reversed(database.tasks()):
-        if other.key != task.key and other.key.machine == task.key.machine and sum(len(each.rows) for each in found) < OTHERS:
-            measured = Measurements.of((np.asarray(trial.config.features, np.float32), trial.seconds)
-                                       for trial in database.trials(other.key)
-                                       if trial.config is not None and len(trial.config.features) == FEATURES)
+        if (
+            other.key != task.key
+            and other.key.machine == task.key.machine
+            and sum(len(each.rows) for each in found) < OTHERS
+        ):
+            measured = Measurements.of(
+                (np.asarray(trial.config.features, np.float32), trial.seconds)
+                for trial in database.trials(other.key)
+                if trial.config is not None and len(trial.config.features) == FEATURES
+            )
             found += [measured] if measured is not None else []
     return found
 

@@ -45,8 +45,18 @@ _ROUNDS = 9
 FAR = 4.0
 """How much longer than what is hopeless a first call takes that says enough, cold caches or not."""
 
-FAULTS = (TilewrightError, InternalError, MemoryError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError,
-          AttributeError, RuntimeError)
+FAULTS = (
+    TilewrightError,
+    InternalError,
+    MemoryError,
+    AssertionError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    RuntimeError,
+)
 """What building or running a candidate may raise; anything else ends the worker, and is a failure as well."""
 
 
@@ -226,7 +236,9 @@ def _seconds(kernel: Kernel, arrays: list[np.ndarray[Any, Any]], number: int) ->
     return (time.perf_counter() - start) / number
 
 
-def _times(kernel: Kernel, arrays: list[np.ndarray[Any, Any]], first: float, budget: float, cutoff: float | None) -> list[float]:
+def _times(
+    kernel: Kernel, arrays: list[np.ndarray[Any, Any]], first: float, budget: float, cutoff: float | None
+) -> list[float]:
     """Seconds of a call, several times within `budget`. A candidate beyond `cutoff` is timed once more and left, one far beyond at
     once."""
     least = max(cutoff, SHORT) if cutoff is not None else float("inf")
@@ -254,8 +266,16 @@ def failure_of(error: BaseException) -> tuple[str, str]:
 def serve(requests: Any, answers: Any) -> None:
     """Answers until the pipe is closed."""
     worker = Worker()
-    handlers = {"setup": worker.setup, "reference": worker.reference, "load": worker.load, "build": worker.build,
-                "library": worker.library, "probe": worker.probe, "run": worker.run, "rivals": worker.rivals}
+    handlers = {
+        "setup": worker.setup,
+        "reference": worker.reference,
+        "load": worker.load,
+        "build": worker.build,
+        "library": worker.library,
+        "probe": worker.probe,
+        "run": worker.run,
+        "rivals": worker.rivals,
+    }
     for line in requests:
         request = json.loads(line)
         try:
@@ -272,7 +292,7 @@ def _confine(parent: int, memory: int) -> None:
     libc = ctypes.CDLL(None)
     if hasattr(libc, "prctl"):
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:   # it ended before we asked to end with it
+    if os.getppid() != parent:  # it ended before we asked to end with it
         sys.exit(1)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

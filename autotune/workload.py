@@ -45,9 +45,22 @@ class Workload:
         outputs = tuple(at for at, tensor in enumerate(task.args) if tensor in task.outputs)
         asked = set(_indices(task))
         constants = tuple(held.data for held in task.unscheduled.constants)
-        inputs = () if given is None else tuple(_bytes([task.args[at] for at in range(len(args)) if at not in outputs], given))
-        return cls(task.name, args, outputs, frozenset(at for at, tensor in enumerate(task.args) if tensor in asked),
-                   str(task.unscheduled), constants, str(task.target), inputs, seed)
+        inputs = (
+            ()
+            if given is None
+            else tuple(_bytes([task.args[at] for at in range(len(args)) if at not in outputs], given))
+        )
+        return cls(
+            task.name,
+            args,
+            outputs,
+            frozenset(at for at, tensor in enumerate(task.args) if tensor in asked),
+            str(task.unscheduled),
+            constants,
+            str(task.target),
+            inputs,
+            seed,
+        )
 
     @property
     def shapes(self) -> list[tuple[Sequence[int], str]]:
@@ -72,24 +85,39 @@ class Workload:
 def _bytes(tensors: Sequence[Tensor], given: Sequence[Any]) -> Iterable[bytes]:
     """Given arrays, which are of the tensors' shapes and dtypes."""
     if len(given) != len(tensors):
-        raise WrongInputs(f"{len(given)} arrays for {len(tensors)} inputs", called=user_source(),
-                          allowed=f"one for each of {', '.join(tensor.name for tensor in tensors)}")
+        raise WrongInputs(
+            f"{len(given)} arrays for {len(tensors)} inputs",
+            called=user_source(),
+            allowed=f"one for each of {', '.join(tensor.name for tensor in tensors)}",
+        )
     for tensor, one in zip(tensors, given, strict=True):
-        array, shape, kind = np.asarray(one), tuple(int(extent) for extent in tensor.shape), numpy_dtype(str(tensor.dtype))
+        array, shape, kind = (
+            np.asarray(one),
+            tuple(int(extent) for extent in tensor.shape),
+            numpy_dtype(str(tensor.dtype)),
+        )
         if array.shape != shape or array.dtype != kind:
-            raise WrongInputs(f"the array for {tensor.name} is {array.dtype}{list(array.shape)}", declared=tensor.source,
-                              called=user_source(), allowed=f"{kind}{list(shape)}")
+            raise WrongInputs(
+                f"the array for {tensor.name} is {array.dtype}{list(array.shape)}",
+                declared=tensor.source,
+                called=user_source(),
+                allowed=f"{kind}{list(shape)}",
+            )
         yield array.tobytes()
 
 
-def drawn_array(shape: Sequence[int], kind: np.dtype[Any], rng: np.random.Generator, is_index: bool) -> np.ndarray[Any, Any]:
+def drawn_array(
+    shape: Sequence[int], kind: np.dtype[Any], rng: np.random.Generator, is_index: bool
+) -> np.ndarray[Any, Any]:
     """Floats from -1 to 1, small integers, anything of 8 bits; zeros where they are indices, to be in range."""
     if is_index:
         return np.zeros(shape, kind)
     if kind.kind == "b":
         return rng.random(shape) < 0.5
     if kind.kind in "iu":
-        low, high = (np.iinfo(kind).min, np.iinfo(kind).max) if kind.itemsize == 1 else (0 if kind.kind == "u" else -100, 100)
+        low, high = (
+            (np.iinfo(kind).min, np.iinfo(kind).max) if kind.itemsize == 1 else (0 if kind.kind == "u" else -100, 100)
+        )
         return rng.integers(low, high, shape, endpoint=True).astype(kind)
     return (rng.random(shape, np.float32) * 2 - 1).astype(kind)
 

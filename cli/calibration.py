@@ -53,8 +53,11 @@ def calibrate(console: Console) -> int:
         for found in measured(row):
             values.update(found)
             progress.update(task, completed=len(values), description=f"measuring this machine: {', '.join(found)}")
-    known = {name: float(f"{min(max(values[name], measure.least), measure.most):.3g}")
-             for name, measure in MEASURES.items() if name in values}
+    known = {
+        name: float(f"{min(max(values[name], measure.least), measure.most):.3g}")
+        for name, measure in MEASURES.items()
+        if name in values
+    }
     console.print(difference(row, known))
     try:
         path = keep(Calibration(tuple(known.items())))
@@ -115,17 +118,29 @@ _LARGER: Term = lambda a, b: te.max(a, b)
 _LESSER: Term = lambda a, b: te.min(a, b)
 _PRODUCT = te.comm_reducer(_MUL, lambda dtype: te.const(1, dtype), name="product")
 _EITHER = te.comm_reducer(lambda a, b: a | b, lambda dtype: te.const(0, dtype), name="either")
-_LATENCIES: tuple[tuple[str, Any, Term], ...] = (("fma", te.sum, _MUL), ("add", te.sum, _LARGER), ("mul", _PRODUCT, _LARGER))
+_LATENCIES: tuple[tuple[str, Any, Term], ...] = (
+    ("fma", te.sum, _MUL),
+    ("add", te.sum, _LARGER),
+    ("mul", _PRODUCT, _LARGER),
+)
 """The combiner that waits, and its term."""
 _RATES: tuple[tuple[str, Any, Term, int], ...] = (
-    ("fma", te.sum, _MUL, 1), ("add", te.sum, _ADD, 2), ("mul", _PRODUCT, _MUL, 2), ("select", te.min, _LESSER, 4))
+    ("fma", te.sum, _MUL, 1),
+    ("add", te.sum, _ADD, 2),
+    ("mul", _PRODUCT, _MUL, 2),
+    ("select", te.min, _LESSER, 4),
+)
 """How many instructions of the class a term takes with its combiner: a minimum is asked for in both orders."""
 _ELEMENTWISE: tuple[tuple[str, Term], ...] = (
-    ("div", lambda a, b: a / b), ("sqrt", lambda a, b: te.sqrt(b)), ("call", lambda a, b: te.exp(b)))
+    ("div", lambda a, b: a / b),
+    ("sqrt", lambda a, b: te.sqrt(b)),
+    ("call", lambda a, b: te.exp(b)),
+)
 
 
 def _clock() -> float:
     """10^9 cycles a second: seven instructions of one cycle wait for each other in each term."""
+
     def chained(x: Any, y: Any) -> Any:
         for left, bits in ((True, 13), (False, 7), (True, 17)):
             x = x ^ (x << te.const(bits, "uint64") if left else x >> te.const(bits, "uint64"))
@@ -153,13 +168,18 @@ class _Bench:
     def sums(self, combine: Any, term: Term, rows: int, vectors: int, dtype: str = "float32") -> float:
         """Cycles of a term of a tile of sums."""
         lanes = self.row.lanes(32)
-        alone = rows == vectors == 1  # one sum, too long for the processor to see the next; all that it reads is an element
+        alone = (
+            rows == vectors == 1
+        )  # one sum, too long for the processor to see the next; all that it reads is an element
         depth, tiles = (16 * DEPTH, TILES // 16) if alone else (DEPTH, TILES)
         a = te.placeholder((rows, depth), dtype, name="a")
         b = te.placeholder((1 if alone else depth, vectors * lanes), dtype, name="b")
         k = te.reduce_axis((0, depth), "k")
-        out = te.compute((tiles, rows, vectors * lanes),
-                         lambda t, i, j: combine(term(a[i, k], b[0 if alone else k, j]), axis=k), name="out")
+        out = te.compute(
+            (tiles, rows, vectors * lanes),
+            lambda t, i, j: combine(term(a[i, k], b[0 if alone else k, j]), axis=k),
+            name="out",
+        )
         s = te.create_schedule(out.op)
         tile = s[s.cache_write(out, "local")]
         t, i, j = out.op.axis
@@ -315,7 +335,9 @@ def _more(cycles: float) -> float:
 
 def _seconds(schedule: te.Schedule, args: list[te.Tensor], elapsed: Callable[[], float] = thread_time) -> float:
     """The least time of a call on ones. elapsed: the clock; that of this thread stands still while others have its core."""
-    kernel = build(schedule, args, target="llvm -uncalibrated", name="measure")  # also where the file that is kept cannot be read
+    kernel = build(
+        schedule, args, target="llvm -uncalibrated", name="measure"
+    )  # also where the file that is kept cannot be read
     arrays = [np.ones([int(str(extent)) for extent in each.shape], numpy_dtype(each.dtype)) for each in args]
     kernel(*arrays)
     number, least = 1, inf

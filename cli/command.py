@@ -48,21 +48,37 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    doctor = commands.add_parser("doctor", help="what this machine offers and what is missing", description=(
-        "Lists Python, LLVM, the CPU, threads, CUDA parts, compilers and versions as tilewright finds them, and why "
-        "something is not found. --calibrate measures what schedules depend on, in a few seconds, and keeps it for this machine in "
-        "the cache folder; TILEWRIGHT_CALIBRATION names another file, or is 0 for doing without."))
-    doctor.add_argument("--calibrate", action="store_true", help="measure this machine, keep the result, and show how it differs "
-                        "from what is known of its processor")
+    doctor = commands.add_parser(
+        "doctor",
+        help="what this machine offers and what is missing",
+        description=(
+            "Lists Python, LLVM, the CPU, threads, CUDA parts, compilers and versions as tilewright finds them, and why "
+            "something is not found. --calibrate measures what schedules depend on, in a few seconds, and keeps it for this machine in "
+            "the cache folder; TILEWRIGHT_CALIBRATION names another file, or is 0 for doing without."
+        ),
+    )
+    doctor.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="measure this machine, keep the result, and show how it differs from what is known of its processor",
+    )
     doctor.set_defaults(command=_doctor)
 
-    explanation = commands.add_parser("explain", help="the page of an error, by its code", description=(
-        "Prints what an error means, a program that raises it, what it says, and what to change."))
+    explanation = commands.add_parser(
+        "explain",
+        help="the page of an error, by its code",
+        description=("Prints what an error means, a program that raises it, what it says, and what to change."),
+    )
     explanation.add_argument("code", metavar="CODE", help="as the message begins: TW0203")
     explanation.set_defaults(command=_explain)
 
-    run = commands.add_parser("run", help="run a Python file, or the demo", description=(
-        "Runs FILE.py as a program, or the demo: a matrix product in six steps and a photograph sharpened."))
+    run = commands.add_parser(
+        "run",
+        help="run a Python file, or the demo",
+        description=(
+            "Runs FILE.py as a program, or the demo: a matrix product in six steps and a photograph sharpened."
+        ),
+    )
     what = run.add_mutually_exclusive_group(required=True)
     what.add_argument("file", nargs="?", metavar="FILE.py")
     what.add_argument("--demo", action="store_true", help="run the demo")
@@ -75,14 +91,20 @@ def _parser() -> argparse.ArgumentParser:
     add_tuning_commands(commands)
     add_database_commands(commands)
 
-    report = commands.add_parser("report", help="write a page about a schedule, a model, or a database of results", description=(
-        "Writes one HTML file. Of FILE.py:NAME, a schedule or a function that returns one ((schedule, args) or a list of tensors "
-        "will do), or of the last schedule that FILE.py makes: its records, its loops with what they cost, and the assembly, "
-        "linked; what each primitive changed; its stages. Of a model (.onnx, .pt2, .safetensors, or a graph's text): its "
-        "kernels with the time of each, and its graph. Of a database of results: for each task the tuning curve, the best "
-        "schedule, and what failed."))
-    report.add_argument("what", nargs="?", default=DATABASE, metavar="FILE.py[:NAME] | MODEL | DATABASE",
-                        help=f"default: {DATABASE}")
+    report = commands.add_parser(
+        "report",
+        help="write a page about a schedule, a model, or a database of results",
+        description=(
+            "Writes one HTML file. Of FILE.py:NAME, a schedule or a function that returns one ((schedule, args) or a list of tensors "
+            "will do), or of the last schedule that FILE.py makes: its records, its loops with what they cost, and the assembly, "
+            "linked; what each primitive changed; its stages. Of a model (.onnx, .pt2, .safetensors, or a graph's text): its "
+            "kernels with the time of each, and its graph. Of a database of results: for each task the tuning curve, the best "
+            "schedule, and what failed."
+        ),
+    )
+    report.add_argument(
+        "what", nargs="?", default=DATABASE, metavar="FILE.py[:NAME] | MODEL | DATABASE", help=f"default: {DATABASE}"
+    )
     report.add_argument("--out", "-o", default="report.html", metavar="FILE", help="default: report.html")
     report.add_argument("--target", default="llvm", help='whose assembly is shown (default: "llvm", this machine)')
     add_shape(report)
@@ -90,9 +112,14 @@ def _parser() -> argparse.ArgumentParser:
     add_model_commands(commands)
     add_development_commands(commands)
 
-    cache = commands.add_parser("cache", help="the folder of built kernels: show it, or clear it", description=(
-        "Shows where built kernels are kept for other processes, and how much they take; --clear removes them. "
-        "TILEWRIGHT_CACHE_DIR chooses the folder, TILEWRIGHT_CACHE_MB its size, TILEWRIGHT_CACHE=0 turns it off."))
+    cache = commands.add_parser(
+        "cache",
+        help="the folder of built kernels: show it, or clear it",
+        description=(
+            "Shows where built kernels are kept for other processes, and how much they take; --clear removes them. "
+            "TILEWRIGHT_CACHE_DIR chooses the folder, TILEWRIGHT_CACHE_MB its size, TILEWRIGHT_CACHE=0 turns it off."
+        ),
+    )
     cache.add_argument("--clear", action="store_true", help="remove every kept kernel")
     cache.set_defaults(command=_cache)
     return parser
@@ -155,8 +182,11 @@ def _run(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> int:
     what: str = options.what
     if not what.endswith(".py") and ".py:" not in what:
-        print(report_model(what, options.out, options.target, dict(options.shape)) if what.endswith(SUFFIXES)
-              else report_database(what, options.out))
+        print(
+            report_model(what, options.out, options.target, dict(options.shape))
+            if what.endswith(SUFFIXES)
+            else report_database(what, options.out)
+        )
         return 0
     schedule = _schedule_of(what, options.target)
     if schedule is None:
@@ -181,8 +211,12 @@ def _schedule_of(source: str, target: str) -> Any:
     with own_folder(path):
         names = runpy.run_path(path, run_name="__tilewright_report__")
         if name and name not in names:
-            own = [each for each, value in names.items() if isinstance(value, (Schedule, list, tuple))
-                   or getattr(value, "__module__", "") == "__tilewright_report__"]
+            own = [
+                each
+                for each, value in names.items()
+                if isinstance(value, (Schedule, list, tuple))
+                or getattr(value, "__module__", "") == "__tilewright_report__"
+            ]
             _say(f"tilewright report: {path} has no {name!r}" + (f": it has {', '.join(own)}" if own else ""))
             return None
         made = names[name] if name else [value for value in names.values() if isinstance(value, Schedule)][-1:]

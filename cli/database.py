@@ -30,7 +30,9 @@ DATABASE = "tune.sqlite"
 
 def add_commands(commands: Any) -> None:
     """Adds the commands to argparse's subparsers."""
-    db = commands.add_parser("db", help="look into a database of results", description="Lists, shows, moves and checks results.")
+    db = commands.add_parser(
+        "db", help="look into a database of results", description="Lists, shows, moves and checks results."
+    )
     actions = db.add_subparsers(title="actions", required=True, metavar="ACTION")
     for name, text, action in (
         ("ls", "list the tasks", _list),
@@ -48,16 +50,29 @@ def add_commands(commands: Any) -> None:
             parser.add_argument("database", nargs="?", default=DATABASE, help=f"the file (default: {DATABASE})")
         if name == "best":
             parser.add_argument("--task", default="", help="only this: its name, or the beginning of its key")
-            parser.add_argument("--of", default="", metavar="FILE.py:FUNCTION",
-                                help="of the tensors, or the template's task, that this returns: code with their names")
+            parser.add_argument(
+                "--of",
+                default="",
+                metavar="FILE.py:FUNCTION",
+                help="of the tensors, or the template's task, that this returns: code with their names",
+            )
             parser.add_argument("--target", default="llvm", help='of --of (default: "llvm", this machine)')
         elif name == "export":
             parser.add_argument("--out", "-o", default="-", metavar="FILE", help="default: the standard output")
         elif name == "import":
-            parser.add_argument("logs", nargs="*", default=["-"], metavar="LOG", help="JSON lines (default: the standard input)")
-            parser.add_argument("--program", metavar="FILE.py", help=(
-                "run this, which registers the templates of an AutoTVM log, or the workloads of an auto_scheduler log"))
-            parser.add_argument("--target", default="llvm", help='of --program: results are for it (default: "llvm", this machine)')
+            parser.add_argument(
+                "logs", nargs="*", default=["-"], metavar="LOG", help="JSON lines (default: the standard input)"
+            )
+            parser.add_argument(
+                "--program",
+                metavar="FILE.py",
+                help=(
+                    "run this, which registers the templates of an AutoTVM log, or the workloads of an auto_scheduler log"
+                ),
+            )
+            parser.add_argument(
+                "--target", default="llvm", help='of --program: results are for it (default: "llvm", this machine)'
+            )
         elif name == "merge":
             parser.add_argument("databases", nargs="+", metavar="DATABASE")
         parser.set_defaults(command=action)
@@ -73,8 +88,10 @@ def _list(options: argparse.Namespace) -> int:
             raise _no_task(options.database, "", database)
         for task in tasks:
             best, baseline = (readable(time) if time else "-" for time in (task.best, task.baseline))
-            _print(f"{printable(task.name)}  {task.key.digest}  {task.trials} trials, {task.failures} failed, best {best}, "
-                   f"unscheduled {baseline}")
+            _print(
+                f"{printable(task.name)}  {task.key.digest}  {task.trials} trials, {task.failures} failed, best {best}, "
+                f"unscheduled {baseline}"
+            )
             _print(f"    {printable(f'{task.key.target}; {task.key.machine}; {task.key.versions}')}")
     return 0
 
@@ -89,13 +106,19 @@ def _say(text: str) -> None:
 
 
 def _chosen(database: Database, wanted: str) -> list[TunedTask]:
-    return [task for task in database.tasks() if not wanted or task.name == wanted or task.key.digest.startswith(wanted)]
+    return [
+        task for task in database.tasks() if not wanted or task.name == wanted or task.key.digest.startswith(wanted)
+    ]
 
 
 def _no_task(path: str, wanted: str, database: Database) -> NoRecord:
     what, known = f"task {wanted!r}" if wanted else "tasks", ", ".join(task.name for task in database.tasks())
-    return NoRecord(f"{path!r} has no {what}", called=user_source(), allowed=known,
-                    fix="" if known else f"tilewright tune FILE.py:FUNCTION -d {path} adds one")
+    return NoRecord(
+        f"{path!r} has no {what}",
+        called=user_source(),
+        allowed=known,
+        fix="" if known else f"tilewright tune FILE.py:FUNCTION -d {path} adds one",
+    )
 
 
 def _best(options: argparse.Namespace) -> int:
@@ -155,14 +178,21 @@ def _import(options: argparse.Namespace) -> int:
     missing = next((log for log in options.logs if log != "-" and not Path(log).is_file()), None)
     if missing is not None:
         raise NoRecord(f"there is no file {missing!r}", called=user_source(), fix="tilewright db export writes one")
-    templates = [] if options.program is None else [
-        each for each in run_file(options.program).values() if isinstance(each, Template)]
+    templates = (
+        []
+        if options.program is None
+        else [each for each in run_file(options.program).values() if isinstance(each, Template)]
+    )
     with Database(options.database) as database:
         for log in options.logs:
             with sys.stdin.buffer if log == "-" else Path(log).open("rb") as file:
                 lines = read_lines(file)
-                new = database.import_lines(lines if options.program is None else _of_tvm(lines, options.target, templates))
-            _say(f"{new} new trials from {'the standard input' if log == '-' else log} in {Path(options.database).absolute()}")
+                new = database.import_lines(
+                    lines if options.program is None else _of_tvm(lines, options.target, templates)
+                )
+            _say(
+                f"{new} new trials from {'the standard input' if log == '-' else log} in {Path(options.database).absolute()}"
+            )
     return 0
 
 
@@ -207,7 +237,9 @@ def _check(options: argparse.Namespace) -> int:
             if fault:
                 faults += 1
                 _print(printable(f"{trial.uid}: {fault}"))
-    _print(f"{trials} trials: {faults} that would be refused; {marked} were checked on this machine, others are when they are used")
+    _print(
+        f"{trials} trials: {faults} that would be refused; {marked} were checked on this machine, others are when they are used"
+    )
     return 1 if faults else 0
 
 

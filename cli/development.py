@@ -22,37 +22,66 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_fuzz(commands: Any) -> None:
-    fuzz = commands.add_parser("fuzz", help="look for schedules that compute something else", description=(
-        "Draws programs and schedules of them; each must be refused by a typed error, or compute on arrays between guard "
-        "pages what the unscheduled program, interpreted, and numpy do. A failure is made smaller and written as a Python "
-        "file that repeats it. Prints what was reached: operation x dtype x primitive. Status 1 where a case failed."))
-    fuzz.add_argument("--mode", choices=("schedules", "operators", "selections", "kernels"), default="schedules",
-                      help="drawn schedules of drawn programs, compositions of topi's operators under topi.schedule, all that "
-                           "autoschedule may choose for drawn programs, or kernels for GPUs by rules and by hand, in three orders "
-                           "and compiled (default: schedules)")
+    fuzz = commands.add_parser(
+        "fuzz",
+        help="look for schedules that compute something else",
+        description=(
+            "Draws programs and schedules of them; each must be refused by a typed error, or compute on arrays between guard "
+            "pages what the unscheduled program, interpreted, and numpy do. A failure is made smaller and written as a Python "
+            "file that repeats it. Prints what was reached: operation x dtype x primitive. Status 1 where a case failed."
+        ),
+    )
+    fuzz.add_argument(
+        "--mode",
+        choices=("schedules", "operators", "selections", "kernels"),
+        default="schedules",
+        help="drawn schedules of drawn programs, compositions of topi's operators under topi.schedule, all that "
+        "autoschedule may choose for drawn programs, or kernels for GPUs by rules and by hand, in three orders "
+        "and compiled (default: schedules)",
+    )
     fuzz.add_argument("--seconds", type=float, help="how long (default: 60, where --cases does not say how many)")
     fuzz.add_argument("--seed", type=int, help="of all draws (default: the time)")
-    fuzz.add_argument("--cases", type=_range, metavar="N or A:B", help="how many cases, or which: from A up to B, B excluded")
-    fuzz.add_argument("--workers", type=int, default=available_cpus(),
-                      help="processes; 0: in this one (default: one for each core)")
+    fuzz.add_argument(
+        "--cases", type=_range, metavar="N or A:B", help="how many cases, or which: from A up to B, B excluded"
+    )
+    fuzz.add_argument(
+        "--workers", type=int, default=available_cpus(), help="processes; 0: in this one (default: one for each core)"
+    )
     fuzz.add_argument("--aim", action="store_true", help="afterwards aim at what no schedule has reached")
-    fuzz.add_argument("--target", choices=("llvm", "c", "cuda", "all"), default="all",
-                      help="cuda is the emulated GPU; all is llvm and cuda (default: all)")
-    fuzz.add_argument("--log", metavar="FILE", help="a line for each case; cases that have one there already are not run again")
-    fuzz.add_argument("--out", default="out/fuzz", metavar="FOLDER", help="where failures and the table go (default: out/fuzz)")
+    fuzz.add_argument(
+        "--target",
+        choices=("llvm", "c", "cuda", "all"),
+        default="all",
+        help="cuda is the emulated GPU; all is llvm and cuda (default: all)",
+    )
+    fuzz.add_argument(
+        "--log", metavar="FILE", help="a line for each case; cases that have one there already are not run again"
+    )
+    fuzz.add_argument(
+        "--out", default="out/fuzz", metavar="FOLDER", help="where failures and the table go (default: out/fuzz)"
+    )
     fuzz.set_defaults(command=_fuzz)
 
 
 def _add_bench(commands: Any) -> None:
-    bench = commands.add_parser("bench", help="time kernels against other libraries", description=(
-        "Times the cases of each group (or of \"GROUP SHAPE\") against every peer that is installed, in turn, on one thread and "
-        "on two; prints a table and writes JSON and a page with a roofline. Without names it lists what there is. The peers: "
-        "pip install 'tilewright[bench]'."))
+    bench = commands.add_parser(
+        "bench",
+        help="time kernels against other libraries",
+        description=(
+            'Times the cases of each group (or of "GROUP SHAPE") against every peer that is installed, in turn, on one thread and '
+            "on two; prints a table and writes JSON and a page with a roofline. Without names it lists what there is. The peers: "
+            "pip install 'tilewright[bench]'."
+        ),
+    )
     bench.add_argument("names", nargs="*", metavar="GROUP", help="gemm, conv, ... (none: list them)")
     bench.add_argument("--all", action="store_true", help="every group")
-    bench.add_argument("--threads", type=_counts, default=[1, 2], metavar="N,...", help="numbers of threads (default: 1,2)")
+    bench.add_argument(
+        "--threads", type=_counts, default=[1, 2], metavar="N,...", help="numbers of threads (default: 1,2)"
+    )
     bench.add_argument("--realtime", action="store_true", help="let other programs wait meanwhile (needs the right to)")
-    bench.add_argument("--seed", type=int, default=0, metavar="N", help="of the shapes that are drawn, group declared (default: 0)")
+    bench.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the shapes that are drawn, group declared (default: 0)"
+    )
     bench.add_argument("--out", default="out", metavar="FOLDER", help="where JSON and page go (default: out)")
     bench.set_defaults(command=_bench)
 
@@ -87,8 +116,14 @@ def _bench(options: argparse.Namespace) -> int:
         return 2
     from ..tools.benchmarks.harness import main
 
-    return main(options.names, everything=options.all, out=Path(options.out), threads=options.threads, realtime=options.realtime,
-                seed=options.seed)
+    return main(
+        options.names,
+        everything=options.all,
+        out=Path(options.out),
+        threads=options.threads,
+        realtime=options.realtime,
+        seed=options.seed,
+    )
 
 
 def _tools_are_here(command: str) -> bool:
@@ -98,5 +133,8 @@ def _tools_are_here(command: str) -> bool:
     Console(file=sys.stderr).print(
         f"tilewright {command}: this is part of the source tree, which an installed package leaves out. In a copy of the tree:\n"
         f"    pip install --editable '.[dev,bench]' && tilewright {command}",
-        markup=False, highlight=False, soft_wrap=True)
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
     return False

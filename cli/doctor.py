@@ -58,7 +58,9 @@ def time_table(times: Mapping[str, float]) -> Table:
 
 
 def _python() -> Iterable[Finding]:
-    yield Finding("Python", True, f"{platform.python_version()} ({platform.python_implementation()}) at {sys.executable}")
+    yield Finding(
+        "Python", True, f"{platform.python_version()} ({platform.python_implementation()}) at {sys.executable}"
+    )
     yield Finding("system", True, f"{platform.system()} {platform.release()}, {platform.machine()}")
 
 
@@ -85,7 +87,9 @@ def _processor(triple: str) -> Iterable[Finding]:
         return
     features = sorted(name for name, present in part.features.items() if present)
     vectors = [name for name in features if name.startswith(("sse4", "avx", "fma", "f16c", "neon", "sve"))]
-    yield Finding("CPU", True, f"{part.cpu}, {triple}" + (f": what {VARIABLE}={text!r} leaves of {whole.cpu}" if text else ""))
+    yield Finding(
+        "CPU", True, f"{part.cpu}, {triple}" + (f": what {VARIABLE}={text!r} leaves of {whole.cpu}" if text else "")
+    )
     yield Finding("CPU features", True, " ".join(vectors) or "no vector extension that we know")
 
 
@@ -97,9 +101,12 @@ def _threads() -> Iterable[Finding]:
 
 
 _CUDA_PACKAGES = {
-    "nvidia-cuda-nvrtc": "GPU kernels cannot be compiled", "nvidia-cuda-runtime": "its headers are what half needs",
-    "nvidia-cuda-crt": "its headers are what half needs", "nvidia-cuda-cccl": "its headers are what half needs",
-    "nvidia-cuda-cuobjdump": "f.source(\"sass\") cannot be shown", "nvidia-cuda-nvdisasm": "f.source(\"sass\") cannot be shown",
+    "nvidia-cuda-nvrtc": "GPU kernels cannot be compiled",
+    "nvidia-cuda-runtime": "its headers are what half needs",
+    "nvidia-cuda-crt": "its headers are what half needs",
+    "nvidia-cuda-cccl": "its headers are what half needs",
+    "nvidia-cuda-cuobjdump": 'f.source("sass") cannot be shown',
+    "nvidia-cuda-nvdisasm": 'f.source("sass") cannot be shown',
 }
 
 
@@ -135,9 +142,13 @@ def _compilers() -> Iterable[Finding]:
             continue
         done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=20)
         lines = [line for line in (done.stdout or done.stderr).splitlines() if line.strip()]
-        yield Finding(name, done.returncode == 0, f"{lines[-1 if name == 'nvcc' else 0] if lines else 'says nothing'} at {path}")
+        yield Finding(
+            name, done.returncode == 0, f"{lines[-1 if name == 'nvcc' else 0] if lines else 'says nothing'} at {path}"
+        )
     try:
-        yield Finding("ziglang", True, f"{importlib.metadata.version('ziglang')}, links libraries where there is no compiler")
+        yield Finding(
+            "ziglang", True, f"{importlib.metadata.version('ziglang')}, links libraries where there is no compiler"
+        )
     except importlib.metadata.PackageNotFoundError:
         yield Finding("ziglang", False, "not installed; needed only to link libraries where there is no compiler")
 
@@ -175,8 +186,11 @@ def _calibration() -> Finding:
     except CodegenError as error:
         return Finding("calibration", False, error.reason or str(error))
     if measured is None:
-        return Finding("calibration", False, "none: schedules are what any such processor gets; "
-                       "tilewright doctor --calibrate measures this one")
+        return Finding(
+            "calibration",
+            False,
+            "none: schedules are what any such processor gets; tilewright doctor --calibrate measures this one",
+        )
     return Finding("calibration", True, f"{calibration_file()} ({len(measured.values)} values)")
 
 

@@ -19,6 +19,8 @@ def explain(code: str, console: Console) -> str:
     full = f"TW{code.upper().removeprefix('TW'):0>4}"
     if full not in known:
         near = get_close_matches(full, known, 3)
-        return f"there is no error {code!r}" + (f"; did you mean {' or '.join(near)}?" if near else "; codes look like TW0203")
+        return f"there is no error {code!r}" + (
+            f"; did you mean {' or '.join(near)}?" if near else "; codes look like TW0203"
+        )
     console.print(Markdown((PAGES / f"{full}.md").read_text().replace(" [All errors](../errors.md).", "")))
     return ""

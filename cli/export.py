@@ -26,8 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["add_commands", "own_folder"]
 
 _LIBRARY: dict[str, tuple[type, ...]] = {
-    "name": (str,), "version": (str,), "target": (str, list), "threads": (str,), "tuned": (str,), "exact": (bool,),
-    "bounds_check": (bool,), "fast_math": (bool,), "fp_contract": (bool,), "function": (list,),
+    "name": (str,),
+    "version": (str,),
+    "target": (str, list),
+    "threads": (str,),
+    "tuned": (str,),
+    "exact": (bool,),
+    "bounds_check": (bool,),
+    "fast_math": (bool,),
+    "fp_contract": (bool,),
+    "function": (list,),
 }
 _FUNCTION: dict[str, tuple[type, ...]] = {"name": (str,), "source": (str,), "arguments": (dict,), "target": (str, list)}
 _WORDS = {str: "a text", list: "a list", bool: "true or false", dict: "a table"}
@@ -35,18 +43,32 @@ _WORDS = {str: "a text", list: "a list", bool: "true or false", dict: "a table"}
 
 def add_commands(commands: Any) -> None:
     """Adds the command to argparse's subparsers."""
-    export = commands.add_parser("export", help="write a library from functions' kernels", description=(
-        "Calls FUNCTION of FILE.py, builds what it returns ((schedule, args), a list of tensors, or a dict of names to "
-        "these; a list by its name will do), and writes the library with its C header and manifest; or does so for every "
-        "function that LIBRARY.toml lists. --python writes a Python package in place of the library, which needs numpy alone."))
+    export = commands.add_parser(
+        "export",
+        help="write a library from functions' kernels",
+        description=(
+            "Calls FUNCTION of FILE.py, builds what it returns ((schedule, args), a list of tensors, or a dict of names to "
+            "these; a list by its name will do), and writes the library with its C header and manifest; or does so for every "
+            "function that LIBRARY.toml lists. --python writes a Python package in place of the library, which needs numpy alone."
+        ),
+    )
     export.add_argument("source", metavar="FILE.py:FUNCTION | LIBRARY.toml")
-    export.add_argument("library", metavar="LIBRARY", nargs="?",
-                        help="libname.so, libname.a or name.o; with --python, or for LIBRARY.toml, a folder (default: this one)")
-    export.add_argument("--target", action="append",
-                        help='what to compile for (default: "llvm", this machine); given again, code for several processors')
+    export.add_argument(
+        "library",
+        metavar="LIBRARY",
+        nargs="?",
+        help="libname.so, libname.a or name.o; with --python, or for LIBRARY.toml, a folder (default: this one)",
+    )
+    export.add_argument(
+        "--target",
+        action="append",
+        help='what to compile for (default: "llvm", this machine); given again, code for several processors',
+    )
     export.add_argument("--name", help="the C function (default: FUNCTION)")
     export.add_argument("--threads", help="openmp (default), none or hook")
-    export.add_argument("--tuned", metavar="DATABASE", help="results of autotune, from which lists of tensors take their schedules")
+    export.add_argument(
+        "--tuned", metavar="DATABASE", help="results of autotune, from which lists of tensors take their schedules"
+    )
     export.add_argument("--python", action="store_true", help="write a Python package into the folder LIBRARY")
     export.add_argument("--version", default=None, help="of the Python package (default: 0.1.0)")
     export.set_defaults(command=_export)
@@ -115,7 +137,9 @@ def _library_of(path: str, options: argparse.Namespace) -> tuple[Library, dict[s
     from ..driver.library import Library
 
     described = _described(path)
-    switches = {key: described[key] for key in ("exact", "bounds_check", "fast_math", "fp_contract") if key in described}
+    switches = {
+        key: described[key] for key in ("exact", "bounds_check", "fast_math", "fp_contract") if key in described
+    }
     tuned = options.tuned or (str(Path(path).parent / described["tuned"]) if "tuned" in described else None)
     _require_database(tuned)
     library = Library(options.name or described["name"], tuned=tuned, **switches)
@@ -124,10 +148,15 @@ def _library_of(path: str, options: argparse.Namespace) -> tuple[Library, dict[s
         try:
             made = _declared(source, function.get("arguments", {}))
         except TypeError as error:
-            raise _bad(path, f"{function['source']} does not take its arguments: {error}", "arguments = { rows = 64 }") from error
+            raise _bad(
+                path, f"{function['source']} does not take its arguments: {error}", "arguments = { rows = 64 }"
+            ) from error
         if made is None:
-            raise _bad(path, f"the source {function['source']!r} of {function.get('name', '')!r} is no function of a file",
-                       'source = "kernels.py:blur"')
+            raise _bad(
+                path,
+                f"the source {function['source']!r} of {function.get('name', '')!r} is no function of a file",
+                'source = "kernels.py:blur"',
+            )
         name = function.get("name") or source.rpartition(":")[2]
         library.add(name, made, target=options.target or function.get("target") or described.get("target", "llvm"))
     return library, described
@@ -157,8 +186,11 @@ def _check_table(path: str, table: Mapping[str, Any], known: Mapping[str, tuple[
             raise _bad(path, f"{key} is {value!r}", f"{key} = ...", " or ".join(_WORDS[kind] for kind in known[key]))
     for key in needed:
         if key not in table:
-            raise _bad(path, f"{key} is missing", {"function": "[[function]]", "source": 'source = "kernels.py:blur"'}.get(
-                key, f'{key} = "layers"'))
+            raise _bad(
+                path,
+                f"{key} is missing",
+                {"function": "[[function]]", "source": 'source = "kernels.py:blur"'}.get(key, f'{key} = "layers"'),
+            )
 
 
 def _bad(path: str, reason: str, fix: str, allowed: str = "") -> TilewrightError:

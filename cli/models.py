@@ -30,52 +30,107 @@ _MODELS = "model.onnx, model.pt2, graph.safetensors or graph.txt"
 
 def add_commands(commands: Any) -> None:
     """Adds the commands to argparse's subparsers."""
-    transform = commands.add_parser("transform", help="a model after passes, as text or as a file", description=(
-        "Reads a model (.onnx, .pt2 of torch.export, .safetensors of g.save, or a graph's text), runs passes over it, "
-        "and prints the graph, or writes it with its parameters. --list shows the passes in order, and which change rounding."))
+    transform = commands.add_parser(
+        "transform",
+        help="a model after passes, as text or as a file",
+        description=(
+            "Reads a model (.onnx, .pt2 of torch.export, .safetensors of g.save, or a graph's text), runs passes over it, "
+            "and prints the graph, or writes it with its parameters. --list shows the passes in order, and which change rounding."
+        ),
+    )
     transform.add_argument("model", nargs="?", metavar="MODEL", help=_MODELS)
     add_shape(transform)
     _add_state(transform)
     _add_value(transform)
-    transform.add_argument("--passes", metavar="NAME,...", help="which, in this order (default: those that tw.build runs)")
-    transform.add_argument("--out", "-o", metavar="FILE", help="graph.safetensors, or graph.txt (default: print the text)")
-    transform.add_argument("--page", metavar="FILE.html", help="write a page of what each pass changes, in place of the text")
+    transform.add_argument(
+        "--passes", metavar="NAME,...", help="which, in this order (default: those that tw.build runs)"
+    )
+    transform.add_argument(
+        "--out", "-o", metavar="FILE", help="graph.safetensors, or graph.txt (default: print the text)"
+    )
+    transform.add_argument(
+        "--page", metavar="FILE.html", help="write a page of what each pass changes, in place of the text"
+    )
     transform.add_argument("--list", action="store_true", help="list the passes")
     transform.set_defaults(command=_transform, usage_error=transform.error)
-    compiled = commands.add_parser("compile", help="a model as a library that C calls", description=(
-        "Reads a model (as transform does) and writes it as a library of one function, with its header beside it."))
+    compiled = commands.add_parser(
+        "compile",
+        help="a model as a library that C calls",
+        description=(
+            "Reads a model (as transform does) and writes it as a library of one function, with its header beside it."
+        ),
+    )
     compiled.add_argument("model", metavar="MODEL", help=_MODELS)
     add_shape(compiled)
     _add_state(compiled)
     _add_value(compiled)
     compiled.add_argument("--out", "-o", metavar="FILE", required=True, help="libnet.so, libnet.a or net.o")
-    compiled.add_argument("--passes", metavar="NAME,...",
-                          help="passes to run first, as weights_int8 and weights_int4, which no build runs by itself")
+    compiled.add_argument(
+        "--passes",
+        metavar="NAME,...",
+        help="passes to run first, as weights_int8 and weights_int4, which no build runs by itself",
+    )
     compiled.add_argument("--target", default="llvm", help='what to compile for (default: "llvm", this machine)')
-    compiled.add_argument("--weights", choices=("embed", "file"), default="embed",
-                          help="in the library, or in net.weights beside it")
-    compiled.add_argument("--threads", choices=("openmp", "none", "hook"), default="openmp", help="how parallel loops run")
-    compiled.add_argument("--fast-math", action="store_true", help="floats may be reassociated and divided by reciprocals")
-    compiled.add_argument("--bucket", action="append", metavar="N=SIZE,...", type=_bucket, help=(
-        "sizes of symbols that get code of their own in the library, as n=1 or h=224,w=224; may be given several times"))
+    compiled.add_argument(
+        "--weights", choices=("embed", "file"), default="embed", help="in the library, or in net.weights beside it"
+    )
+    compiled.add_argument(
+        "--threads", choices=("openmp", "none", "hook"), default="openmp", help="how parallel loops run"
+    )
+    compiled.add_argument(
+        "--fast-math", action="store_true", help="floats may be reassociated and divided by reciprocals"
+    )
+    compiled.add_argument(
+        "--bucket",
+        action="append",
+        metavar="N=SIZE,...",
+        type=_bucket,
+        help=(
+            "sizes of symbols that get code of their own in the library, as n=1 or h=224,w=224; may be given several times"
+        ),
+    )
     compiled.set_defaults(command=_compile)
 
 
 def add_shape(parser: Any) -> None:
     """Adds the option by which a command fixes, or names, dimensions of a model's inputs."""
-    parser.add_argument("--shape", action="append", metavar="INPUT=1,3,h,w", type=_shape, default=[], help=(
-        "the shape of an input, whose dimensions are numbers, or names where any size is to do; may be given several times"))
+    parser.add_argument(
+        "--shape",
+        action="append",
+        metavar="INPUT=1,3,h,w",
+        type=_shape,
+        default=[],
+        help=(
+            "the shape of an input, whose dimensions are numbers, or names where any size is to do; may be given several times"
+        ),
+    )
 
 
 def _add_state(parser: Any) -> None:
-    parser.add_argument("--state", action="append", metavar="INPUT=OUTPUT", type=_pair, default=[], help=(
-        "an input that a call updates in place, and the output that follows it (.onnx and .pt2); may be given several times"))
+    parser.add_argument(
+        "--state",
+        action="append",
+        metavar="INPUT=OUTPUT",
+        type=_pair,
+        default=[],
+        help=(
+            "an input that a call updates in place, and the output that follows it (.onnx and .pt2); may be given several times"
+        ),
+    )
 
 
 def _add_value(parser: Any) -> None:
-    parser.add_argument("--value", action="append", metavar="INPUT=16000", type=_value, default=[], help=(
-        "the value of an input on which shapes depend, or of another, which the function does not take then: a number, or 2,3 for "
-        "several; may be given several times"))
+    parser.add_argument(
+        "--value",
+        action="append",
+        metavar="INPUT=16000",
+        type=_value,
+        default=[],
+        help=(
+            "the value of an input on which shapes depend, or of another, which the function does not take then: a number, or 2,3 for "
+            "several; may be given several times"
+        ),
+    )
 
 
 def _value(text: str) -> tuple[str, Any]:
@@ -118,8 +173,14 @@ def _compile(options: argparse.Namespace) -> int:
     g = read_model(options.model, dict(options.shape), dict(options.state), dict(options.value))
     if options.passes:
         g = g.transform(*options.passes.split(","))
-    written = g.export(options.out, options.weights, options.threads, options.target, fast_math=options.fast_math,
-                       buckets=options.bucket)
+    written = g.export(
+        options.out,
+        options.weights,
+        options.threads,
+        options.target,
+        fast_math=options.fast_math,
+        buckets=options.bucket,
+    )
     print("\n".join(f"{path}: {path.stat().st_size} bytes" for path in written))
     return 0
 
@@ -137,11 +198,21 @@ def report_model(path: str, out: str, target: str, shapes: Shapes) -> Path:
     rng = np.random.default_rng(0)
     if not all(kind.is_static for kind in model.inputs.values()):
         some = next(name for name, kind in model.inputs.items() if not kind.is_static)
-        raise BadGraphInput(f"{path!r} has inputs of any size", called=user_source(), reason="a page is about one size",
-                            allowed=", ".join(f"{name}: {kind}" for name, kind in model.inputs.items()),
-                            fix=f"--shape {some}={','.join(str(extent) for extent in model.inputs[some].shape)}, with numbers")
-    arrays = [np.asarray(rng.standard_normal(tuple(map(int, kind.shape))) if "float" in kind.dtype else
-                         np.zeros(tuple(map(int, kind.shape)))).astype(array_dtype(kind.dtype)) for kind in model.inputs.values()]
+        raise BadGraphInput(
+            f"{path!r} has inputs of any size",
+            called=user_source(),
+            reason="a page is about one size",
+            allowed=", ".join(f"{name}: {kind}" for name, kind in model.inputs.items()),
+            fix=f"--shape {some}={','.join(str(extent) for extent in model.inputs[some].shape)}, with numbers",
+        )
+    arrays = [
+        np.asarray(
+            rng.standard_normal(tuple(map(int, kind.shape)))
+            if "float" in kind.dtype
+            else np.zeros(tuple(map(int, kind.shape)))
+        ).astype(array_dtype(kind.dtype))
+        for kind in model.inputs.values()
+    ]
     return model.show(out, *arrays)
 
 
@@ -154,7 +225,9 @@ def _transform(options: argparse.Namespace) -> int:
     if options.model is None:
         options.usage_error("MODEL is missing")
     if options.out is not None and Path(options.out).suffix not in (".safetensors", ".txt", ""):
-        options.usage_error(f"{options.out!r} is no place for a graph: graph.safetensors, with its parameters, or graph.txt")
+        options.usage_error(
+            f"{options.out!r} is no place for a graph: graph.safetensors, with its parameters, or graph.txt"
+        )
     g = read_model(str(options.model), dict(options.shape), dict(options.state), dict(options.value))
     passes = options.passes.split(",") if options.passes else ()
     if options.page is not None:
@@ -173,7 +246,10 @@ def _transform(options: argparse.Namespace) -> int:
 
 
 def read_model(
-    path: str, shapes: Shapes, state: Mapping[str, str] | None = None, values: Mapping[str, Any] | None = None,
+    path: str,
+    shapes: Shapes,
+    state: Mapping[str, str] | None = None,
+    values: Mapping[str, Any] | None = None,
 ) -> Graph:
     """The graph of a model, by the kind of its file. shapes: of inputs, as from_onnx takes them; in other files they give numbers
     to dimensions that are open. state: as from_onnx takes it. values: of inputs, which the graph does not take. Raises what its
@@ -184,8 +260,11 @@ def read_model(
 
     suffix = Path(path).suffix
     if state and suffix not in (".onnx", ".pt2"):
-        raise BadGraphInput(f"{path!r} is a graph, which says itself what its state is", called=user_source(),
-                            fix="leave --state out, or give it where the model is read")
+        raise BadGraphInput(
+            f"{path!r} is a graph, which says itself what its state is",
+            called=user_source(),
+            fix="leave --state out, or give it where the model is read",
+        )
     if suffix in (".onnx", ".pt2"):
         g = from_onnx(path, shapes=shapes, state=state) if suffix == ".onnx" else from_torch(path, state=state)
     else:
@@ -207,9 +286,15 @@ def _no_graph(path: str, g: OpenGraph) -> UnsupportedModel:
         fixes = [f"--value {name}=...  ({g.inputs[name]})" for name in g.late]
     else:
         reason = "shapes depend on values that it computes"
-        fixes = [f"--shape {name}={','.join(map(str, kind.shape))}" for name, kind in g.inputs.items() if not kind.is_static]
+        fixes = [
+            f"--shape {name}={','.join(map(str, kind.shape))}" for name, kind in g.inputs.items() if not kind.is_static
+        ]
         reason += ", of the extents of its inputs or of its data" if fixes else ""
         fixes = [f"{' '.join(fixes)}  (with numbers)"] if fixes else []
     reads = "from_onnx" if Path(path).suffix == ".onnx" else "from_torch"
-    return UnsupportedModel(f"{path!r} is no graph before it is called", called=user_source(), reason=reason,
-                            fix=" ".join(fixes) or f"in Python: tw.graph.{reads}(path).closed(*arrays)")
+    return UnsupportedModel(
+        f"{path!r} is no graph before it is called",
+        called=user_source(),
+        reason=reason,
+        fix=" ".join(fixes) or f"in Python: tw.graph.{reads}(path).closed(*arrays)",
+    )

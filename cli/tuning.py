@@ -26,18 +26,28 @@ __all__ = ["add_commands", "run_file", "task_of"]
 
 def add_commands(commands: Any) -> None:
     """Adds the command to argparse's subparsers."""
-    tune = commands.add_parser("tune", help="look for the fastest schedule of a function", description=(
-        "Calls `function` of FILE.py without arguments; it returns the tensors of a function (inputs, then outputs), or a "
-        "template's task, for which schedules are then looked for. Of a model (.onnx, .pt2, .safetensors, or a graph's text) the "
-        "kernels share the trials. Running it again goes on where it stopped."))
+    tune = commands.add_parser(
+        "tune",
+        help="look for the fastest schedule of a function",
+        description=(
+            "Calls `function` of FILE.py without arguments; it returns the tensors of a function (inputs, then outputs), or a "
+            "template's task, for which schedules are then looked for. Of a model (.onnx, .pt2, .safetensors, or a graph's text) the "
+            "kernels share the trials. Running it again goes on where it stopped."
+        ),
+    )
     tune.add_argument("what", metavar="FILE.py:function|MODEL")
     add_shape(tune)
     tune.add_argument("--trials", type=_positive, default=64, help="measured candidates in all (default: 64)")
     tune.add_argument("--database", "-d", default=DATABASE, help=f"where results are kept (default: {DATABASE})")
     tune.add_argument("--target", default="llvm", help='default: "llvm", this machine')
-    tune.add_argument("--runner", metavar="WHERE", help=(
-        "measure there: ssh://user@board, for which --target names the board's processor, or the scheduler of a Dask fleet, "
-        "tcp://host:port or tls://host:port (default: this machine)"))
+    tune.add_argument(
+        "--runner",
+        metavar="WHERE",
+        help=(
+            "measure there: ssh://user@board, for which --target names the board's processor, or the scheduler of a Dask fleet, "
+            "tcp://host:port or tls://host:port (default: this machine)"
+        ),
+    )
     tune.add_argument("--search", choices=("evolution", "random"), default="evolution", help="default: evolution")
     tune.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
     tune.set_defaults(command=_tune)
@@ -54,8 +64,13 @@ def _tune(options: argparse.Namespace) -> int:
     from ..autotune.progress import readable
     from ..autotune.tuner import tune
 
-    how: dict[str, Any] = {"trials": options.trials, "database": options.database, "search": options.search, "seed": options.seed,
-           "runner": options.runner}
+    how: dict[str, Any] = {
+        "trials": options.trials,
+        "database": options.database,
+        "search": options.search,
+        "seed": options.seed,
+        "runner": options.runner,
+    }
     console = Console(highlight=False, soft_wrap=True)
     try:
         if Path(options.what).suffix in SUFFIXES:
@@ -112,7 +127,7 @@ def task_of(what: str, target: str) -> Task:
 def run_file(path: str) -> dict[str, Any]:
     """What the names of a Python file stand for, which is run, though not as the main program."""
     folder = str(Path(path).resolve().parent)
-    sys.path.insert(0, folder)   # as when the file is run: it may import its neighbours
+    sys.path.insert(0, folder)  # as when the file is run: it may import its neighbours
     try:
         return runpy.run_path(path, run_name="__tilewright_tune__")
     finally:
@@ -120,5 +135,10 @@ def run_file(path: str) -> dict[str, Any]:
 
 
 def _bad(what: str, reason: str, allowed: str) -> BadTuningFile:
-    return BadTuningFile(f"cannot tune {what!r}", reason=reason, called=user_source(), allowed=allowed,
-                         fix="tilewright tune program.py:matmul, where matmul() returns [A, B, C]")
+    return BadTuningFile(
+        f"cannot tune {what!r}",
+        reason=reason,
+        called=user_source(),
+        allowed=allowed,
+        fix="tilewright tune program.py:matmul, where matmul() returns [A, B, C]",
+    )

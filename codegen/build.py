@@ -21,4 +21,6 @@ def build_kernels(functions: Sequence[Function], target: Target, options: BuildO
     """
     options = options or BuildOptions()
     prepared = [with_options(function, options.passes) for function in functions]
-    return target.backend.compile(prepared, target, replace(options, watchers=(*options.watchers, *environment_watchers())))
+    return target.backend.compile(
+        prepared, target, replace(options, watchers=(*options.watchers, *environment_watchers()))
+    )

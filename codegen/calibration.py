@@ -27,7 +27,16 @@ from .errors import BadCalibration
 from .host import cpu_model
 from .target import Target, this_processor
 
-__all__ = ["MEASURES", "VARIABLE", "Calibration", "Measure", "calibration_file", "calibration_of", "keep", "machine_text"]
+__all__ = [
+    "MEASURES",
+    "VARIABLE",
+    "Calibration",
+    "Measure",
+    "calibration_file",
+    "calibration_of",
+    "keep",
+    "machine_text",
+]
 
 VARIABLE = "TILEWRIGHT_CALIBRATION"
 _FORM = "calibration 1"
@@ -48,8 +57,23 @@ _CYCLES, _RATE, _BYTES = Measure("cycles", 1, 1000), Measure("a cycle", 1e-4, 16
 MEASURES: Mapping[str, Measure] = {
     "clock": Measure("GHz", 0.1, 10),
     **{f"{name}.latency": _CYCLES for name in ("fma", "add", "mul")},
-    **{f"{name}.rate": _RATE for name in (
-        "fma", "add", "mul", "div", "sqrt", "call", "select", "shuffle", "gather", "load", "store", "masked")},
+    **{
+        f"{name}.rate": _RATE
+        for name in (
+            "fma",
+            "add",
+            "mul",
+            "div",
+            "sqrt",
+            "call",
+            "select",
+            "shuffle",
+            "gather",
+            "load",
+            "store",
+            "masked",
+        )
+    },
     **dict.fromkeys(("l2_rate", "l3_rate", "memory_rate", "memory_shared"), _BYTES),
     "write": Measure("bytes moved for one written", 0.5, 8),
     "fork": Measure("cycles", 1, 1e9),
@@ -92,7 +116,13 @@ def calibration_of(target: Target) -> Calibration | None:
     features or is `-uncalibrated`. None where nothing was.
 
     Raises BadCalibration (TW0407) for a file that is damaged or another machine's."""
-    if not target.backend.for_processors or target.cpu or target.triple or target.features or target.has_flag("uncalibrated"):
+    if (
+        not target.backend.for_processors
+        or target.cpu
+        or target.triple
+        or target.features
+        or target.has_flag("uncalibrated")
+    ):
         return None
     path = calibration_file()
     if path is None:
@@ -149,11 +179,16 @@ def _checked(path: Path, values: Any) -> tuple[tuple[str, float], ...]:
         if measure is None:
             raise _bad(path, f"nothing is known by {name!r}")
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not measure.least <= value <= measure.most:
-            raise _bad(path, f"{name} is {value!r}; it lies between {measure.least:g} and {measure.most:g} ({measure.unit})")
+            raise _bad(
+                path, f"{name} is {value!r}; it lies between {measure.least:g} and {measure.most:g} ({measure.unit})"
+            )
     return tuple((name, float(held[name])) for name in MEASURES if name in held)
 
 
 def _bad(path: Path, reason: str) -> BadCalibration:
     return BadCalibration(
-        "cannot use what was measured of this machine", reason=printable(f"{path}: {reason}"), called=user_source(),
-        fix=f"measure it again: tilewright doctor --calibrate; or do without: {VARIABLE}=0")
+        "cannot use what was measured of this machine",
+        reason=printable(f"{path}: {reason}"),
+        called=user_source(),
+        fix=f"measure it again: tilewright doctor --calibrate; or do without: {VARIABLE}=0",
+    )

@@ -44,7 +44,11 @@ class Evaluation:
 def run(evaluation: Evaluation) -> None:
     """Fills the constants, which nobody changes from then on. Raises MemoryError where there is too little for it."""
     for symbol, results in evaluation.calls:
-        run_on(evaluation.module.address(symbol), [held.address for held in results], ", ".join(held.name for held in results))
+        run_on(
+            evaluation.module.address(symbol),
+            [held.address for held in results],
+            ", ".join(held.name for held in results),
+        )
         for held in results:
             held.data.flags.writeable = False
 

@@ -34,7 +34,11 @@ __all__ = ["OF_ANOTHER_TARGET", "Folded", "fold", "opened"]
 
 _HINTS = ("access_ptr", "prefetch")
 """Calls that are not pure and have no effect by themselves."""
-OF_ANOTHER_TARGET = ("call_pure_extern", "call_llvm_intrinsic", *(row.name for row in INTRINSICS.values() if row.approximate))
+OF_ANOTHER_TARGET = (
+    "call_pure_extern",
+    "call_llvm_intrinsic",
+    *(row.name for row in INTRINSICS.values() if row.approximate),
+)
 """Calls that another target may not have, or whose last bits it has otherwise."""
 
 
@@ -73,7 +77,11 @@ def fold(function: Function, refused: Collection[str] = (), opening: bool = Fals
     done = _worth(steps, known, function)
     rest = [step for step in steps if step not in done]
     still = {buffer for step in rest for buffer in step.reads}
-    made = [buffer for buffer in memory if buffer in known and buffer in still and any(buffer in step.writes for step in done)]
+    made = [
+        buffer
+        for buffer in memory
+        if buffer in known and buffer in still and any(buffer in step.writes for step in done)
+    ]
     if not made:
         return Folded(function)
     held = function.constant_buffers
@@ -81,10 +89,17 @@ def fold(function: Function, refused: Collection[str] = (), opening: bool = Fals
     results = tuple(_memory_of(buffer, is_open) for buffer in made)
     body = _within(seq(*(step.stmt for step in done)), (b for b in memory if b not in made and _used(b, done)))
     before = Function(f"{function.name}_constants", tuple(made), body, tuple(made), function.attrs)
-    after = replace(function, params=function.arguments, constants=(),
-                    body=_within(seq(*(step.stmt for step in rest)), (b for b in memory if b not in made and _used(b, rest))))
-    return Folded(_with_constants(after, {**held, **dict(zip(made, results, strict=True))}, still),
-                  _with_constants(before, held, {buffer for step in done for buffer in step.reads}), results)
+    after = replace(
+        function,
+        params=function.arguments,
+        constants=(),
+        body=_within(seq(*(step.stmt for step in rest)), (b for b in memory if b not in made and _used(b, rest))),
+    )
+    return Folded(
+        _with_constants(after, {**held, **dict(zip(made, results, strict=True))}, still),
+        _with_constants(before, held, {buffer for step in done for buffer in step.reads}),
+        results,
+    )
 
 
 def opened(function: Function, refused: Collection[str] = ()) -> tuple[Function, Function | None, Opening]:
@@ -154,7 +169,10 @@ def _look(step: _Step, refused: Collection[str]) -> None:
 
 def _known(steps: Sequence[_Step], memory: Sequence[Buffer], function: Function) -> set[Buffer]:
     """The memory whose contents are the same in every call."""
-    known = {*function.constant_buffers, *(buffer for buffer in memory if buffer.scope == "global" and _numbers(buffer))}
+    known = {
+        *function.constant_buffers,
+        *(buffer for buffer in memory if buffer.scope == "global" and _numbers(buffer)),
+    }
     while True:
         others = (step for step in steps if not (step.pure and known.issuperset(step.reads | step.writes)))
         lost = {buffer for step in others for buffer in step.writes}
@@ -184,8 +202,11 @@ def _worth(steps: Sequence[_Step], known: Collection[Buffer], function: Function
 def _numbers(buffer: Buffer) -> list[int]:
     """The extents and strides, where they are numbers, and 1 for none; else nothing."""
     values: tuple[Expr, ...] = (*buffer.shape, *buffer.strides)
-    return [value.value for value in values if isinstance(value, IntImm)] or [1] if all(
-        isinstance(value, IntImm) for value in values) else []
+    return (
+        [value.value for value in values if isinstance(value, IntImm)] or [1]
+        if all(isinstance(value, IntImm) for value in values)
+        else []
+    )
 
 
 def _memory_of(buffer: Buffer, is_open: bool) -> Constant:

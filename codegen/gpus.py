@@ -68,8 +68,12 @@ class Occupancy:
         warps = -(-threads // _WARP)
         warp_registers = -(-registers * _WARP // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
         block_shared = -(-shared // _SHARED_AT_ONCE) * _SHARED_AT_ONCE + _SHARED_AT_ONCE
-        held = {"threads": gpu.threads // (warps * _WARP), "registers": gpu.registers // max(warp_registers * warps, 1),
-                "shared memory": gpu.shared // block_shared, "blocks": gpu.blocks}
+        held = {
+            "threads": gpu.threads // (warps * _WARP),
+            "registers": gpu.registers // max(warp_registers * warps, 1),
+            "shared memory": gpu.shared // block_shared,
+            "blocks": gpu.blocks,
+        }
         bound = min(held, key=lambda name: held[name])
         return Occupancy(held[bound], held[bound] * warps * _WARP / gpu.threads, bound)
 

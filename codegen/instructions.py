@@ -34,13 +34,18 @@ def beyond(caller: str, callees: Sequence[str], machine: llvm.TargetMachine) -> 
     """Which callees may use instructions that the caller may not, by their places. Both are given by their attributes.
     machine: LLVM's, of their architecture."""
     texts = [f'target triple = "{machine.triple}"', "declare void @inner()"]
-    texts += [f"define internal void @callee{at}() {callee} {{\n  call void @inner()\n  ret void\n}}"
-              for at, callee in enumerate(callees)]
+    texts += [
+        f"define internal void @callee{at}() {callee} {{\n  call void @inner()\n  ret void\n}}"
+        for at, callee in enumerate(callees)
+    ]
     calls = "".join(f"  call void @callee{at}()\n" for at in range(len(callees)))
     texts.append(f"define void @caller() {caller} {{\n{calls}  ret void\n}}")
     with llvm.create_context() as context, llvm.parse_assembly("\n".join(texts), context) as module:
-        with (llvm.create_pipeline_tuning_options(2) as options, llvm.create_pass_builder(machine, options) as builder,
-              builder.getModulePassManager() as passes):
+        with (
+            llvm.create_pipeline_tuning_options(2) as options,
+            llvm.create_pass_builder(machine, options) as builder,
+            builder.getModulePassManager() as passes,
+        ):
             passes.run(module, builder)
         left = str(module)
     return [at for at in range(len(callees)) if f"@callee{at}()" in left]
@@ -59,7 +64,7 @@ def attributed(text: str, own: str) -> str:
         at = _after_parameters(text, match.end())
         address = _ADDRESS.match(text, at)
         at = address.end() if address else at
-        line = text[at:text.index("\n", at)]
+        line = text[at : text.index("\n", at)]
         parts.append(text[end:at])
         if not re.search(r" #\d", line):
             parts.append(f" {own}")

@@ -34,21 +34,37 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
 def _kernel(function: Function) -> Kernel:
     """A kernel that interprets `function` with every check on. A call raises what the interpreter raises: OutOfBounds,
     UninitializedRead, ParallelRace, AssertionFailed."""
-    called = {node.args[0].value for node in post_order(function.body)
-              if isinstance(node, Call) and node.args and isinstance(node.args[0], StringImm)}
+    called = {
+        node.args[0].value
+        for node in post_order(function.body)
+        if isinstance(node, Call) and node.args and isinstance(node.args[0], StringImm)
+    }
     interpreter = Interpreter(function, addresses=loaded_addresses(function.attrs.get("import_c", ()), called))
-    sources = Sources("an interpreted kernel", {"ir": lambda: str(function)}, 'build with target="llvm" to see machine code')
+    sources = Sources(
+        "an interpreted kernel", {"ir": lambda: str(function)}, 'build with target="llvm" to see machine code'
+    )
     signature = signature_of(function, shape_symbols(function))
 
     def run(arguments: list[Any], _: dict[str, int]) -> None:
         try:
             interpreter(*arguments)
         except MemoryError as error:
-            raise KernelOutOfMemory(f"{function.name} could not get memory for its intermediates", reason=str(error),
-                                    called=user_source(), fix="schedule with smaller tiles (compute_at)") from None
+            raise KernelOutOfMemory(
+                f"{function.name} could not get memory for its intermediates",
+                reason=str(error),
+                called=user_source(),
+                fix="schedule with smaller tiles (compute_at)",
+            ) from None
 
     return callback_kernel(signature, run, sources)
 
 
-BACKEND = Backend("interpret", "no code: the loop IR run slowly and exactly", _compile, options=ROUNDING,
-                  check=check_rounding, fuses=rounds_fused, rules="")
+BACKEND = Backend(
+    "interpret",
+    "no code: the loop IR run slowly and exactly",
+    _compile,
+    options=ROUNDING,
+    check=check_rounding,
+    fuses=rounds_fused,
+    rules="",
+)

@@ -23,7 +23,17 @@ from .calibration import Calibration, calibration_of
 from .llvm.features import target_has
 from .target import Target
 
-__all__ = ["MACHINES", "Instruction", "Instructions", "Level", "Machine", "RegisterTile", "WAYS", "machine_of", "register_tiles"]
+__all__ = [
+    "MACHINES",
+    "Instruction",
+    "Instructions",
+    "Level",
+    "Machine",
+    "RegisterTile",
+    "WAYS",
+    "machine_of",
+    "register_tiles",
+]
 
 
 @dataclass(frozen=True)
@@ -68,8 +78,14 @@ class Instructions:
         sets = {frozenset(unit.ports) for unit in units.values() if unit.ports}
         for one in tuple(sets):
             sets |= {one | other for other in sets if one & other}
-        return tuple(tuple((name, len(set(unit.ports) or group) / len(group) / unit.rate) for name, unit in units.items()
-                           if group.issuperset(unit.ports)) for group in sorted(sets, key=sorted))
+        return tuple(
+            tuple(
+                (name, len(set(unit.ports) or group) / len(group) / unit.rate)
+                for name, unit in units.items()
+                if group.issuperset(unit.ports)
+            )
+            for group in sorted(sets, key=sorted)
+        )
 
 
 _MOVING = ("load", "store", "picked", "put", "shuffle")
@@ -150,75 +166,291 @@ class Machine:
     def levels(self) -> tuple[Level, ...]:
         """The caches, the smallest first, and memory. What is loaded from the first costs its load."""
         shared = (Level("L3", self.l3, self.l3_rate),) if self.l3 else ()
-        return (Level("L1", self.l1, inf), Level("L2", self.l2, self.l2_rate), *shared,
-                Level("memory", inf, self.memory_rate, self.memory_shared))
+        return (
+            Level("L1", self.l1, inf),
+            Level("L2", self.l2, self.l2_rate),
+            *shared,
+            Level("memory", inf, self.memory_rate, self.memory_shared),
+        )
 
 
 KIB, MIB = 1024, 1024 * 1024
 
 
-def _units(fma: tuple[float, float], add: tuple[float, float], mul: tuple[float, float], div: tuple[float, float],
-           sqrt: tuple[float, float], select: tuple[float, float], logic: float, gather: float, loads: float, stores: float,
-           masked: float, ports: Mapping[str, str], **others: Instruction) -> Instructions:
+def _units(
+    fma: tuple[float, float],
+    add: tuple[float, float],
+    mul: tuple[float, float],
+    div: tuple[float, float],
+    sqrt: tuple[float, float],
+    select: tuple[float, float],
+    logic: float,
+    gather: float,
+    loads: float,
+    stores: float,
+    masked: float,
+    ports: Mapping[str, str],
+    **others: Instruction,
+) -> Instructions:
     """A processor's: (latency, rate) each; logic, gather, loads, stores and masked ones by their rates alone. A call is some twenty
     multiply-adds and what decides between them, begun by all units that do either; what exchanges lanes has one unit. ports: of
     classes that not all of the arithmetic shares; others: comparisons that are not as choices are, and elements that move at other
     rates than vectors."""
     wide = Instruction(*fma, ports.get("fma", "01"))
     alike = len(ports.get("logic", wide.ports)) / len(wide.ports)
-    units = {"fma": wide, "add": Instruction(*add), "mul": Instruction(*mul), "div": Instruction(*div), "sqrt": Instruction(*sqrt),
-             "call": Instruction(12 * fma[0], fma[1] * alike / 22, ports.get("logic", wide.ports)), "select": Instruction(*select),
-             "logic": Instruction(1, logic), "shuffle": Instruction(3, 1), "gather": Instruction(20, gather, ""),
-             "load": Instruction(5, loads), "store": Instruction(1, stores), "masked": Instruction(5, masked, "")}
+    units = {
+        "fma": wide,
+        "add": Instruction(*add),
+        "mul": Instruction(*mul),
+        "div": Instruction(*div),
+        "sqrt": Instruction(*sqrt),
+        "call": Instruction(12 * fma[0], fma[1] * alike / 22, ports.get("logic", wide.ports)),
+        "select": Instruction(*select),
+        "logic": Instruction(1, logic),
+        "shuffle": Instruction(3, 1),
+        "gather": Instruction(20, gather, ""),
+        "load": Instruction(5, loads),
+        "store": Instruction(1, stores),
+        "masked": Instruction(5, masked, ""),
+    }
     units |= {"compare": units["select"], "picked": units["load"], "put": units["store"]}
     ports = {"compare": ports.get("select", wide.ports), **ports}
-    return Instructions(**{name: replace(unit, ports=ports.get(name, unit.ports)) for name, unit in units.items()} | others)
+    return Instructions(
+        **{name: replace(unit, ports=ports.get(name, unit.ports)) for name, unit in units.items()} | others
+    )
 
 
 _HASWELL_PORTS = {"add": "1", "select": "1", "logic": "015"}
 _SANDYBRIDGE_PORTS = {"add": "1", "mul": "0", "div": "0", "sqrt": "0", "select": "1", "logic": "05"}
 _ZEN_PORTS = {"add": "23", "select": "23", "logic": "0123"}
 _SKYLAKE = _units((4, 2), (4, 2), (4, 2), (11, 1 / 5), (12, 1 / 6), (4, 2), 3, 1 / 5, 2, 1, 0.5, {"logic": "015"})
-_SKYLAKE_512 = _units((4, 2), (4, 2), (4, 2), (18, 1 / 10), (20, 1 / 12), (4, 2), 2, 1 / 10, 2, 1, 1, {},
-                      compare=Instruction(3, 1, "1"))
+_SKYLAKE_512 = _units(
+    (4, 2), (4, 2), (4, 2), (18, 1 / 10), (20, 1 / 12), (4, 2), 2, 1 / 10, 2, 1, 1, {}, compare=Instruction(3, 1, "1")
+)
 _HASWELL = _units((5, 2), (3, 1), (5, 2), (18, 1 / 14), (19, 1 / 14), (3, 1), 3, 1 / 12, 2, 1, 0.5, _HASWELL_PORTS)
-_SANDYBRIDGE = _units((8, 1), (3, 1), (5, 1), (29, 1 / 28), (29, 1 / 28), (3, 1), 1, 1 / 24, 1, 0.5, 0.5, _SANDYBRIDGE_PORTS,
-                      picked=Instruction(5, 2), put=Instruction(1, 1))
+_SANDYBRIDGE = _units(
+    (8, 1),
+    (3, 1),
+    (5, 1),
+    (29, 1 / 28),
+    (29, 1 / 28),
+    (3, 1),
+    1,
+    1 / 24,
+    1,
+    0.5,
+    0.5,
+    _SANDYBRIDGE_PORTS,
+    picked=Instruction(5, 2),
+    put=Instruction(1, 1),
+)
 _ZEN2 = _units((5, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 4, 1 / 16, 2, 1, 0.5, _ZEN_PORTS)
 _ZEN3 = _units((4, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 4, 1 / 8, 2, 1, 0.5, _ZEN_PORTS)
-_ZEN4 = _units((4, 1), (3, 1), (3, 1), (11, 1 / 10), (15, 1 / 14), (2, 1), 2, 1 / 20, 1, 0.5, 0.5, _ZEN_PORTS,
-               compare=Instruction(4, 1, "01"), picked=Instruction(5, 2), put=Instruction(1, 1))
-_ZEN5 = _units((4, 2), (2, 2), (3, 2), (11, 1 / 10), (15, 1 / 14), (2, 2), 4, 1 / 20, 2, 1, 1, _ZEN_PORTS,
-               compare=Instruction(4, 2, "01"), put=Instruction(1, 2))
+_ZEN4 = _units(
+    (4, 1),
+    (3, 1),
+    (3, 1),
+    (11, 1 / 10),
+    (15, 1 / 14),
+    (2, 1),
+    2,
+    1 / 20,
+    1,
+    0.5,
+    0.5,
+    _ZEN_PORTS,
+    compare=Instruction(4, 1, "01"),
+    picked=Instruction(5, 2),
+    put=Instruction(1, 1),
+)
+_ZEN5 = _units(
+    (4, 2),
+    (2, 2),
+    (3, 2),
+    (11, 1 / 10),
+    (15, 1 / 14),
+    (2, 2),
+    4,
+    1 / 20,
+    2,
+    1,
+    1,
+    _ZEN_PORTS,
+    compare=Instruction(4, 2, "01"),
+    put=Instruction(1, 2),
+)
 _SSE2 = _units((8, 1), (3, 1), (5, 1), (14, 1 / 7), (14, 1 / 7), (3, 1), 1, 1 / 8, 1, 1, 0.5, {})
 _NEON = _units((4, 2), (2, 2), (3, 2), (10, 1 / 5), (10, 1 / 5), (2, 2), 2, 1 / 4, 2, 2, 0.5, {})
 
 MACHINES = (
-    Machine("avx512", "x86_64", 64, 32, _ZEN5, 48 * KIB, 1 * MIB, 32 * MIB, l2_rate=64, l3_rate=48, memory_rate=8, memory_shared=24,
-            clock=4.0, width=6, window=448, features=("avx512f",), cpus=("znver5",)),
-    Machine("avx512", "x86_64", 64, 32, _ZEN4, 32 * KIB, 1 * MIB, 32 * MIB, l2_rate=48, l3_rate=48, memory_rate=7, memory_shared=20,
-            clock=3.7, width=6, window=320, features=("avx512f",), cpus=("znver4",)),
-    Machine("avx512", "x86_64", 64, 32, _SKYLAKE_512, 48 * KIB, 2 * MIB, 32 * MIB, l2_rate=40, l3_rate=8, memory_shared=24,
-            width=6, window=512, features=("avx512f",),
-            cpus=("sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d")),
-    Machine("avx512", "x86_64", 64, 32, _SKYLAKE_512, 48 * KIB, 1280 * KIB, 24 * MIB, l2_rate=40, l3_rate=8, memory_shared=24,
-            width=5, window=352, features=("avx512f",),
-            cpus=("icelake-server", "icelake-client", "tigerlake", "rocketlake")),
-    Machine("avx512", "x86_64", 64, 32, _SKYLAKE_512, 32 * KIB, 1024 * KIB, 16 * MIB, l2_rate=40, l3_rate=8, memory_shared=24,
-            features=("avx512f",)),
-    Machine("avx2", "x86_64", 32, 16, _ZEN3, 32 * KIB, 512 * KIB, 32 * MIB, l2_rate=48, l3_rate=48, memory_rate=6, memory_shared=16,
-            clock=3.4, width=6, window=256, features=("avx2", "fma"), cpus=("znver3",)),
-    Machine("avx2", "x86_64", 32, 16, _ZEN2, 32 * KIB, 512 * KIB, 16 * MIB, l2_rate=48, l3_rate=32, memory_rate=6, memory_shared=16,
-            clock=3.3, width=5, features=("avx2", "fma"), cpus=("znver2",)),
-    Machine("avx2", "x86_64", 32, 16, _SKYLAKE, 32 * KIB, 256 * KIB, l3_rate=16, memory_rate=5, clock=3.8, features=("avx2", "fma"),
-            cpus=("skylake",)),
-    Machine("avx2", "x86_64", 32, 16, _HASWELL, 32 * KIB, 256 * KIB, l3_rate=14, memory_rate=5, window=192,
-            features=("avx2", "fma"), cpus=("haswell", "broadwell")),
+    Machine(
+        "avx512",
+        "x86_64",
+        64,
+        32,
+        _ZEN5,
+        48 * KIB,
+        1 * MIB,
+        32 * MIB,
+        l2_rate=64,
+        l3_rate=48,
+        memory_rate=8,
+        memory_shared=24,
+        clock=4.0,
+        width=6,
+        window=448,
+        features=("avx512f",),
+        cpus=("znver5",),
+    ),
+    Machine(
+        "avx512",
+        "x86_64",
+        64,
+        32,
+        _ZEN4,
+        32 * KIB,
+        1 * MIB,
+        32 * MIB,
+        l2_rate=48,
+        l3_rate=48,
+        memory_rate=7,
+        memory_shared=20,
+        clock=3.7,
+        width=6,
+        window=320,
+        features=("avx512f",),
+        cpus=("znver4",),
+    ),
+    Machine(
+        "avx512",
+        "x86_64",
+        64,
+        32,
+        _SKYLAKE_512,
+        48 * KIB,
+        2 * MIB,
+        32 * MIB,
+        l2_rate=40,
+        l3_rate=8,
+        memory_shared=24,
+        width=6,
+        window=512,
+        features=("avx512f",),
+        cpus=("sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d"),
+    ),
+    Machine(
+        "avx512",
+        "x86_64",
+        64,
+        32,
+        _SKYLAKE_512,
+        48 * KIB,
+        1280 * KIB,
+        24 * MIB,
+        l2_rate=40,
+        l3_rate=8,
+        memory_shared=24,
+        width=5,
+        window=352,
+        features=("avx512f",),
+        cpus=("icelake-server", "icelake-client", "tigerlake", "rocketlake"),
+    ),
+    Machine(
+        "avx512",
+        "x86_64",
+        64,
+        32,
+        _SKYLAKE_512,
+        32 * KIB,
+        1024 * KIB,
+        16 * MIB,
+        l2_rate=40,
+        l3_rate=8,
+        memory_shared=24,
+        features=("avx512f",),
+    ),
+    Machine(
+        "avx2",
+        "x86_64",
+        32,
+        16,
+        _ZEN3,
+        32 * KIB,
+        512 * KIB,
+        32 * MIB,
+        l2_rate=48,
+        l3_rate=48,
+        memory_rate=6,
+        memory_shared=16,
+        clock=3.4,
+        width=6,
+        window=256,
+        features=("avx2", "fma"),
+        cpus=("znver3",),
+    ),
+    Machine(
+        "avx2",
+        "x86_64",
+        32,
+        16,
+        _ZEN2,
+        32 * KIB,
+        512 * KIB,
+        16 * MIB,
+        l2_rate=48,
+        l3_rate=32,
+        memory_rate=6,
+        memory_shared=16,
+        clock=3.3,
+        width=5,
+        features=("avx2", "fma"),
+        cpus=("znver2",),
+    ),
+    Machine(
+        "avx2",
+        "x86_64",
+        32,
+        16,
+        _SKYLAKE,
+        32 * KIB,
+        256 * KIB,
+        l3_rate=16,
+        memory_rate=5,
+        clock=3.8,
+        features=("avx2", "fma"),
+        cpus=("skylake",),
+    ),
+    Machine(
+        "avx2",
+        "x86_64",
+        32,
+        16,
+        _HASWELL,
+        32 * KIB,
+        256 * KIB,
+        l3_rate=14,
+        memory_rate=5,
+        window=192,
+        features=("avx2", "fma"),
+        cpus=("haswell", "broadwell"),
+    ),
     Machine("avx2", "x86_64", 32, 16, _SKYLAKE, 32 * KIB, 256 * KIB, features=("avx2", "fma")),
     Machine("avx", "x86_64", 32, 16, _SANDYBRIDGE, 32 * KIB, 256 * KIB, l2_rate=20, window=168, features=("avx",)),
     Machine("sse2", "x86_64", 16, 16, _SSE2, 32 * KIB, 256 * KIB, l2_rate=16, window=128),
-    Machine("sve", "aarch64", 16, 32, _NEON, 64 * KIB, 1024 * KIB, 32 * MIB, memory_rate=8, memory_shared=40, width=5,
-            features=("sve",)),
+    Machine(
+        "sve",
+        "aarch64",
+        16,
+        32,
+        _NEON,
+        64 * KIB,
+        1024 * KIB,
+        32 * MIB,
+        memory_rate=8,
+        memory_shared=40,
+        width=5,
+        features=("sve",),
+    ),
     Machine("neon", "aarch64", 16, 32, _NEON, 32 * KIB, 512 * KIB, window=128),
     Machine("generic", "", 16, 16, _SSE2, 32 * KIB, 256 * KIB, l2_rate=16, window=128),
 )
@@ -268,7 +500,9 @@ def _fits(row: Machine, target: Target) -> bool:
     if row.architecture not in ("", target.architecture) or row.cpus and target.llvm_cpu not in row.cpus:
         return False
     if row.architecture == "x86_64":
-        return target.vector_bits >= row.vector_bytes * 8 and all(target_has(target, feature) for feature in row.features)
+        return target.vector_bits >= row.vector_bytes * 8 and all(
+            target_has(target, feature) for feature in row.features
+        )
     return all(target_has(target, feature) for feature in row.features)
 
 
@@ -307,4 +541,6 @@ def register_tiles(machine: Machine, bits: int) -> tuple[RegisterTile, ...]:
         rows = min((machine.registers - vectors - 1) // vectors, WAYS)
         if rows * vectors >= min(machine.accumulators, WAYS):
             tiles.append(RegisterTile(rows, vectors, vectors * lanes))
-    return tuple(sorted(tiles, key=lambda tile: (-tile.rows * tile.vectors / (tile.rows + tile.vectors), -tile.vectors)))
+    return tuple(
+        sorted(tiles, key=lambda tile: (-tile.rows * tile.vectors / (tile.rows + tile.vectors), -tile.vectors))
+    )

@@ -14,8 +14,16 @@ from ..errors import user_source
 from ..runtime.shield import in_turn
 from .errors import UnknownFeature, UnknownProcessor, UnknownTriple
 
-__all__ = ["check_features", "check_processor", "check_triple", "initialize", "knows_feature", "machine_and_system", "nearest",
-           "process_triple"]
+__all__ = [
+    "check_features",
+    "check_processor",
+    "check_triple",
+    "initialize",
+    "knows_feature",
+    "machine_and_system",
+    "nearest",
+    "process_triple",
+]
 
 
 def nearest(word: str, known: Iterable[str], form: str) -> str:
@@ -32,7 +40,9 @@ def check_triple(target: str, triple: str) -> None:
         _find(triple)
     except RuntimeError as error:
         raise UnknownTriple(
-            f"target {target!r}: LLVM has no code generator for the machine {triple!r}", reason=str(error), called=user_source(),
+            f"target {target!r}: LLVM has no code generator for the machine {triple!r}",
+            reason=str(error),
+            called=user_source(),
             fix='for this machine leave -mtriple out; another one is "aarch64-unknown-linux-gnu"',
         ) from None
 
@@ -42,8 +52,10 @@ def check_processor(target: str, cpu: str, triple: str) -> None:
     known, _ = _known_names(triple)
     if cpu not in known:
         raise UnknownProcessor(
-            f"target {target!r}: unknown processor {cpu!r} for {machine_and_system(triple)[0]}", called=user_source(),
-            allowed=_choices(cpu, known), fix=nearest(cpu, known, "-mcpu={}"),
+            f"target {target!r}: unknown processor {cpu!r} for {machine_and_system(triple)[0]}",
+            called=user_source(),
+            allowed=_choices(cpu, known),
+            fix=nearest(cpu, known, "-mcpu={}"),
         )
 
 
@@ -54,13 +66,15 @@ def check_features(target: str, features: Sequence[str], triple: str, host: Mapp
         if feature[:1] not in "+-":
             raise UnknownFeature(
                 f"target {target!r}: a feature is added or removed, {feature!r} says neither",
-                called=user_source(), fix=f"-mattr=+{feature}",
+                called=user_source(),
+                fix=f"-mattr=+{feature}",
             )
         if not knows_feature(feature[1:], triple, host):
             _, known = _known_names(triple)
             raise UnknownFeature(
                 f"target {target!r}: unknown feature {feature[1:]!r} for {machine_and_system(triple)[0]}",
-                called=user_source(), allowed=_choices(feature[1:], known),
+                called=user_source(),
+                allowed=_choices(feature[1:], known),
                 fix="-mattr=" + feature[0] + nearest(feature[1:], known, "{}"),
             )
 

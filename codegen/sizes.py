@@ -19,7 +19,9 @@ def exceeds_memory(buffer: Buffer) -> Expr | None:
     size: Expr = IntImm(buffer.dtype.bytes, INT64)
     for extent in buffer.shape:
         size = Mul(size, cast(extent, INT64))
-    greatest = IntervalEvaluator(lambda var: Interval(0, INT32_EXTENT_LIMIT - 1) if var.dtype == INT32 else EVERYTHING)(size).hi
+    greatest = IntervalEvaluator(lambda var: Interval(0, INT32_EXTENT_LIMIT - 1) if var.dtype == INT32 else EVERYTHING)(
+        size
+    ).hi
     if isinstance(size, IntImm) or greatest is not None and greatest <= INT64.greatest:
         return None
     return _in_floats(size) >= FloatImm(float(1 << 62), FLOAT64)

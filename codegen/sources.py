@@ -22,6 +22,10 @@ class Sources:
     def __call__(self, kind: str) -> str:
         """The text of this kind. Raises NoSuchSource."""
         if kind not in self.texts:
-            raise NoSuchSource(f"{self.kernel} has no source {kind!r}", called=user_source(), allowed=", ".join(self.texts),
-                               fix=self.fix)
+            raise NoSuchSource(
+                f"{self.kernel} has no source {kind!r}",
+                called=user_source(),
+                allowed=", ".join(self.texts),
+                fix=self.fix,
+            )
         return self.texts[kind]()

@@ -1,17 +1,17 @@
 """Targets: what a kernel is compiled for.
 
-    llvm                                       this machine, or what TILEWRIGHT_HOST leaves of it
-    llvm -mcpu=skylake-avx512                  another processor of this architecture
-    llvm -mattr=+avx2,-avx512f                 this machine's processor with features added and removed
-    llvm -uncalibrated                         this machine, scheduled for as any of its kind: nothing that was measured counts
-    llvm -mtriple=aarch64-unknown-linux-gnu    another machine: its code can be looked at and exported
-    llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+sve -msve-vector-bits=256    with SVE, for vectors of 256 bits
-    cuda -arch=sm_90                           NVIDIA GPUs of one architecture
-    cuda -emulate                              the same code on an emulated GPU, with its accesses checked
-    c                                          portable C11 text, for this machine's C compiler
-    interpret                                  no code: the slow, exact interpreter of the loop IR
-    vdla                                       a simulated accelerator: int8 products of tiles, memories and queues of its own
-    c -mattr=-fma, interpret -mattr=-fma       the same, rounding as a machine without fused multiply-add does
+llvm                                       this machine, or what TILEWRIGHT_HOST leaves of it
+llvm -mcpu=skylake-avx512                  another processor of this architecture
+llvm -mattr=+avx2,-avx512f                 this machine's processor with features added and removed
+llvm -uncalibrated                         this machine, scheduled for as any of its kind: nothing that was measured counts
+llvm -mtriple=aarch64-unknown-linux-gnu    another machine: its code can be looked at and exported
+llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+sve -msve-vector-bits=256    with SVE, for vectors of 256 bits
+cuda -arch=sm_90                           NVIDIA GPUs of one architecture
+cuda -emulate                              the same code on an emulated GPU, with its accesses checked
+c                                          portable C11 text, for this machine's C compiler
+interpret                                  no code: the slow, exact interpreter of the loop IR
+vdla                                       a simulated accelerator: int8 products of tiles, memories and queues of its own
+c -mattr=-fma, interpret -mattr=-fma       the same, rounding as a machine without fused multiply-add does
 """
 
 from __future__ import annotations
@@ -38,8 +38,18 @@ from .names import nearest
 from .result import BuildOptions, BuildResult
 from .sve import ANY_LENGTH, CORES, LENGTHS, bits_here, length_attribute
 
-__all__ = ["BACKENDS", "ROUNDING", "Backend", "Target", "backend_named", "check_processor", "check_rounding", "nearest",
-           "rounds_fused", "this_processor"]
+__all__ = [
+    "BACKENDS",
+    "ROUNDING",
+    "Backend",
+    "Target",
+    "backend_named",
+    "check_processor",
+    "check_rounding",
+    "nearest",
+    "rounds_fused",
+    "this_processor",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +78,13 @@ class Backend:
     assembly: Callable[[Function, Target], list[AssemblyLine]] | None = None
 
 
-BACKENDS = {"llvm": ".llvm.backend", "cuda": ".cuda.backend", "c": ".c.backend", "interpret": ".interpret",
-            "vdla": ".vdla.backend"}
+BACKENDS = {
+    "llvm": ".llvm.backend",
+    "cuda": ".cuda.backend",
+    "c": ".c.backend",
+    "interpret": ".interpret",
+    "vdla": ".vdla.backend",
+}
 """The module that holds the row of each kind of target, its BACKEND: loaded when somebody names it."""
 
 
@@ -97,7 +112,8 @@ class Target:
         words = text.split() if isinstance(cast(object, text), str) else []
         if not words or words[0] not in BACKENDS:
             raise UnknownTargetKind(
-                f"unknown target {text!r}", called=user_source(),
+                f"unknown target {text!r}",
+                called=user_source(),
                 allowed=_listing((name, backend_named(name).purpose) for name in BACKENDS),
                 fix=nearest(words[0] if words else "llvm", BACKENDS, 'target="{}"'),
             )
@@ -225,11 +241,17 @@ class Target:
         """A fresh LLVM machine, for position-independent code of the small code model. level: of its efforts, from 0 to 3."""
         names.initialize(self.is_foreign)
         return llvm.Target.from_triple(self.llvm_triple).create_target_machine(
-            cpu=self.llvm_cpu, features=self.llvm_features, opt=level, reloc="pic", codemodel="default")
+            cpu=self.llvm_cpu, features=self.llvm_features, opt=level, reloc="pic", codemodel="default"
+        )
 
 
-def _options(words: Iterable[str], name: str, known: Mapping[str, str], flags: Sequence[str], text: str,
-             ) -> tuple[tuple[str, str], ...]:
+def _options(
+    words: Iterable[str],
+    name: str,
+    known: Mapping[str, str],
+    flags: Sequence[str],
+    text: str,
+) -> tuple[tuple[str, str], ...]:
     """Options as they are written, in the order of those that are known; of one that is given twice the last."""
     given = dict(_option(word, name, known, flags, text) for word in words)
     values = {key: ",".join(filter(None, value.split(","))) for key, value in given.items()}
@@ -240,8 +262,10 @@ def _option(word: str, name: str, known: Mapping[str, str], flags: Sequence[str]
     key, equals, value = word.lstrip("-").partition("=")
     if not word.startswith("-") or key not in known or bool(equals) == (key in flags):
         raise UnknownTargetOption(
-            f"target {text!r}: {name} does not take {word!r}", called=user_source(),
-            allowed=_listing((f"-{each}{'' if each in flags else '=...'}", known[each]) for each in known) or "no options",
+            f"target {text!r}: {name} does not take {word!r}",
+            called=user_source(),
+            allowed=_listing((f"-{each}{'' if each in flags else '=...'}", known[each]) for each in known)
+            or "no options",
             fix=nearest(key, known, "-{}=...") if known else f'target="{name}"',
         )
     return key, value
@@ -259,8 +283,12 @@ def check_rounding(target: Target) -> None:
     """Raises a CodegenError for features of a target that has none but to fuse."""
     wrong = next((feature for feature in target.features if feature not in ("+fma", "-fma")), None)
     if wrong is not None:
-        raise UnknownTargetOption(f"target {str(target)!r}: {target.kind} is for no processor that could have {wrong!r}",
-                                  called=user_source(), allowed="+fma, -fma", fix=f'target="{target.kind} -mattr=-fma"')
+        raise UnknownTargetOption(
+            f"target {str(target)!r}: {target.kind} is for no processor that could have {wrong!r}",
+            called=user_source(),
+            allowed="+fma, -fma",
+            fix=f'target="{target.kind} -mattr=-fma"',
+        )
 
 
 def rounds_fused(target: Target) -> bool:
@@ -290,7 +318,8 @@ def _check_length(target: Target) -> None:
         return
     raise UnknownTargetOption(
         f"target {str(target)!r}: no vectors of {length!r} bits",
-        reason="the processor has no SVE" if known else "code is not made for such a length", called=user_source(),
+        reason="the processor has no SVE" if known else "code is not made for such a length",
+        called=user_source(),
         allowed=f"-msve-vector-bits={', '.join(LENGTHS)} or {ANY_LENGTH}, where there is SVE",
         fix="-mattr=+sve" if known else nearest(length, LENGTHS, "-msve-vector-bits={}"),
     )
@@ -320,9 +349,11 @@ def processor_of(text: str) -> Processor:
     features = ",".join(filter(None, [inherited, *asked.features]))
     if not whole.runs(cpu, features):
         raise ForeignTarget(
-            f"{VARIABLE}={text!r}: this machine lacks instructions of that processor", called=user_source(),
+            f"{VARIABLE}={text!r}: this machine lacks instructions of that processor",
+            called=user_source(),
             reason=f"this machine is {whole.cpu}, {names.process_triple()}",
-            allowed="an older processor of its kind (-mcpu=...), or features removed (-mattr=-...)", fix=f"unset {VARIABLE}",
+            allowed="an older processor of its kind (-mcpu=...), or features removed (-mattr=-...)",
+            fix=f"unset {VARIABLE}",
         )
     return part_of(whole, cpu, features)
 
@@ -366,7 +397,9 @@ def _wide_sum(target: Target, attributes: str) -> str:
 @cache
 def _has_sve(target: Target) -> bool:
     """Seen in whether LLVM takes its registers once it knows their length."""
-    return target.architecture == "aarch64" and re.search(r"\bz\d", _wide_sum(target, length_attribute(512))) is not None
+    return (
+        target.architecture == "aarch64" and re.search(r"\bz\d", _wide_sum(target, length_attribute(512))) is not None
+    )
 
 
 @cache

@@ -75,7 +75,9 @@ class Demo:
         """A row of the table, shown at once as a line too."""
         self.right &= right
         self.rows.append((what, f"{seconds * 1e3:.2f} ms", speed, ratio, result if right else f"WRONG: {result}"))
-        self.console.print(f"   {' · '.join(part for part in self.rows[-1][1:] if part)}", markup=False, highlight=False)
+        self.console.print(
+            f"   {' · '.join(part for part in self.rows[-1][1:] if part)}", markup=False, highlight=False
+        )
 
     def show_matmul(self) -> None:
         """The six steps, each with its primitives, checked against numpy's product."""
@@ -102,7 +104,9 @@ class Demo:
         same = bool((got == paths.reference(one, two)).all())
         ours, numpys = interleaved(lambda: f(one, two, got), lambda: paths.reference(one, two), rounds=5)
         speed = f"{2 * PATHS**3 / ours / 1e9:.1f} Gop/s"
-        self.note(f"longest paths {PATHS}, declared", ours, speed, f"{numpys / ours:.1f} × numpy", same, "numpy's to the bit")
+        self.note(
+            f"longest paths {PATHS}, declared", ours, speed, f"{numpys / ours:.1f} × numpy", same, "numpy's to the bit"
+        )
 
     def race(self, name: str, program: matmul.Step, size: int, rounds: int) -> None:
         """Builds a product and times it against numpy's, in turn."""
@@ -113,8 +117,14 @@ class Demo:
         f(a, b, got)
         error = float(np.abs(got - want).max())
         ours, numpys = interleaved(lambda: f(a, b, got), lambda: np.matmul(a, b, out=scratch), rounds=rounds)
-        self.note(f"matmul {size}, {name}", ours, f"{2 * size**3 / ours / 1e9:.1f} GFLOP/s", f"{numpys / ours:.2f} × numpy",
-                  error < 1e-3, f"within {error:.0e}")
+        self.note(
+            f"matmul {size}, {name}",
+            ours,
+            f"{2 * size**3 / ours / 1e9:.1f} GFLOP/s",
+            f"{numpys / ours:.2f} × numpy",
+            error < 1e-3,
+            f"within {error:.0e}",
+        )
 
     def show_unsharp(self, image: NDArray[Any], kind: str) -> None:
         """The picture sharpened, compared to the bit, before and after as pictures."""
@@ -126,8 +136,14 @@ class Demo:
         f(image, sharp)
         same = bool((sharp == unsharp.reference(image)).all())
         ours, numpys = interleaved(lambda: f(image, sharp), lambda: unsharp.reference(image), rounds=7)
-        self.note("unsharp mask", ours, f"{image.size / ours / 1e6:.0f} MB/s", f"{numpys / ours:.1f} × numpy", same,
-                  "numpy's to the bit")
+        self.note(
+            "unsharp mask",
+            ours,
+            f"{image.size / ours / 1e6:.0f} MB/s",
+            f"{numpys / ours:.1f} × numpy",
+            same,
+            "numpy's to the bit",
+        )
         for what, name, picture in (("before", "picture.png", image), ("after", "picture-sharpened.png", sharp)):
             write_png(self.folder / name, picture)
             self.files.append((what, self.folder / name))
@@ -162,7 +178,9 @@ class Demo:
             return
         sharp, seconds = ran
         same = bool((sharp == unsharp.reference(image)).all())
-        self.note("unsharp mask, from C", seconds, f"{image.size / seconds / 1e6:.0f} MB/s", "", same, "numpy's to the bit")
+        self.note(
+            "unsharp mask, from C", seconds, f"{image.size / seconds / 1e6:.0f} MB/s", "", same, "numpy's to the bit"
+        )
         self.files.append(("C program", where / "program.c"))
 
     def show_model(self) -> None:
@@ -172,7 +190,11 @@ class Demo:
         if source is None:
             self.quiet("pip install --no-deps magika for its model, and 'tilewright[models]' to read it")
             return
-        written = {self.folder / "picture.png": "png", Path(model.__file__): "python", self.folder / "library" / "program.c": "c"}
+        written = {
+            self.folder / "picture.png": "png",
+            Path(model.__file__): "python",
+            self.folder / "library" / "program.c": "c",
+        }
         paths = [path for path in written if path.exists()]
         try:
             g = from_onnx(source / "model.onnx", shapes={"bytes": (1, 2 * model.ENDS)})
@@ -181,7 +203,9 @@ class Demo:
             return
         assert isinstance(g, Graph)
         m, names = build(g), model.names_of(source)
-        self.quiet(f"{len(g.nodes)} nodes, {len(g.params)} parameters; {sum(m.kernels.values())} kernels, {m.arena_bytes} bytes")
+        self.quiet(
+            f"{len(g.nodes)} nodes, {len(g.params)} parameters; {sum(m.kernels.values())} kernels, {m.arena_bytes} bytes"
+        )
         rows = [model.taken(path.read_bytes()) for path in paths]
         told = [names[int(np.argmax(m(row)))] for row in rows]
         right = told == [written[path] for path in paths] and bool(m.verify(rows[0]))
@@ -196,7 +220,9 @@ class Demo:
             return
         in_c = model.run_from_c(where, names, paths)
         self.right &= in_c in (None, told)
-        self.console.print(f"   from C: {', '.join(in_c) if in_c else 'no compiler here'}", markup=False, highlight=False)
+        self.console.print(
+            f"   from C: {', '.join(in_c) if in_c else 'no compiler here'}", markup=False, highlight=False
+        )
 
     def show_gpu(self) -> None:
         """A tiled product in CUDA C, run thread by thread by the emulator, which looks for races and bad accesses."""

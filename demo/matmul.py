@@ -128,7 +128,9 @@ def declare_packed(size: int, tile: Tile) -> tuple[te.Tensor, te.Tensor, te.Tens
     a = te.placeholder((size, size), name="A")
     b = te.placeholder((size, size), name="B")
     panels = te.compute(
-        (size // tile.columns, size, tile.columns), lambda panel, k, lane: b[k, panel * tile.columns + lane], name="panels"
+        (size // tile.columns, size, tile.columns),
+        lambda panel, k, lane: b[k, panel * tile.columns + lane],
+        name="panels",
     )
     k = te.reduce_axis((0, size), name="k")
     c = te.compute(

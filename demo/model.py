@@ -86,8 +86,8 @@ def taken(content: bytes) -> NDArray[Any]:
     block = 4 * ENDS
     first, last = content[:block].lstrip()[:ENDS], content[-block:].rstrip()[-ENDS:]
     row = np.full((1, 2 * ENDS), NOTHING, np.int32)
-    row[0, :len(first)] = np.frombuffer(first, np.uint8)
-    row[0, 2 * ENDS - len(last):] = np.frombuffer(last, np.uint8)
+    row[0, : len(first)] = np.frombuffer(first, np.uint8)
+    row[0, 2 * ENDS - len(last) :] = np.frombuffer(last, np.uint8)
     return row
 
 

@@ -26,7 +26,10 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 maximum_signature_line_length = 100
-suppress_warnings = ["misc.highlighting_failure", "toc.not_included"]  # fragments of C and shells; a page for each error
+suppress_warnings = [
+    "misc.highlighting_failure",
+    "toc.not_included",
+]  # fragments of C and shells; a page for each error
 
 _SPAN = re.compile(r"`+[^`]*`+")
 _MARKS = re.compile(r"[\\*|]|(?<=\w)_(?=\W|$)")
@@ -40,9 +43,16 @@ def _plain(lines: list[str]) -> list[str]:
         if indented and result and not result[-1].strip() and not any(part.startswith("    ") for part in result[-2:]):
             result += [".. code-block:: python", ""] if re.search(r"[=(\[]", line) else ["::", ""]
         parts = [line] if indented else re.split(f"({_SPAN.pattern})", line)
-        result.append("".join(
-            part if indented else f"``{part.strip('`')}``" if _SPAN.fullmatch(part) else _MARKS.sub(r"\\\g<0>", part)
-            for part in parts))
+        result.append(
+            "".join(
+                part
+                if indented
+                else f"``{part.strip('`')}``"
+                if _SPAN.fullmatch(part)
+                else _MARKS.sub(r"\\\g<0>", part)
+                for part in parts
+            )
+        )
     return result
 
 

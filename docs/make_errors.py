@@ -20,8 +20,14 @@ from tilewright.errors import CATALOGUE, TilewrightError
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "docs" / "error_examples"
 SERIES = {
-    "01": "Tensor expressions", "02": "Schedules", "03": "Lowering and the loop IR", "04": "Code generation",
-    "05": "Calls", "06": "Tuning and records", "07": "Export and loading", "08": "CUDA",
+    "01": "Tensor expressions",
+    "02": "Schedules",
+    "03": "Lowering and the loop IR",
+    "04": "Code generation",
+    "05": "Calls",
+    "06": "Tuning and records",
+    "07": "Export and loading",
+    "08": "CUDA",
     "09": "Models",
 }
 PRELUDE = ("import numpy as np", "import tilewright as tw", "from tilewright import te")
@@ -67,8 +73,11 @@ class Example:
     @property
     def _head(self) -> tuple[str, ...]:
         text = "\n".join(self.lines)
-        used = [line for line, name in zip(PRELUDE, ("np", "tw", "te"), strict=True)
-                if re.search(rf"\b{name}\.", text) and not re.search(rf"^from .* import .*\b{name}\b", text, re.MULTILINE)]
+        used = [
+            line
+            for line, name in zip(PRELUDE, ("np", "tw", "te"), strict=True)
+            if re.search(rf"\b{name}\.", text) and not re.search(rf"^from .* import .*\b{name}\b", text, re.MULTILINE)
+        ]
         imports = self.lines[0].startswith(("from ", "import "))
         return tuple(used) if imports or not used else (*used, "")
 
@@ -125,29 +134,54 @@ def summary(error: type[TilewrightError]) -> str:
 def render_index() -> str:
     """docs/errors.md."""
     lines = [
-        "# Errors", "",
+        "# Errors",
+        "",
         "Every error names its subject, the reason, and a fix; `error.code` tells it apart, and its page shows a program that "
-        "raises it beside the one that does not.", "",
+        "raises it beside the one that does not.",
+        "",
     ]
     series = ""
     for code, error in load_every_error().items():
         if code[2:4] != series:
             lines += [""] if series else []
             series = code[2:4]
-            lines += [f"## TW{series}xx: {SERIES[series]}", "", "| code | class | family | what went wrong |", "|---|---|---|---|"]
+            lines += [
+                f"## TW{series}xx: {SERIES[series]}",
+                "",
+                "| code | class | family | what went wrong |",
+                "|---|---|---|---|",
+            ]
         lines.append(f"| [{code}](errors/{code}.md) | `{error.__name__}` | `{error.family()}` | {summary(error)} |")
     return "\n".join(lines) + "\n"
 
 
 def render_page(
-    code: str, error: type[TilewrightError], example: Example | None, raised: TilewrightError | None = None,
+    code: str,
+    error: type[TilewrightError],
+    example: Example | None,
+    raised: TilewrightError | None = None,
 ) -> str:
     """docs/errors/TWxxxx.md. raised: what the example raises, where it has been run already."""
     family = f"Family: `tw.{error.family()}`. [All errors](../errors.md)."
     lines = [f"# {code}: {error.__name__}", "", summary(error), "", family, ""]
     if example is not None:
-        lines += ["## A program that raises it", "", "```python", *example.wrong, "```", "", "## What it says", "", "```text",
-                  example.message(raised or example.error()), "```", "", "## The fix, applied", "", "```diff"]
+        lines += [
+            "## A program that raises it",
+            "",
+            "```python",
+            *example.wrong,
+            "```",
+            "",
+            "## What it says",
+            "",
+            "```text",
+            example.message(raised or example.error()),
+            "```",
+            "",
+            "## The fix, applied",
+            "",
+            "```diff",
+        ]
         lines += [f"-{line}" for line in example.removed] + [f"+{line}" for line in example.added]
         lines += ["```", ""]
     return "\n".join(lines)
@@ -156,7 +190,9 @@ def render_page(
 def render() -> dict[str, str]:
     """Every page by its path below docs/."""
     shown = examples()
-    pages = {f"errors/{code}.md": render_page(code, error, shown.get(code)) for code, error in load_every_error().items()}
+    pages = {
+        f"errors/{code}.md": render_page(code, error, shown.get(code)) for code, error in load_every_error().items()
+    }
     return {"errors.md": render_index()} | pages
 
 

@@ -41,14 +41,36 @@ def _render_te() -> str:
         if names:
             lines += _from("." * node.level + (node.module or ""), names)
     text = "\n\n".join("\n".join(_overloads(name, function)) for name, function in overloaded.items())
-    listed = textwrap.fill(", ".join(f'"{name}"' for name in tilewright.te.__all__), _WIDTH - 4, initial_indent="    ",
-                           subsequent_indent="    ")
-    return "\n".join([
-        '"""Tensor expressions: what to compute, with no word about how; written by docs/make_faces.py."""', "",
-        "from collections.abc import Callable, Sequence",
-        "from typing import Protocol, TypeAlias, overload", "", "import numpy as np", "", *lines, "",
-        "__all__ = [", listed + ",", "]", "",
-        *_ALIASES, "_Axes: TypeAlias = IterVar | Sequence[IterVar]", "", _reductions(), "", text, ""])
+    listed = textwrap.fill(
+        ", ".join(f'"{name}"' for name in tilewright.te.__all__),
+        _WIDTH - 4,
+        initial_indent="    ",
+        subsequent_indent="    ",
+    )
+    return "\n".join(
+        [
+            '"""Tensor expressions: what to compute, with no word about how; written by docs/make_faces.py."""',
+            "",
+            "from collections.abc import Callable, Sequence",
+            "from typing import Protocol, TypeAlias, overload",
+            "",
+            "import numpy as np",
+            "",
+            *lines,
+            "",
+            "__all__ = [",
+            listed + ",",
+            "]",
+            "",
+            *_ALIASES,
+            "_Axes: TypeAlias = IterVar | Sequence[IterVar]",
+            "",
+            _reductions(),
+            "",
+            text,
+            "",
+        ]
+    )
 
 
 def _is_of_elements(function: object) -> bool:
@@ -90,9 +112,12 @@ def _reductions() -> str:
     for name in ("sum", "prod"):
         parts.append(f"def {name}(expr: _Scalar, {_REDUCTION}:\n{_docstring(getattr(te, name))}\n")
     for name in ("min", "max"):
-        variants = [f"expr: _Scalar, {_REDUCTION}", "expr: _Scalar, second: _Scalar, /, *more: _Scalar) -> Expr",
-                    "expr: Tensor, second: _Operand, /, *more: _Operand) -> Tensor",
-                    "expr: _Scalar, second: Tensor, /, *more: _Operand) -> Tensor"]
+        variants = [
+            f"expr: _Scalar, {_REDUCTION}",
+            "expr: _Scalar, second: _Scalar, /, *more: _Scalar) -> Expr",
+            "expr: Tensor, second: _Operand, /, *more: _Operand) -> Tensor",
+            "expr: _Scalar, second: Tensor, /, *more: _Operand) -> Tensor",
+        ]
         parts.append("\n".join(_variants(name, variants, getattr(te, name))) + "\n")
     return "\n".join(parts)
 
@@ -115,8 +140,11 @@ def _overloads(name: str, function: Callable[..., Any]) -> Iterator[str]:
     """The signatures of a function of elements: an expression of scalars, and a tensor where any operand is one."""
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-        variants = ["*conditions: _Scalar) -> Expr", "first: Tensor, *conditions: _Operand) -> Tensor",
-                    "first: _Scalar, second: Tensor, *conditions: _Operand) -> Tensor"]
+        variants = [
+            "*conditions: _Scalar) -> Expr",
+            "first: Tensor, *conditions: _Operand) -> Tensor",
+            "first: _Scalar, second: Tensor, *conditions: _Operand) -> Tensor",
+        ]
     else:
         variants = list(_by_kinds(list(parameters)))
     return _variants(name, variants, function)
@@ -124,11 +152,14 @@ def _overloads(name: str, function: Callable[..., Any]) -> Iterator[str]:
 
 def _by_kinds(parameters: list[inspect.Parameter]) -> Iterator[str]:
     operands = [each for each in parameters if each.annotation == "Operand"] or [
-        each for each in parameters if each.annotation == "Any"]
+        each for each in parameters if each.annotation == "Any"
+    ]
     slash = ", /" if operands[0].kind is inspect.Parameter.POSITIONAL_ONLY else ""
     for first in (None, *range(len(operands))):  # which operand is the first that is a tensor
-        kinds = {parameter.name: "_Scalar" if first is None or at < first else "Tensor" if at == first else "_Operand"
-                 for at, parameter in enumerate(operands)}
+        kinds = {
+            parameter.name: "_Scalar" if first is None or at < first else "Tensor" if at == first else "_Operand"
+            for at, parameter in enumerate(operands)
+        }
         named = ", ".join(f"{each.name}: {kinds.get(each.name, each.annotation)}" for each in parameters)
         yield f"{named}{slash}) -> {'Expr' if first is None else 'Tensor'}"
 
@@ -136,15 +167,21 @@ def _by_kinds(parameters: list[inspect.Parameter]) -> Iterator[str]:
 def _from(home: str, names: list[str]) -> list[str]:
     """An import that hands its names on."""
     whole = f"from {home} import {', '.join(f'{name} as {name}' for name in sorted(names))}"
-    return [whole] if len(whole) <= _WIDTH else [
-        f"from {home} import (", *(f"    {name} as {name}," for name in sorted(names)), ")"]
+    return (
+        [whole]
+        if len(whole) <= _WIDTH
+        else [f"from {home} import (", *(f"    {name} as {name}," for name in sorted(names)), ")"]
+    )
 
 
 def _render_topi(face: str) -> str:
     module = import_module("tilewright." + face.replace("/", "."))
     names: dict[str, list[str]] = defaultdict(list)
-    overloaded = {name: getattr(module, name) for name, home in sorted(module.homes.items())
-                  if home == "elementwise" and _is_of_elements(getattr(module, name))}
+    overloaded = {
+        name: getattr(module, name)
+        for name, home in sorted(module.homes.items())
+        if home == "elementwise" and _is_of_elements(getattr(module, name))
+    }
     for name, home in module.homes.items():
         if name in overloaded:
             continue
@@ -156,7 +193,13 @@ def _render_topi(face: str) -> str:
     title = f'"""The operators of {module.__name__}; written by docs/make_faces.py."""'
     if overloaded:
         texts = ["\n".join(_overloads(name, function)) for name, function in overloaded.items()]
-        imports = ["from typing import Any, TypeAlias, overload", "", "import numpy as np", "", "from ..te import Expr, Tensor"]
+        imports = [
+            "from typing import Any, TypeAlias, overload",
+            "",
+            "import numpy as np",
+            "",
+            "from ..te import Expr, Tensor",
+        ]
         lines = [*imports, *lines, "", *_ALIASES, "", "\n\n".join(texts)]
     return "\n".join([title, "", *lines, ""])
 

@@ -47,12 +47,17 @@ def grid(moments: NDArray[np.int32]) -> str:
         f'<rect x="{_MARGIN + _CELL * j}" y="{_MARGIN + _CELL * i}" width="{_CELL}" height="{_CELL}" '
         f'fill="hsl(212 70% {92 - 45 * moments[i, j] // moments.size}%)" stroke="#ffffff"/>'
         f'<text x="{_MARGIN + _CELL * (j + 0.5)}" y="{_MARGIN + _CELL * (i + 0.5) + 4}">{moments[i, j]}</text>'
-        for i in range(ROWS) for j in range(COLUMNS)]
+        for i in range(ROWS)
+        for j in range(COLUMNS)
+    ]
     way = " ".join(f"{'L' if at else 'M'}{x:g} {y:g}" for at, (x, y) in enumerate(points))
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
-            f'aria-label="the order in which elements are computed">\n'
-            "<style>text { font: 10px ui-monospace, monospace; text-anchor: middle; fill: #10141a; }</style>\n"
-            + "\n".join(cells) + f'\n<path d="{way}" fill="none" stroke="#e08a00" stroke-opacity="0.55"/>\n</svg>\n')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="the order in which elements are computed">\n'
+        "<style>text { font: 10px ui-monospace, monospace; text-anchor: middle; fill: #10141a; }</style>\n"
+        + "\n".join(cells)
+        + f'\n<path d="{way}" fill="none" stroke="#e08a00" stroke-opacity="0.55"/>\n</svg>\n'
+    )
 
 
 def blur() -> tuple[te.Schedule, te.Tensor, te.Tensor]:
@@ -76,8 +81,10 @@ def pictures() -> dict[str, str]:
     _, columns = cached[last].tile(*last.op.axis, 8, 16)[:2]
     cached[copy].compute_at(cached[last], columns)
     return {
-        "stages-plain": stages_picture(plain), "stages-attached": stages_picture(attached),
-        "stages-inlined": stages_picture(inlined), "stages-cached": stages_picture(cached),
+        "stages-plain": stages_picture(plain),
+        "stages-attached": stages_picture(attached),
+        "stages-inlined": stages_picture(inlined),
+        "stages-cached": stages_picture(cached),
         "order-plain": grid(order(lambda s, C: None)),
         "order-reordered": grid(order(lambda s, C: s[C].reorder(*reversed(C.op.axis)))),
         "order-tiled": grid(order(lambda s, C: s[C].tile(*C.op.axis, 4, 4))),

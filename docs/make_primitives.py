@@ -22,8 +22,14 @@ STUB = Path(schedule.__file__).parent / "model" / "methods.pyi"
 CLASSES = (methods.StagePrimitives, methods.SchedulePrimitives, methods.GroupPrimitives)
 _WIDTH = 132
 CALLED = {methods.StagePrimitives: "s[T].", methods.SchedulePrimitives: "s.", methods.GroupPrimitives: "group."}
-TITLES = {"loops": "The loops of a stage", "kinds": "How a loop runs", "hardware": "What it runs on",
-          "placement": "Where a stage is computed", "storage": "How its results are stored", "stages": "Which stages there are"}
+TITLES = {
+    "loops": "The loops of a stage",
+    "kinds": "How a loop runs",
+    "hardware": "What it runs on",
+    "placement": "Where a stage is computed",
+    "storage": "How its results are stored",
+    "stages": "Which stages there are",
+}
 INTRODUCTION = """\
 What a schedule `s = te.create_schedule(ops)`, the stage `s[T]` of a tensor or an operation, and a group of stages can be told.
 Each primitive holds or raises where it is called, and one that is refused leaves the schedule as it was; what only the whole
@@ -58,7 +64,12 @@ def render_page() -> str:
         for row in rows:
             if row.family == family:
                 signature = re.sub(r"'([^']*)'", r"\1", ", ".join(map(str, row.parameters)))
-                lines += [f"### `{CALLED[row.owner]}{row.name}({signature})`", "", *_sections(inspect.getdoc(row.method) or ""), ""]
+                lines += [
+                    f"### `{CALLED[row.owner]}{row.name}({signature})`",
+                    "",
+                    *_sections(inspect.getdoc(row.method) or ""),
+                    "",
+                ]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -67,7 +78,9 @@ def _sections(doc: str) -> list[str]:
     lines: list[str] = []
     for paragraph in doc.split("\n\n"):
         block = paragraph.startswith("    ")
-        lines += ["```text", *textwrap.dedent(paragraph).split("\n"), "```", ""] if block else [*paragraph.split("\n"), ""]
+        lines += (
+            ["```text", *textwrap.dedent(paragraph).split("\n"), "```", ""] if block else [*paragraph.split("\n"), ""]
+        )
     return lines[:-1]
 
 
@@ -77,23 +90,36 @@ def _method(row: Primitive, imports: dict[str, set[str]]) -> list[str]:
     assert source is not None
     tree = ast.parse(Path(source).read_text())
     *overloads, function = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == row.name]
-    homes = {alias.name: f"{'.' * node.level}{node.module}" for node in tree.body if isinstance(node, ast.ImportFrom)
-             for alias in node.names}
+    homes = {
+        alias.name: f"{'.' * node.level}{node.module}"
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     doc = inspect.getdoc(row.method) or ""
-    quoted = textwrap.indent(f'"""{doc}\n"""' if "\n" in doc else f'"""{doc}"""', "        ", lambda line: bool(line.strip()))
+    quoted = textwrap.indent(
+        f'"""{doc}\n"""' if "\n" in doc else f'"""{doc}"""', "        ", lambda line: bool(line.strip())
+    )
     if not overloads:
         return [*_signature(function, homes, imports), *quoted.split("\n"), ""]
     imports.setdefault("typing", set()).add("overload")
     lines: list[str] = []
     for shown in overloads:
-        lines += ["    @overload", *_signature(shown, homes, imports), *(["        ..."] if lines else quoted.split("\n"))]
+        lines += [
+            "    @overload",
+            *_signature(shown, homes, imports),
+            *(["        ..."] if lines else quoted.split("\n")),
+        ]
     return [*lines, ""]
 
 
 def _signature(function: ast.FunctionDef, homes: dict[str, str], imports: dict[str, set[str]]) -> list[str]:
     """The lines of a method's `def`."""
     function.args.args[0] = ast.arg("self")
-    for annotation in (*(one.annotation for one in ast.walk(function.args) if isinstance(one, ast.arg)), function.returns):
+    for annotation in (
+        *(one.annotation for one in ast.walk(function.args) if isinstance(one, ast.arg)),
+        function.returns,
+    ):
         for name in ast.walk(annotation) if annotation is not None else ():
             if isinstance(name, ast.Name) and name.id in homes:
                 imports.setdefault(homes[name.id].replace("..model.", "."), set()).add(name.id)

@@ -24,7 +24,7 @@ def tutorial_page(path: Path, run: bool = True) -> str:
     tree = ast.parse(text)
     title, _, introduction = (ast.get_docstring(tree) or path.stem).partition("\n")
     first = tree.body[1].lineno if len(tree.body) > 1 else 1
-    program = "\n".join(text.splitlines()[first - 1:]).strip()
+    program = "\n".join(text.splitlines()[first - 1 :]).strip()
     page = [f"# {title.rstrip('.')}", introduction.strip(), f"```python\n{program}\n```"]
     if run:
         with tempfile.TemporaryDirectory() as folder:
@@ -57,8 +57,20 @@ def make(target: Path, run: bool = True, sample: bool = False) -> int:
         site_source(Path(folder), run)
 
         def generated(builder: str, options: Sequence[str], pages: Sequence[str] = ()) -> int:
-            command = [sys.executable, "-m", "sphinx", "-q", "-b", builder, *options, "-d", f"{folder}/doctrees",
-                       f"{folder}/docs", str(target), *(f"{folder}/docs/{page}" for page in pages)]
+            command = [
+                sys.executable,
+                "-m",
+                "sphinx",
+                "-q",
+                "-b",
+                builder,
+                *options,
+                "-d",
+                f"{folder}/doctrees",
+                f"{folder}/docs",
+                str(target),
+                *(f"{folder}/docs/{page}" for page in pages),
+            ]
             return subprocess.run(command, check=False).returncode
 
         strictly = "-W", "--keep-going"

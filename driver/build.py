@@ -36,36 +36,70 @@ T_co = TypeVar("T_co", covariant=True)
 class BuildsItself(Protocol[T_co]):
     """What stands above and is built of kernels: a graph."""
 
-    def built(self, target: str | Target, tuned: str | PathLike[str] | Database | None, options: BuildOptions, exact: bool,
-              buckets: Sequence[Mapping[str, int | Sequence[int]]] | None) -> T_co: ...
+    def built(
+        self,
+        target: str | Target,
+        tuned: str | PathLike[str] | Database | None,
+        options: BuildOptions,
+        exact: bool,
+        buckets: Sequence[Mapping[str, int | Sequence[int]]] | None,
+    ) -> T_co: ...
 
 
 @overload
 def build(
-    what: BuildsItself[T_co], args: None = None, target: str | Target = "llvm", name: str = "main",
-    tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
-    fp_contract: bool = False, exact: bool = False, calibration: Literal["kept"] | None = "kept",
+    what: BuildsItself[T_co],
+    args: None = None,
+    target: str | Target = "llvm",
+    name: str = "main",
+    tuned: str | PathLike[str] | Database | None = None,
+    bounds_check: bool = False,
+    fast_math: bool = False,
+    fp_contract: bool = False,
+    exact: bool = False,
+    calibration: Literal["kept"] | None = "kept",
     buckets: Sequence[Mapping[str, int | Sequence[int]]] | None = None,
 ) -> T_co: ...
 @overload
 def build(
-    what: Buildable, args: Sequence[Tensor | Var] | None = None, target: str | Target = "llvm", name: str = "main",
-    tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
-    fp_contract: bool = False, exact: bool = False, calibration: Literal["kept"] | None = "kept",
+    what: Buildable,
+    args: Sequence[Tensor | Var] | None = None,
+    target: str | Target = "llvm",
+    name: str = "main",
+    tuned: str | PathLike[str] | Database | None = None,
+    bounds_check: bool = False,
+    fast_math: bool = False,
+    fp_contract: bool = False,
+    exact: bool = False,
+    calibration: Literal["kept"] | None = "kept",
 ) -> Kernel: ...
 @overload
 def build(
-    what: Mapping[str, Buildable], args: None = None, target: str | Target = "llvm", name: str = "main",
-    tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
-    fp_contract: bool = False, exact: bool = False, calibration: Literal["kept"] | None = "kept",
+    what: Mapping[str, Buildable],
+    args: None = None,
+    target: str | Target = "llvm",
+    name: str = "main",
+    tuned: str | PathLike[str] | Database | None = None,
+    bounds_check: bool = False,
+    fast_math: bool = False,
+    fp_contract: bool = False,
+    exact: bool = False,
+    calibration: Literal["kept"] | None = "kept",
 ) -> Module: ...
 
 
 def build(
-    what: BuildsItself[Any] | Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None = None,
-    target: str | Target = "llvm", name: str = "main", tuned: str | PathLike[str] | Database | None = None,
-    bounds_check: bool = False, fast_math: bool = False, fp_contract: bool = False, exact: bool = False,
-    calibration: Literal["kept"] | None = "kept", buckets: Sequence[Mapping[str, int | Sequence[int]]] | None = None,
+    what: BuildsItself[Any] | Buildable | Mapping[str, Buildable],
+    args: Sequence[Tensor | Var] | None = None,
+    target: str | Target = "llvm",
+    name: str = "main",
+    tuned: str | PathLike[str] | Database | None = None,
+    bounds_check: bool = False,
+    fast_math: bool = False,
+    fp_contract: bool = False,
+    exact: bool = False,
+    calibration: Literal["kept"] | None = "kept",
+    buckets: Sequence[Mapping[str, int | Sequence[int]]] | None = None,
 ) -> Any:
     """A kernel to call on arrays: `f(*args)` in the order of `args`; or a Module, for a dict of names.
 
@@ -95,26 +129,42 @@ def build(
     if hasattr(type(what), "built"):
         return cast("BuildsItself[Any]", what).built(calibrated(target, calibration), tuned, options, exact, buckets)
     if buckets is not None:
-        raise ArgumentNotBuildable("buckets are sizes of a graph's symbols", reason=f"what is built is a {type(what).__name__}",
-                                   called=user_source(), fix="leave out buckets; te.var extents take any size")
+        raise ArgumentNotBuildable(
+            "buckets are sizes of a graph's symbols",
+            reason=f"what is built is a {type(what).__name__}",
+            called=user_source(),
+            fix="leave out buckets; te.var extents take any size",
+        )
     chosen = calibrated(target, calibration)
-    return build_with_options(cast("Buildable | Mapping[str, Buildable]", what), args, chosen, name, options, tuned, exact)
+    return build_with_options(
+        cast("Buildable | Mapping[str, Buildable]", what), args, chosen, name, options, tuned, exact
+    )
 
 
 def build_with_options(
-    what: Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None, target: str | Target, name: str,
-    options: BuildOptions, tuned: str | PathLike[str] | Database | None = None, exact: bool = False,
+    what: Buildable | Mapping[str, Buildable],
+    args: Sequence[Tensor | Var] | None,
+    target: str | Target,
+    name: str,
+    options: BuildOptions,
+    tuned: str | PathLike[str] | Database | None = None,
+    exact: bool = False,
 ) -> Any:
     """As build, with passes left out or doing more."""
     chosen = _chosen(target)
     if exact and options.contracts:
-        raise NotExact("cannot build exactly", called=user_source(), fix="leave out exact=True, or what allows other roundings",
-                       reason=f"{'fast_math' if options.fast_math else 'fp_contract'}=True allows other roundings than are written")
+        raise NotExact(
+            "cannot build exactly",
+            called=user_source(),
+            fix="leave out exact=True, or what allows other roundings",
+            reason=f"{'fast_math' if options.fast_math else 'fp_contract'}=True allows other roundings than are written",
+        )
     with deep_recursion(), bundling(lambda: evidence_of(what) | {"target.txt": f"{target}\n"}):
         several = isinstance(what, Mapping)
         given = list(what.items()) if isinstance(what, Mapping) else [(name, what)]
-        programs = tuple(BuildItem(key, tuned_program(each, chosen, tuned, exact), None if several else args)
-                         for key, each in given)
+        programs = tuple(
+            BuildItem(key, tuned_program(each, chosen, tuned, exact), None if several else args) for key, each in given
+        )
         for program in programs:
             check_name(program.name)
         request = Request(programs, chosen, options, renamed=several, exact=exact)

@@ -55,8 +55,14 @@ def _bundle(error: BaseException, fault: InternalError, program: Callable[[], Ma
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{type(error).__name__} {frames[-1].filename}:{frames[-1].lineno}" if frames else str(error)
     if place not in _WRITTEN:
-        texts = {"README.txt": _README, "error.txt": "".join(traceback.format_exception(error)), "program.py": _users_program(),
-                 "versions.txt": versions(), **program(), **fault.evidence}
+        texts = {
+            "README.txt": _README,
+            "error.txt": "".join(traceback.format_exception(error)),
+            "program.py": _users_program(),
+            "versions.txt": versions(),
+            **program(),
+            **fault.evidence,
+        }
         try:
             folder = Path(tempfile.mkdtemp(prefix="tilewright-fault-"))
             for name, text in texts.items():

@@ -62,10 +62,16 @@ def compile_programs(request: Request) -> BuildResult:
 
 def lowered_programs(request: Request) -> list[Function]:
     """The functions of a request, lowered. Raises LoweringError."""
-    functions = [function_of(program.what, program.args, program.name, request.target, request.exact)
-                 for program in request.programs]
-    functions = [put_over(function) if program.over else function
-                 for function, program in zip(functions, request.programs, strict=True)]
+    functions = [
+        function_of(program.what, program.args, program.name, request.target, request.exact)
+        for program in request.programs
+    ]
+    functions = [
+        put_over(function) if program.over else function
+        for function, program in zip(functions, request.programs, strict=True)
+    ]
     if request.renamed:
-        functions = [replace(function, name=program.name) for function, program in zip(functions, request.programs, strict=True)]
+        functions = [
+            replace(function, name=program.name) for function, program in zip(functions, request.programs, strict=True)
+        ]
     return functions

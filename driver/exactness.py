@@ -24,7 +24,9 @@ def tell_exactness(module: Module, request: Request) -> None:
 def _answer(program: BuildItem, request: Request) -> Callable[[], Exactness]:
     if request.options.contracts:
         word = "fast_math" if request.options.fast_math else "fp_contract"
-        known = Exactness(f"{word} allows the compiler other roundings than are written", code=f"tw.build(..., {word}=True)")
+        known = Exactness(
+            f"{word} allows the compiler other roundings than are written", code=f"tw.build(..., {word}=True)"
+        )
         return lambda: known
     what = program.what
     if isinstance(what, Function):

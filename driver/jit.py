@@ -120,17 +120,31 @@ class _Symbols:
     def open(self, shape: tuple[int, ...], dims: Sequence[int], name: str) -> tuple[int | Var, ...]:
         """A shape whose dynamic dimensions are variables."""
         at = {dim % len(shape) for dim in dims if -len(shape) <= dim < len(shape)}
-        return tuple(self.of.setdefault(extent, size_var(f"{name}_{dim}")) if dim in at else extent
-                     for dim, extent in enumerate(shape))
+        return tuple(
+            self.of.setdefault(extent, size_var(f"{name}_{dim}")) if dim in at else extent
+            for dim, extent in enumerate(shape)
+        )
 
 
 @overload
 def jit(function: Callable[..., R], /) -> JitFunction[R]: ...
 @overload
-def jit(*, dynamic: Mapping[str, Sequence[int]] | None = None, target: str | Target = "llvm", fast_math: bool = False,
-        bounds_check: bool = False) -> Decorator: ...
-def jit(function: Callable[..., Any] | None = None, /, *, dynamic: Mapping[str, Sequence[int]] | None = None,
-        target: str | Target = "llvm", fast_math: bool = False, bounds_check: bool = False) -> Any:
+def jit(
+    *,
+    dynamic: Mapping[str, Sequence[int]] | None = None,
+    target: str | Target = "llvm",
+    fast_math: bool = False,
+    bounds_check: bool = False,
+) -> Decorator: ...
+def jit(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    dynamic: Mapping[str, Sequence[int]] | None = None,
+    target: str | Target = "llvm",
+    fast_math: bool = False,
+    bounds_check: bool = False,
+) -> Any:
     """A function that declares tensors, as one that computes arrays: `@tw.jit` or `@tw.jit(target=..., fast_math=True)`.
 
     It is called with numpy arrays, tw.Arrays or anything with DLPack, or tuples and lists of these, and gets te.placeholders
@@ -164,8 +178,14 @@ _KEPT = 256
 class JitFunction(Generic[R]):
     """What tw.jit makes. `__wrapped__` is the function."""
 
-    def __init__(self, function: Callable[..., Any], target: Target, fast_math: bool, bounds_check: bool,
-                 dynamic: Mapping[str, Sequence[int]]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        target: Target,
+        fast_math: bool,
+        bounds_check: bool,
+        dynamic: Mapping[str, Sequence[int]],
+    ) -> None:
         update_wrapper(self, function)
         self._function, self._target = function, target
         self._fast_math, self._bounds_check = fast_math, bounds_check
@@ -183,16 +203,28 @@ class JitFunction(Generic[R]):
     @overload
     def __call__(self, first: Tensor, /, *args: Any, out: None = None, **named: Any) -> R: ...
     @overload
-    def __call__(self: JitFunction[One], first: NumpyLike, /, *args: Any, out: None = None, **named: Any) -> NDArray[Any]: ...
+    def __call__(
+        self: JitFunction[One], first: NumpyLike, /, *args: Any, out: None = None, **named: Any
+    ) -> NDArray[Any]: ...
     @overload
     def __call__(self: JitFunction[One], first: Theirs, /, *args: Any, out: None = None, **named: Any) -> Theirs: ...
     @overload
     def __call__(
-        self: JitFunction[Several], first: NumpyLike, /, *args: Any, out: None = None, **named: Any,
+        self: JitFunction[Several],
+        first: NumpyLike,
+        /,
+        *args: Any,
+        out: None = None,
+        **named: Any,
     ) -> tuple[NDArray[Any], ...]: ...
     @overload
     def __call__(
-        self: JitFunction[Several], first: Theirs, /, *args: Any, out: None = None, **named: Any,
+        self: JitFunction[Several],
+        first: Theirs,
+        /,
+        *args: Any,
+        out: None = None,
+        **named: Any,
     ) -> tuple[Theirs, ...]: ...
     @overload
     def __call__(self, *args: Any, **named: Any) -> Any: ...
@@ -247,7 +279,9 @@ class JitFunction(Generic[R]):
 
     def cache_clear(self) -> None:
         """Forget all kernels."""
+        # fmt: off
         with self._lock(): self._specials.clear()
+        # fmt: on
         self._calls, self._misses = itertools.count(), 0
 
     def __repr__(self) -> str:
@@ -264,12 +298,18 @@ class JitFunction(Generic[R]):
     def _open_key(self, args: tuple[Any, ...]) -> tuple[Hashable, ...]:
         """What the function is specialised by: of dynamic dimensions, which of them are equal."""
         equal: dict[int, int] = {}
-        return tuple([_open_key(arg, self._dynamic[at], equal) if at in self._dynamic else _key(arg)
-                      for at, arg in enumerate(args)])
+        return tuple(
+            [
+                _open_key(arg, self._dynamic[at], equal) if at in self._dynamic else _key(arg)
+                for at, arg in enumerate(args)
+            ]
+        )
 
     def _specialise(self, key: Hashable, args: tuple[Any, ...]) -> _Special:
         """The kernel for arguments of this kind, built by whoever comes first."""
+        # fmt: off
         with self._lock(): return self._found_or_built(key, args)
+        # fmt: on
 
     def _found_or_built(self, key: Hashable, args: tuple[Any, ...]) -> _Special:
         try:
@@ -278,11 +318,19 @@ class JitFunction(Generic[R]):
             raise _not_hashable(self._name, args) from None
         if special is None:
             declared = self._declared(args)
-            kernel = build(declared.schedule, list(declared.args), self._target, self._name,
-                           bounds_check=self._bounds_check, fast_math=self._fast_math)
+            kernel = build(
+                declared.schedule,
+                list(declared.args),
+                self._target,
+                self._name,
+                bounds_check=self._bounds_check,
+                fast_math=self._fast_math,
+            )
             plain = all(type(arg) is np.ndarray or _hands_out_memory(arg) for arg in args)
             shapes = shape_reader(kernel.signature) if declared.shapes is None else partial(_same, declared.shapes)
-            new, theirs = _results(_framework(args), [numpy_dtype(str(tensor.dtype)) for tensor in declared.outputs], self._on_gpu)
+            new, theirs = _results(
+                _framework(args), [numpy_dtype(str(tensor.dtype)) for tensor in declared.outputs], self._on_gpu
+            )
             while len(self._specials) >= _KEPT:
                 del self._specials[min(self._specials, key=lambda key: self._specials[key].used)]
             special = self._specials[key] = _Special(kernel, declared, None if plain else _arrays, shapes, new, theirs)
@@ -294,8 +342,10 @@ class JitFunction(Generic[R]):
         names = _names(self._signature, args)
         inputs: list[Tensor | Var] = []
         symbols = _Symbols()
-        tensors = [_tensors(arg, name, inputs, symbols, self._dynamic.get(at, ()))
-                   for at, (arg, name) in enumerate(zip(args, names, strict=True))]
+        tensors = [
+            _tensors(arg, name, inputs, symbols, self._dynamic.get(at, ()))
+            for at, (arg, name) in enumerate(zip(args, names, strict=True))
+        ]
         named = dict(tensors.pop().items) if tensors and isinstance(tensors[-1], _Named) else {}
         returned = self._function(*tensors, **named)
         parts = as_tuple(returned)
@@ -304,9 +354,12 @@ class JitFunction(Generic[R]):
         several, results = is_sequence(result), as_list(result)
         if not results or not all(isinstance(result, Tensor) for result in results):
             raise NoResult(
-                f"{self._name} returns nothing that could be computed", reason=f"it returned {_shown(returned)}",
-                called=user_source(), allowed="a tensor, a list or tuple of tensors, or (schedule, tensors)",
-                fix="return what te.compute or an operator of topi gave")
+                f"{self._name} returns nothing that could be computed",
+                reason=f"it returned {_shown(returned)}",
+                called=user_source(),
+                allowed="a tensor, a list or tuple of tensors, or (schedule, tensors)",
+                fix="return what te.compute or an operator of topi gave",
+            )
         outputs = list(_own_tensors(results, inputs)) if own is None else results
         schedule = self._scheduled(outputs) if own is None else own
         shapes = None if symbols.of else tuple(_shape(self._name, tensor) for tensor in outputs)
@@ -321,9 +374,13 @@ class JitFunction(Generic[R]):
         given = as_list(out) if declared.several else [out]
         if len(given) != len(declared.outputs):
             raise WrongOutputs(
-                f"{self._name} has {len(declared.outputs)} outputs, and out= gives {len(given)}", called=user_source(),
-                allowed="; ".join(f"{tensor.dtype}[{', '.join(map(str, tensor.shape))}]" for tensor in declared.outputs),
-                fix="pass an array for each, in their order, as a list or tuple")
+                f"{self._name} has {len(declared.outputs)} outputs, and out= gives {len(given)}",
+                called=user_source(),
+                allowed="; ".join(
+                    f"{tensor.dtype}[{', '.join(map(str, tensor.shape))}]" for tensor in declared.outputs
+                ),
+                fix="pass an array for each, in their order, as a list or tuple",
+            )
         return given
 
 
@@ -333,15 +390,21 @@ def _framework(args: tuple[Any, ...]) -> str:
     return next(({"jaxlib": "jax"}.get(root, root) for root in roots if root in ("torch", "jax", "jaxlib")), "")
 
 
-def _results(framework: str, dtypes: Sequence[np.dtype[Any]], on_gpu: bool,
-             ) -> tuple[Callable[[Sequence[tuple[int, ...]]], list[Any]], Callable[[Any], Any] | None]:
+def _results(
+    framework: str,
+    dtypes: Sequence[np.dtype[Any]],
+    on_gpu: bool,
+) -> tuple[Callable[[Sequence[tuple[int, ...]]], list[Any]], Callable[[Any], Any] | None]:
     """What makes the arrays that a kernel writes, of shapes, and what makes of such an array that of torch or jax; None where it
     is the array."""
     if framework == "torch":
         torch: Any = sys.modules["torch"]
         device, kinds = "cuda" if on_gpu else "cpu", [getattr(torch, dtype_name(dtype)) for dtype in dtypes]
-        return (lambda shapes: [torch.empty(shape, dtype=kind, device=device)
-                                for shape, kind in zip(shapes, kinds, strict=True)]), None
+        return (
+            lambda shapes: [
+                torch.empty(shape, dtype=kind, device=device) for shape, kind in zip(shapes, kinds, strict=True)
+            ]
+        ), None
     theirs: Any = sys.modules[framework] if framework else None
     make: Callable[..., Any] = partial(empty, device=cuda(0)) if on_gpu else np.empty
     take: Callable[[Any], Any] | None = None
@@ -371,16 +434,24 @@ def _same(shapes: Sequence[tuple[int, ...]], given: Sequence[Any]) -> Sequence[t
     return shapes
 
 
-def _places(function: str, signature: inspect.Signature, dynamic: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, ...]]:
+def _places(
+    function: str, signature: inspect.Signature, dynamic: Mapping[str, Sequence[int]]
+) -> dict[int, tuple[int, ...]]:
     """The dynamic dimensions by the positions of arguments. Raises NotSpecialisable (TW0530)."""
-    names = [name for name, one in signature.parameters.items()
-             if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    names = [
+        name
+        for name, one in signature.parameters.items()
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
     for name, dims in dynamic.items():
         if name not in names or not is_sequence(dims) or not all(type(dim) is int for dim in dims):
             raise NotSpecialisable(
-                f"cannot take {dims!r} of {name!r} as dynamic dimensions of {function}"[:300], called=user_source(),
+                f"cannot take {dims!r} of {name!r} as dynamic dimensions of {function}"[:300],
+                called=user_source(),
                 reason="they are numbers of dimensions, by the name of an argument that has a position",
-                allowed=", ".join(names), fix='tw.jit(dynamic={"x": (0,)})')
+                allowed=", ".join(names),
+                fix='tw.jit(dynamic={"x": (0,)})',
+            )
     return {names.index(name): tuple(dims) for name, dims in dynamic.items() if dims}
 
 
@@ -414,7 +485,7 @@ def _key(value: object) -> Hashable:
     if is_sequence(value):
         return type(value), tuple([_key(item) for item in value])
     if type(value) is float:
-        return float, value.hex()                # 0.0 and -0.0 are equal, and nan is not
+        return float, value.hex()  # 0.0 and -0.0 are equal, and nan is not
     return type(value), value
 
 
@@ -442,8 +513,12 @@ def _like(value: object) -> _Like | None:
     try:
         memory = find_tensor(value)
     except (NoMemory, RefusedMemory) as error:
-        raise NotSpecialisable(f"cannot read an argument of type {type(value).__name__}", reason=str(error),
-                               called=user_source(), fix=how_to_hand_out(value)) from error
+        raise NotSpecialisable(
+            f"cannot read an argument of type {type(value).__name__}",
+            reason=str(error),
+            called=user_source(),
+            fix=how_to_hand_out(value),
+        ) from error
     return _Like(tuple(memory.shape), memory.dtype)
 
 
@@ -457,8 +532,11 @@ def _tensors(value: Any, name: str, inputs: list[Tensor | Var], symbols: _Symbol
     like = _like(value)
     if like is None:
         return value
-    stand_in = (var(name, like.dtype) if like.shape is None else
-                placeholder(symbols.open(like.shape, dims, name), like.dtype, name))
+    stand_in = (
+        var(name, like.dtype)
+        if like.shape is None
+        else placeholder(symbols.open(like.shape, dims, name), like.dtype, name)
+    )
     inputs.append(stand_in)
     return stand_in
 
@@ -486,7 +564,7 @@ def _names(signature: inspect.Signature, args: tuple[Any, ...]) -> list[str]:
             names += [f"{parameter.name}{at}" for at in range(len(args) - len(names))]
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             names.append(parameter.name)
-    return [*names[:len(args)], *(f"arg{at}" for at in range(len(names), len(args)))]
+    return [*names[: len(args)], *(f"arg{at}" for at in range(len(names), len(args)))]
 
 
 def _own_tensors(results: Sequence[Tensor], inputs: Sequence[Tensor | Var]) -> Iterator[Tensor]:
@@ -503,9 +581,13 @@ def _own_tensors(results: Sequence[Tensor], inputs: Sequence[Tensor | Var]) -> I
 def _shape(function: str, tensor: Tensor) -> tuple[int, ...]:
     """The extents of an output, which are known, since those of the inputs are."""
     if not all(isinstance(extent, IntImm) for extent in tensor.shape):
-        raise NoResult(f"the shape of {tensor.name}, which {function} returns, is not known", declared=tensor.source,
-                       reason=f"it is ({', '.join(map(str, tensor.shape))})", called=user_source(),
-                       fix="make shapes of the inputs' extents, or of arguments that are Python's integers")
+        raise NoResult(
+            f"the shape of {tensor.name}, which {function} returns, is not known",
+            declared=tensor.source,
+            reason=f"it is ({', '.join(map(str, tensor.shape))})",
+            called=user_source(),
+            fix="make shapes of the inputs' extents, or of arguments that are Python's integers",
+        )
     return tuple(cast(IntImm, extent).value for extent in tensor.shape)
 
 
@@ -514,8 +596,10 @@ def _not_hashable(name: str, args: tuple[Any, ...]) -> NotSpecialisable:
     return NotSpecialisable(
         f"cannot specialise {name} by an argument of type {type(culprit).__name__}",
         reason="what is no array is part of the kernel, which is kept by the argument's value; this one has no hash",
-        called=user_source(), allowed="arrays, numpy scalars, and hashable values; tuples and lists of these",
-        fix="pass an array, or a tuple")
+        called=user_source(),
+        allowed="arrays, numpy scalars, and hashable values; tuples and lists of these",
+        fix="pass an array, or a tuple",
+    )
 
 
 def _hashable(value: Any) -> bool:

@@ -50,10 +50,15 @@ class _Case:
 
     def joined(self, signature: Signature, variant: Variant) -> _Case:
         """With the code for a further target."""
-        params = tuple(replace(ours, alignment=max(ours.alignment, theirs.alignment))
-                       if isinstance(ours, BufferParam) and isinstance(theirs, BufferParam) else ours
-                       for ours, theirs in zip(self.signature.params, signature.params, strict=True))
-        both = replace(self.signature, params=params, long_running=self.signature.long_running or signature.long_running)
+        params = tuple(
+            replace(ours, alignment=max(ours.alignment, theirs.alignment))
+            if isinstance(ours, BufferParam) and isinstance(theirs, BufferParam)
+            else ours
+            for ours, theirs in zip(self.signature.params, signature.params, strict=True)
+        )
+        both = replace(
+            self.signature, params=params, long_running=self.signature.long_running or signature.long_running
+        )
         return _Case(both, (*self.variants, variant))
 
 
@@ -78,13 +83,22 @@ class Library:
     """
 
     def __init__(
-        self, name: str, tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
-        fp_contract: bool = False, exact: bool = False,
+        self,
+        name: str,
+        tuned: str | PathLike[str] | Database | None = None,
+        bounds_check: bool = False,
+        fast_math: bool = False,
+        fp_contract: bool = False,
+        exact: bool = False,
     ) -> None:
         if not isinstance(name, str) or library_identifier(name) != name or len(name) > 100:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise NotACName(f"no library can be called {name!r}", called=user_source(), fix='tw.Library("layers")',
-                            reason="files, C functions and Python's packages are called like it",
-                            allowed="up to 100 letters, digits and underscores, of which the first is a letter")
+            raise NotACName(
+                f"no library can be called {name!r}",
+                called=user_source(),
+                fix='tw.Library("layers")',
+                reason="files, C functions and Python's packages are called like it",
+                allowed="up to 100 letters, digits and underscores, of which the first is a letter",
+            )
         self.name = name
         self._tuned, self._exact = tuned, exact
         self._options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
@@ -92,7 +106,10 @@ class Library:
         self._gpu: dict[str, tuple[DeviceUnit, ...]] = {}
 
     def add(
-        self, name: str, what: Buildable, args: Sequence[Tensor | Var] | None = None,
+        self,
+        name: str,
+        what: Buildable,
+        args: Sequence[Tensor | Var] | None = None,
         target: str | Target | Sequence[str | Target] = "llvm",
     ) -> None:
         """Adds a function, or shapes or processors to one that is there.
@@ -107,8 +124,12 @@ class Library:
         targets = [Target.parse(each) for each in ([target] if isinstance(target, (str, Target)) else target)]
         is_gpu = [each.kind == "cuda" for each in targets]
         if name in (self._functions if any(is_gpu) else self._gpu) or any(is_gpu) > all(is_gpu):
-            raise DoesNotFit(f"{name!r} cannot be in library {self.name!r} for CPUs and for GPUs", called=user_source(),
-                             reason="a function for GPUs takes a stream, and one for CPUs does not", fix="give each its own name")
+            raise DoesNotFit(
+                f"{name!r} cannot be in library {self.name!r} for CPUs and for GPUs",
+                called=user_source(),
+                reason="a function for GPUs takes a stream, and one for CPUs does not",
+                fix="give each its own name",
+            )
         if any(is_gpu):
             self._add_gpu(name, what, args, targets)
             return
@@ -117,59 +138,95 @@ class Library:
             for each in targets:
                 self._check_target(name, each, targets)
                 program = BuildItem(name, tuned_program(what, each, self._tuned, self._exact), args)
-                kernel, = prepared_request(Request((program,), each, self._options, renamed=True, exact=self._exact)).programs
+                (kernel,) = prepared_request(
+                    Request((program,), each, self._options, renamed=True, exact=self._exact)
+                ).programs
                 cases = _with_kernel(name, cases, kernel, each)
         if not targets:
-            raise DoesNotFit(f"{name!r} is for no processor", called=user_source(), reason="the list of targets is empty",
-                             fix='target="llvm"')
+            raise DoesNotFit(
+                f"{name!r} is for no processor",
+                called=user_source(),
+                reason="the list of targets is empty",
+                fix='target="llvm"',
+            )
         self._functions[name] = cases
 
-    def _add_gpu(self, name: str, what: Buildable, args: Sequence[Tensor | Var] | None, targets: Sequence[Target]) -> None:
+    def _add_gpu(
+        self, name: str, what: Buildable, args: Sequence[Tensor | Var] | None, targets: Sequence[Target]
+    ) -> None:
         """A function for GPUs, or further architectures of one that is there."""
         units = self._gpu.get(name, ())
         with deep_recursion():
             for each in targets:
                 if each.has_flag("emulate"):
-                    raise DoesNotFit(f"{name!r} cannot be in library {self.name!r} for {str(each)!r}", called=user_source(),
-                                     reason="code for an emulated GPU runs in this process alone", fix='target="cuda -arch=sm_80"')
+                    raise DoesNotFit(
+                        f"{name!r} cannot be in library {self.name!r} for {str(each)!r}",
+                        called=user_source(),
+                        reason="code for an emulated GPU runs in this process alone",
+                        fix='target="cuda -arch=sm_80"',
+                    )
                 program = BuildItem(name, tuned_program(what, each, self._tuned, self._exact), args)
-                function, = lowered_programs(Request((program,), each, self._options, renamed=True, exact=self._exact))
+                (function,) = lowered_programs(
+                    Request((program,), each, self._options, renamed=True, exact=self._exact)
+                )
                 unit = unit_of(function, each, self._options)
                 if any(_shapes(unit.signature) != _shapes(other.signature) for other in units):
-                    raise DoesNotFit(f"{name!r} is there already with other parameters", called=user_source(),
-                                     reason=f"{unit.signature} differs from {units[0].signature}", fix="give it another name")
+                    raise DoesNotFit(
+                        f"{name!r} is there already with other parameters",
+                        called=user_source(),
+                        reason=f"{unit.signature} differs from {units[0].signature}",
+                        fix="give it another name",
+                    )
                 taken = {arch for other in units for arch in architectures_of(other.target)}
                 if not taken.isdisjoint(architectures_of(each)):
-                    raise NameTaken(f"{unit.signature} would be there twice", called=user_source(),
-                                    reason=f"it was added for {', '.join(sorted(taken))} already",
-                                    fix="give it another name, or another architecture")
+                    raise NameTaken(
+                        f"{unit.signature} would be there twice",
+                        called=user_source(),
+                        reason=f"it was added for {', '.join(sorted(taken))} already",
+                        fix="give it another name, or another architecture",
+                    )
                 units = (*units, unit)
         self._gpu[name] = units
 
     def _check_target(self, name: str, target: Target, among: Sequence[Target]) -> None:
         others = [variant.target for cases in self._functions.values() for case in cases for variant in case.variants]
         if target.kind != "llvm":
-            raise DoesNotFit(f"{name!r} cannot be in library {self.name!r} for {str(target)!r}", called=user_source(),
-                             reason="libraries of several functions hold machine code", fix='target="llvm", or "cuda"',
-                             allowed='for "c", tw.build({"name": what}, target="c").export("name.c")')
+            raise DoesNotFit(
+                f"{name!r} cannot be in library {self.name!r} for {str(target)!r}",
+                called=user_source(),
+                reason="libraries of several functions hold machine code",
+                fix='target="llvm", or "cuda"',
+                allowed='for "c", tw.build({"name": what}, target="c").export("name.c")',
+            )
         lengths = sorted({each.sve_bits for each in (*others, *among)} - {0})
         if len(lengths) > 1:
-            raise DoesNotFit(f"{name!r} cannot be in library {self.name!r} for vectors of {lengths[0]} and of {lengths[1]} bits",
-                             called=user_source(), reason="a library asks a processor for one length of SVE's vectors",
-                             fix="make a library for each length")
+            raise DoesNotFit(
+                f"{name!r} cannot be in library {self.name!r} for vectors of {lengths[0]} and of {lengths[1]} bits",
+                called=user_source(),
+                reason="a library asks a processor for one length of SVE's vectors",
+                fix="make a library for each length",
+            )
         for other in (*others, *among):
             if machine_and_system(other.llvm_triple) != machine_and_system(target.llvm_triple):
                 raise DoesNotFit(
-                    f"{name!r} for {target.llvm_triple} cannot be in library {self.name!r}", called=user_source(),
-                    reason=f"another function of it is for {other.llvm_triple}", fix="make a library for each machine")
+                    f"{name!r} for {target.llvm_triple} cannot be in library {self.name!r}",
+                    called=user_source(),
+                    reason=f"another function of it is for {other.llvm_triple}",
+                    fix="make a library for each machine",
+                )
 
     def exporter(self) -> tuple[Exporter, Companion]:
         """What writes the library, and what is in it beside its kernels. Raises NothingToExport (TW0740) for one without
         functions."""
-        targets = dict.fromkeys(variant.target for cases in self._functions.values() for case in cases for variant in case.variants)
+        targets = dict.fromkeys(
+            variant.target for cases in self._functions.values() for case in cases for variant in case.variants
+        )
         if not targets and not self._gpu:
-            raise NothingToExport(f"library {self.name!r} has no functions", called=user_source(),
-                                  fix='lib.add("name", [A, B]) before it is exported')
+            raise NothingToExport(
+                f"library {self.name!r} has no functions",
+                called=user_source(),
+                fix='lib.add("name", [A, B]) before it is exported',
+            )
         kernels: list[FinalKernel] = []
         several: dict[str, tuple[str, ...]] = {}
         for name, cases in self._functions.items():
@@ -179,11 +236,18 @@ class Library:
             kernels += [_kernel(own, case, len(targets) > 1) for own, case in zip(names, cases, strict=True)]
         target = next(iter(targets), Target())
         gpu = tuple(reduce(GpuFunction.joined, (unit.exported() for unit in units)) for units in self._gpu.values())
-        exporter = Exporter(tuple(kernels), self._options.fast_math, self._options.fp_contract,
-                            target if len(targets) == 1 else baseline_target(target), gpu=gpu)
+        exporter = Exporter(
+            tuple(kernels),
+            self._options.fast_math,
+            self._options.fp_contract,
+            target if len(targets) == 1 else baseline_target(target),
+            gpu=gpu,
+        )
         return exporter, Companion(cases=several)
 
-    def export(self, path: str | PathLike[str], threads: str = "openmp", loadable: bool = False) -> tuple[Path, Path, Path]:
+    def export(
+        self, path: str | PathLike[str], threads: str = "openmp", loadable: bool = False
+    ) -> tuple[Path, Path, Path]:
         """Writes the library, its header and its manifest, as Kernel.export does, and what CMake and pkg-config ask for.
 
         path: libname.so, libname.a or name.o; or a folder, in which it is called like the library. threads, loadable: as
@@ -211,8 +275,12 @@ class Library:
 
 def _kernel(name: str, case: _Case, varied: bool) -> FinalKernel:
     function, symbols = replace(case.variants[0].function, name=name), case.variants[0].symbols
-    return FinalKernel(function, replace(case.signature, name=name), symbols,
-                       variants=renamed(name, best_first(case.variants)) if varied else ())
+    return FinalKernel(
+        function,
+        replace(case.signature, name=name),
+        symbols,
+        variants=renamed(name, best_first(case.variants)) if varied else (),
+    )
 
 
 def _with_kernel(name: str, cases: tuple[_Case, ...], kernel: FinalKernel, target: Target) -> tuple[_Case, ...]:
@@ -221,18 +289,27 @@ def _with_kernel(name: str, cases: tuple[_Case, ...], kernel: FinalKernel, targe
     for at, case in enumerate(cases):
         if not same_kinds(case.signature, kernel.signature):
             raise DoesNotFit(
-                f"{name!r} is there already with parameters of other kinds", called=user_source(),
-                reason=f"{kernel.signature} cannot be called as {case.signature} is", fix="give it another name",
-                allowed="for several shapes and dtypes: tensors, outputs and kinds of numbers in the same places")
+                f"{name!r} is there already with parameters of other kinds",
+                called=user_source(),
+                reason=f"{kernel.signature} cannot be called as {case.signature} is",
+                fix="give it another name",
+                allowed="for several shapes and dtypes: tensors, outputs and kinds of numbers in the same places",
+            )
         if _shapes(case.signature) == _shapes(kernel.signature):
             if any(each.target == target for each in case.variants):
-                raise NameTaken(f"{kernel.signature} would be there twice", called=user_source(),
-                                reason=f"it was added for {str(target)!r} already",
-                                fix="give it another name, another shape or dtype, or another target")
-            return (*cases[:at], case.joined(kernel.signature, variant), *cases[at + 1:])
+                raise NameTaken(
+                    f"{kernel.signature} would be there twice",
+                    called=user_source(),
+                    reason=f"it was added for {str(target)!r} already",
+                    fix="give it another name, another shape or dtype, or another target",
+                )
+            return (*cases[:at], case.joined(kernel.signature, variant), *cases[at + 1 :])
     return (*cases, _Case(kernel.signature, (variant,)))
 
 
 def _shapes(signature: Signature) -> list[object]:
     """What a call is told by: the dtypes and shapes, whatever the parameters are called."""
-    return [signature.symbols, *((p.dtype, p.shape) if isinstance(p, BufferParam) else p.dtype for p in signature.params)]
+    return [
+        signature.symbols,
+        *((p.dtype, p.shape) if isinstance(p, BufferParam) else p.dtype for p in signature.params),
+    ]

@@ -111,22 +111,30 @@ class Linked:
 
 
 def build_linked(
-    parts: Mapping[str, Sequence[Tensor | Var]], inner: Mapping[str, Inner], caller: Caller, target: Target, options: BuildOptions,
-    tuned: str | PathLike[str] | Database | None = None, exact: bool = False, over: Collection[str] = (),
+    parts: Mapping[str, Sequence[Tensor | Var]],
+    inner: Mapping[str, Inner],
+    caller: Caller,
+    target: Target,
+    options: BuildOptions,
+    tuned: str | PathLike[str] | Database | None = None,
+    exact: bool = False,
+    over: Collection[str] = (),
 ) -> Linked:
     """What `caller` makes, with the functions that it calls as outside functions, by kernel_symbol(name) of their names: in
     `parts`, tensors, inputs then outputs, and numbers, and in `inner`, each behind those that it calls. over: the names of those
     parts whose one output is put over the last of the inputs, which is read element by element and passed once, as the output.
     target: of this machine. Raises what tw.build raises."""
-    release_memory()    # of what loading LLVM left
+    release_memory()  # of what loading LLVM left
     with deep_recursion(), bundling(lambda: evidence_of(parts)):
         codes = _compiled(_requests(parts, target, options, tuned, exact, over))
-        made = {name: _part(name, code, len(tensors) - (name in over))
-                for (name, tensors), code in zip(parts.items(), codes, strict=True)}
+        made = {
+            name: _part(name, code, len(tensors) - (name in over))
+            for (name, tensors), code in zip(parts.items(), codes, strict=True)
+        }
         for name, function in inner.items():
             codes.append(_found_or_built(_inner_request(name, function, made, target, options), made))
             made[name] = _part(name, codes[-1], function.given)
-        release_memory()    # before weights are packed
+        release_memory()  # before weights are packed
         main = caller(made)
         code = _found_or_built(Request((BuildItem(main.name, main),), target, options), made)
     entries = {role: code.module.address(symbol) for role, symbol in stub_symbols(main.name).items()}
@@ -136,8 +144,14 @@ def build_linked(
 
 
 def export_linked(
-    parts: Mapping[str, Sequence[Tensor | Var]], inner: Mapping[str, Inner], caller: Caller, target: Target, options: BuildOptions,
-    tuned: str | PathLike[str] | Database | None = None, exact: bool = False, over: Collection[str] = (),
+    parts: Mapping[str, Sequence[Tensor | Var]],
+    inner: Mapping[str, Inner],
+    caller: Caller,
+    target: Target,
+    options: BuildOptions,
+    tuned: str | PathLike[str] | Database | None = None,
+    exact: bool = False,
+    over: Collection[str] = (),
 ) -> Exporter:
     """What writes `main` and the functions that it calls as a library. Arguments as build_linked takes them."""
     with deep_recursion(), bundling(lambda: evidence_of(parts)):
@@ -159,16 +173,27 @@ def export_linked(
 
 
 def _inner_request(
-    name: str, function: Inner, made: Mapping[str, Part], target: Target, options: BuildOptions,
+    name: str,
+    function: Inner,
+    made: Mapping[str, Part],
+    target: Target,
+    options: BuildOptions,
 ) -> Request:
     return Request((BuildItem(name, function.caller(made)),), target, options, bare=True)
 
 
 def _requests(
-    parts: Mapping[str, Sequence[Tensor | Var]], target: Target, options: BuildOptions,
-    tuned: str | PathLike[str] | Database | None, exact: bool, over: Collection[str],
+    parts: Mapping[str, Sequence[Tensor | Var]],
+    target: Target,
+    options: BuildOptions,
+    tuned: str | PathLike[str] | Database | None,
+    exact: bool,
+    over: Collection[str],
 ) -> list[Request]:
-    items = [BuildItem(name, tuned_program(tensors, target, tuned, exact), over=name in over) for name, tensors in parts.items()]
+    items = [
+        BuildItem(name, tuned_program(tensors, target, tuned, exact), over=name in over)
+        for name, tensors in parts.items()
+    ]
     return [Request((item,), target, options, True, exact, True) for item in items]
 
 
@@ -181,7 +206,9 @@ def _part(name: str, code: _Code, given: int) -> Part:
 
 def _workspaces(signature: Signature, opening: Opening, given: int) -> tuple[Bytes, ...]:
     """The sizes of the memory that a function works in, beside the arguments that it is given and constants."""
-    return tuple(_size(param) for param in signature.params[given + len(opening.reads):] if isinstance(param, BufferParam))
+    return tuple(
+        _size(param) for param in signature.params[given + len(opening.reads) :] if isinstance(param, BufferParam)
+    )
 
 
 def _size(param: BufferParam) -> Bytes:
@@ -194,17 +221,23 @@ def _packing(prepared: Sequence[Prepared], target: Target, options: BuildOptions
     """What packs the constants of all these, for this machine, whatever they are for; None where there is nothing to pack."""
     functions = [each.packing for each in prepared if each.packing is not None]
     here = target if target.runs_here else Target()
-    return compile_here(functions, here, options, fuses=target.fuses and not options.contracts).module if functions else None
+    return (
+        compile_here(functions, here, options, fuses=target.fuses and not options.contracts).module
+        if functions
+        else None
+    )
 
 
 def _compiled(requests: Sequence[Request]) -> list[_Code]:
     """The code of each request, which is for one function."""
     places = [find_place(request) for request in requests]
     kept = [_kept(place) for place in places]
-    llvm = ThreadPoolExecutor(1, "tilewright-llvm")     # which begins no thread before it has work
+    llvm = ThreadPoolExecutor(1, "tilewright-llvm")  # which begins no thread before it has work
     try:
-        coming = [code or llvm.submit(partial(_finished, prepared_request(request), place))
-                  for request, place, code in zip(requests, places, kept, strict=True)]
+        coming = [
+            code or llvm.submit(partial(_finished, prepared_request(request), place))
+            for request, place, code in zip(requests, places, kept, strict=True)
+        ]
         return [code if isinstance(code, _Code) else code.result() for code in coming]
     finally:
         llvm.shutdown(cancel_futures=True)

@@ -35,8 +35,9 @@ def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Func
         return function_of(s, args, name)
 
 
-def function_of(what: Any, args: Sequence[Tensor | Var] | None, name: str, target: Target | None = None,
-                exact: bool = False) -> Function:
+def function_of(
+    what: Any, args: Sequence[Tensor | Var] | None, name: str, target: Target | None = None, exact: bool = False
+) -> Function:
     """The lowered function of anything that can be built. target: for which lists of tensors are scheduled. exact: so that sums
     keep their declared order. Raises NotExact (TW0226) for a schedule in which they do not."""
     check_name(name)
@@ -58,9 +59,11 @@ def function_of(what: Any, args: Sequence[Tensor | Var] | None, name: str, targe
         given = "" if args is None else f", and got {type(args).__name__}"
         missing = f"a schedule needs the list of its arguments{given}"
     raise ArgumentNotBuildable(
-        f"cannot build '{name}'", reason=missing, called=user_source(),
+        f"cannot build '{name}'",
+        reason=missing,
+        called=user_source(),
         allowed="a schedule with args, a list of tensors (inputs, then outputs), a lowered function, or a dict of these "
-                "(a schedule inside a dict as (schedule, args))",
+        "(a schedule inside a dict as (schedule, args))",
         fix="tw.build(s, [A, B, C]): the tensors in the order in which the kernel will be called",
     )
 
@@ -71,16 +74,23 @@ def _require_work(parts: Sequence[Tensor | Var], name: str) -> None:
         return
     given = next((part for part in parts if isinstance(part, Tensor)), None)
     raise ArgumentNotBuildable(
-        f"'{name}' would compute nothing", reason=f"every tensor of the list is given: {', '.join(part.name for part in parts)}",
-        declared=None if given is None else given.source, called=user_source(),
-        fix="tw.build([A, B, C]): the inputs, then what is computed from them")
+        f"'{name}' would compute nothing",
+        reason=f"every tensor of the list is given: {', '.join(part.name for part in parts)}",
+        declared=None if given is None else given.source,
+        called=user_source(),
+        fix="tw.build([A, B, C]): the inputs, then what is computed from them",
+    )
 
 
 def _require_exact(schedule: Schedule, exact: bool) -> None:
     known = schedule.is_exact if exact else True
     if not known:
-        raise NotExact("cannot build the schedule exactly", reason=known.reason, called=known.source or user_source(),
-                       fix="leave out exact=True, or take back the primitive: print(s.is_exact)")
+        raise NotExact(
+            "cannot build the schedule exactly",
+            reason=known.reason,
+            called=known.source or user_source(),
+            fix="leave out exact=True, or take back the primitive: print(s.is_exact)",
+        )
 
 
 def scheduled(parts: Sequence[Tensor | Var], target: Target | None, exact: bool) -> Schedule:
@@ -102,8 +112,12 @@ def check_name(name: Any) -> None:
     """A function's name is a symbol of machine code and of libraries, and stands in texts that are read back. Raises
     NameNotAllowed (TW0422)."""
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
-        raise NameNotAllowed(f"no function can be called {name!r}", called=user_source(),
-                             allowed="letters, digits and underscores, the first no digit", fix='name="my_kernel"')
+        raise NameNotAllowed(
+            f"no function can be called {name!r}",
+            called=user_source(),
+            allowed="letters, digits and underscores, the first no digit",
+            fix='name="my_kernel"',
+        )
 
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -115,6 +129,11 @@ def evidence_of(what: Any) -> dict[str, str]:
         return {"schedule.py": what.as_python(), "records.json": to_json(what.records)}
     if isinstance(what, Function):
         return {"function.ir": f"{what}\n"}
-    parts = list(cast("Mapping[str, Any]", what).items()) if isinstance(what, Mapping) else \
-        [(str(place), part) for place, part in enumerate(cast("Sequence[Any]", what))] if isinstance(what, (list, tuple)) else []
+    parts = (
+        list(cast("Mapping[str, Any]", what).items())
+        if isinstance(what, Mapping)
+        else [(str(place), part) for place, part in enumerate(cast("Sequence[Any]", what))]
+        if isinstance(what, (list, tuple))
+        else []
+    )
     return {f"{key}_{name}": text for key, part in parts for name, text in evidence_of(part).items()}

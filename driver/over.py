@@ -1,6 +1,6 @@
 """A function whose result lies where one of its inputs does, so that what it stores is in the cache already.
 
-    for i, j:  y[i, j] = relu(sums[i, j] + x[i, j])      →      for i, j:  y[i, j] = relu(sums[i, j] + y[i, j])
+for i, j:  y[i, j] = relu(sums[i, j] + x[i, j])      →      for i, j:  y[i, j] = relu(sums[i, j] + y[i, j])
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ def _reads_in_place(body: Stmt, under: Buffer, result: Buffer) -> bool:
     storing = [node for node in walk(body) if isinstance(node, BufferStore) and node.buffer is result]
     if len(storing) != 1:
         return False
-    store, = storing
+    (store,) = storing
     beside = [node for node in walk(store.value) if isinstance(node, BufferLoad) and node.buffer is under]
     reads = sum(isinstance(node, BufferLoad) and node.buffer is under for node in walk(body))
     others = any(isinstance(node, BufferLoad) and node.buffer is result for node in walk(body))
-    return reads == len(beside) and not others and all(
-        all(equal(*pair) for pair in zip(load.indices, store.indices, strict=True)) for load in beside)
+    return (
+        reads == len(beside)
+        and not others
+        and all(all(equal(*pair) for pair in zip(load.indices, store.indices, strict=True)) for load in beside)
+    )
 
 
 def _copied(source: Buffer, copy: Buffer) -> Stmt:

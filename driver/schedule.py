@@ -20,8 +20,11 @@ __all__ = ["calibrated", "schedule", "tuned_schedule"]
 
 
 def schedule(
-    outputs: Operation | Tensor | Sequence[Operation | Tensor], target: str | Target = "llvm",
-    tuned: str | PathLike[str] | Database | None = None, exact: bool = False, calibration: Literal["kept"] | None = "kept",
+    outputs: Operation | Tensor | Sequence[Operation | Tensor],
+    target: str | Target = "llvm",
+    tuned: str | PathLike[str] | Database | None = None,
+    exact: bool = False,
+    calibration: Literal["kept"] | None = "kept",
 ) -> Schedule:
     """The best schedule that we know for `outputs` and what they are computed from.
 
@@ -54,13 +57,23 @@ def calibrated(target: str | Target, calibration: str | None) -> Target:
     Raises UnknownTargetOption (TW0402) for anything else."""
     chosen = Target.parse(target)
     if calibration not in ("kept", None):
-        raise UnknownTargetOption(f"unknown calibration {calibration!r}", called=user_source(), fix="calibration=None",
-                                  allowed='"kept" (what tilewright doctor --calibrate measured), None (nothing that was measured)')
-    return chosen if calibration or "uncalibrated" not in chosen.backend.flags else Target.parse(f"{chosen} -uncalibrated")
+        raise UnknownTargetOption(
+            f"unknown calibration {calibration!r}",
+            called=user_source(),
+            fix="calibration=None",
+            allowed='"kept" (what tilewright doctor --calibrate measured), None (nothing that was measured)',
+        )
+    return (
+        chosen if calibration or "uncalibrated" not in chosen.backend.flags else Target.parse(f"{chosen} -uncalibrated")
+    )
 
 
-def tuned_schedule(args: Sequence[Tensor], target: Target, database: str | PathLike[str] | Database, exact: bool,
-                   ) -> Schedule | None:
+def tuned_schedule(
+    args: Sequence[Tensor],
+    target: Target,
+    database: str | PathLike[str] | Database,
+    exact: bool,
+) -> Schedule | None:
     """The best schedule that a database has for the function of `args`, inputs then outputs; None where it has no result for it.
     exact: of those that keep every bit. Raises RecordError for a database that cannot be read."""
     from ..autotune.checked import find_schedule  # what schedules by rules need not load what measures

@@ -46,8 +46,17 @@ def complexity(extent: Extent) -> tuple[bool, int, str]:
 def _aligned(_: Mapping[str, Any], shapes: Shapes, broadcast: bool = True) -> list[Places]:
     """As numpy aligns shapes: by their last axes."""
     rank = max((len(shape) for shape in shapes if shape is not None), default=0)
-    return [Places([(at, axis - rank + len(shape)) for at, shape in enumerate(shapes)
-                    if shape is not None and axis - rank + len(shape) >= 0], broadcast) for axis in range(rank)]
+    return [
+        Places(
+            [
+                (at, axis - rank + len(shape))
+                for at, shape in enumerate(shapes)
+                if shape is not None and axis - rank + len(shape) >= 0
+            ],
+            broadcast,
+        )
+        for axis in range(rank)
+    ]
 
 
 def _stacked(attributes: Mapping[str, Any], shapes: Shapes) -> list[Places]:
@@ -72,7 +81,10 @@ def _matmul(attributes: Mapping[str, Any], shapes: Shapes) -> list[Places]:
     if not a or not b:
         return []
     deep = -2 if attributes.get("transpose_a") else -1, -1 if attributes.get("transpose_b") else -2
-    depth = [(at, len(shape) + axis if len(shape) > 1 else 0) for at, (shape, axis) in enumerate(zip((a, b), deep, strict=True))]
+    depth = [
+        (at, len(shape) + axis if len(shape) > 1 else 0)
+        for at, (shape, axis) in enumerate(zip((a, b), deep, strict=True))
+    ]
     return [Places(depth), *_aligned(attributes, [a[:-2], b[:-2]])]
 
 
@@ -81,7 +93,11 @@ def _attention(_: Mapping[str, Any], shapes: Shapes) -> list[Places]:
     if q is None or k is None or v is None or not len(q) == len(k) == len(v) > 2:
         return []
     last = len(q) - 1
-    parts = [Places([(0, last), (1, last)]), Places([(1, last - 1), (2, last - 1)]), Places([(1, last - 2), (2, last - 2)])]
+    parts = [
+        Places([(0, last), (1, last)]),
+        Places([(1, last - 1), (2, last - 1)]),
+        Places([(1, last - 2), (2, last - 2)]),
+    ]
     return parts if last < 3 else [*parts, Places([(0, 0), (1, 0), (2, 0)])]
 
 
@@ -91,14 +107,22 @@ def _einsum(attributes: Mapping[str, Any], shapes: Shapes) -> list[Places]:
         return []
     letters: dict[str, list[tuple[int, int]]] = {}
     for at, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
-        for axis, letter in enumerate(term[:len(shape or ())]):
+        for axis, letter in enumerate(term[: len(shape or ())]):
             letters.setdefault(letter, []).append((at, axis))
     return [Places(axes, broadcast=True) for axes in letters.values()]
 
 
 _RULES: dict[str, Callable[[Mapping[str, Any], Shapes], list[Places]]] = {
-    "attention": _attention, "batch_norm": _channels, "concat": _joined, "einsum": _einsum, "group_norm": _channels,
-    "instance_norm": _channels, "integer_matmul": _matmul, "layer_norm": _aligned, "matmul": _matmul, "rms_norm": _aligned,
+    "attention": _attention,
+    "batch_norm": _channels,
+    "concat": _joined,
+    "einsum": _einsum,
+    "group_norm": _channels,
+    "instance_norm": _channels,
+    "integer_matmul": _matmul,
+    "layer_norm": _aligned,
+    "matmul": _matmul,
+    "rms_norm": _aligned,
     "stack": _stacked,
 }
 """Of operators that do not simply broadcast; those that do have none."""

@@ -46,7 +46,9 @@ def open_places(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, Size], Size]:
     """The offset of each value, and the size of the arena, where symbols say how large values are."""
     parts: dict[str, dict[K, Lifetime]] = {}
     for name, life in lifetimes.items():
-        if life.of is not None and life.size % ALIGNMENT:       # places are multiples of a cache line, and would be far apart
+        if (
+            life.of is not None and life.size % ALIGNMENT
+        ):  # places are multiples of a cache line, and would be far apart
             life = replace(life, size=ALIGNMENT, of=(life.of * life.size + (ALIGNMENT - 1)) // ALIGNMENT)
         parts.setdefault("" if life.of is None else str(life.of), {})[name] = life
     offsets: dict[K, Size] = {}
@@ -54,7 +56,7 @@ def open_places(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, Size], Size]:
     for part in parts.values():
         of = next(iter(part.values())).of
         within, size = places(part)
-        of = None if of is None else ops.maximum(of, 0)         # of sizes that cannot be, nothing lies before the beginning
+        of = None if of is None else ops.maximum(of, 0)  # of sizes that cannot be, nothing lies before the beginning
         offsets |= {name: begin + at if of is None else begin + of * at for name, at in within.items()}
         begin = begin + size if of is None else begin + of * size
     return offsets, begin
@@ -81,7 +83,10 @@ def places(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, int], int]:
 
 
 _RANKS: tuple[Callable[[Lifetime], int], ...] = (
-    lambda life: -life.size, lambda life: -life.size * (life.last - life.first + 1), lambda life: life.first)
+    lambda life: -life.size,
+    lambda life: -life.size * (life.last - life.first + 1),
+    lambda life: life.first,
+)
 _TRIES = 8
 _ENOUGH = 1.05
 

@@ -49,14 +49,24 @@ class Assembly:
         return name
 
     def node(
-        self, operator: str, *inputs: str, outputs: Sequence[str] = (), source: str = "", bodies: Sequence[Parts] = (),
+        self,
+        operator: str,
+        *inputs: str,
+        outputs: Sequence[str] = (),
+        source: str = "",
+        bodies: Sequence[Parts] = (),
         **attributes: Any,
     ) -> str:
         """A node of one output; the value's name. outputs: how its values are called. Raises as nodes does."""
         return self.nodes(operator, *inputs, outputs=outputs, source=source, bodies=bodies, **attributes)[0]
 
     def nodes(
-        self, operator: str, *inputs: str, outputs: Sequence[str] = (), source: str = "", bodies: Sequence[Parts] = (),
+        self,
+        operator: str,
+        *inputs: str,
+        outputs: Sequence[str] = (),
+        source: str = "",
+        bodies: Sequence[Parts] = (),
         **attributes: Any,
     ) -> tuple[str, ...]:
         """A node; the names of its values. bodies: the graphs inside an `if` and a `loop`. Raises UnknownOperator (TW0902), BadNode
@@ -74,8 +84,9 @@ class Assembly:
         types = control_types(operator, whole, kinds, inside) if row is None else result_types(row, whole, kinds)
         names = list(outputs) or self.fresh(len(types))
         if len(names) != len(types):
-            raise BadGraph(f"{operator} gives {len(types)} values, not {len(names)}", called=user_source(),
-                           fix="name each of them")
+            raise BadGraph(
+                f"{operator} gives {len(types)} values, not {len(names)}", called=user_source(), fix="name each of them"
+            )
         for name, kind in zip(names, types, strict=True):
             self._define(name, kind)
         self._nodes.append(Node(operator, tuple(given), whole, tuple(names), types, source, inside))
@@ -85,27 +96,45 @@ class Assembly:
         """Makes a value an output of this name. Raises BadGraph (TW0901)."""
         self._known(value)
         if name in self._results:
-            raise BadGraph(f"graph {self.name} has two outputs {name!r}"[:300], called=user_source(), fix="another name")
+            raise BadGraph(
+                f"graph {self.name} has two outputs {name!r}"[:300], called=user_source(), fix="another name"
+            )
         self._results[name] = value
 
     def state(self, past: str, present: str) -> None:
         """Makes an input and an output one buffer, which a call updates in place: both are of one type, and neither is part of
         another such pair. Raises BadGraph (TW0901)."""
-        wrong = f"there is no input {past!r}" if past not in self._inputs else \
-            f"there is no output {present!r}" if present not in self._results else \
-            f"{past!r} is {self._inputs[past]}, and {present!r} {self.types[self._results[present]]}" \
-            if self._inputs[past] != self.types[self._results[present]] else \
-            "one of them is state already" if past in self._state or present in self._state.values() else ""
+        wrong = (
+            f"there is no input {past!r}"
+            if past not in self._inputs
+            else f"there is no output {present!r}"
+            if present not in self._results
+            else f"{past!r} is {self._inputs[past]}, and {present!r} {self.types[self._results[present]]}"
+            if self._inputs[past] != self.types[self._results[present]]
+            else "one of them is state already"
+            if past in self._state or present in self._state.values()
+            else ""
+        )
         if wrong:
-            raise BadGraph(f"graph {self.name} cannot keep {past!r} and {present!r} in one buffer"[:300], reason=wrong[:300],
-                           called=user_source(), allowed=f"inputs {', '.join(self._inputs)}; outputs {', '.join(self._results)}",
-                           fix='state={"past": "present"}: an input, and the output of its shape and dtype that follows it')
+            raise BadGraph(
+                f"graph {self.name} cannot keep {past!r} and {present!r} in one buffer"[:300],
+                reason=wrong[:300],
+                called=user_source(),
+                allowed=f"inputs {', '.join(self._inputs)}; outputs {', '.join(self._results)}",
+                fix='state={"past": "present"}: an input, and the output of its shape and dtype that follows it',
+            )
         self._state[past] = present
 
     def parts(self) -> Parts:
         """What was added so far."""
-        return Parts(self.name, dict(self._inputs), dict(self._constants), tuple(self._nodes), dict(self._results),
-                     dict(self._state))
+        return Parts(
+            self.name,
+            dict(self._inputs),
+            dict(self._constants),
+            tuple(self._nodes),
+            dict(self._results),
+            dict(self._state),
+        )
 
     def fresh(self, count: int) -> list[str]:
         """Names that no value has."""
@@ -122,13 +151,19 @@ class Assembly:
 
     def _define(self, name: str, kind: TensorType) -> TensorType:
         if not name or name in self.types:
-            raise BadGraph(f"graph {self.name} defines {name!r} twice"[:300] if name else "a value without a name",
-                           called=user_source(), fix="a name for each value")
+            raise BadGraph(
+                f"graph {self.name} defines {name!r} twice"[:300] if name else "a value without a name",
+                called=user_source(),
+                fix="a name for each value",
+            )
         self.types[name] = kind
         return kind
 
     def _known(self, name: str) -> None:
         if name not in self.types:
-            raise BadGraph(f"graph {self.name} has no value {name!r}"[:300], called=user_source(),
-                           reason="nodes use inputs, parameters and values of nodes before them",
-                           fix="define it first: inputs, then nodes in the order in which they depend on each other")
+            raise BadGraph(
+                f"graph {self.name} has no value {name!r}"[:300],
+                called=user_source(),
+                reason="nodes use inputs, parameters and values of nodes before them",
+                fix="define it first: inputs, then nodes in the order in which they depend on each other",
+            )

@@ -45,23 +45,33 @@ class Comparison:
 
 
 def first_difference(
-    g: Parts, given: Mapping[str, NDArray[Any]], build: Callable[[Parts], Program],
-    run: Callable[[Program, Sequence[Any], Sequence[Any]], None], own: Program,
+    g: Parts,
+    given: Mapping[str, NDArray[Any]],
+    build: Callable[[Parts], Program],
+    run: Callable[[Program, Sequence[Any], Sequence[Any]], None],
+    own: Program,
 ) -> Comparison:
     """The first node of a graph that differs: each kernel's values are compared with what the reference makes of
     the values that the kernel read, and then what `own`, which keeps none of these, gives with what they are."""
     arrays = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in given.items()}
-    ends = {value: np.empty(cast("tuple[int, ...]", own.types[value].shape), array_dtype(own.types[value].dtype))
-            for value in own.plan.outputs.values()}
+    ends = {
+        value: np.empty(cast("tuple[int, ...]", own.types[value].shape), array_dtype(own.types[value].dtype))
+        for value in own.plan.outputs.values()
+    }
     run(own, [arrays[name].copy() for name in own.plan.inputs], [ends[value] for value in own.plan.outputs.values()])
     plan = Plan.of(g)
-    watched = [*(name for step in plan.steps for name in step.outputs), *(whole for whole, _ in joined(plan.graph).values()),
-               *plan.placed]
+    watched = [
+        *(name for step in plan.steps for name in step.outputs),
+        *(whole for whole, _ in joined(plan.graph).values()),
+        *plan.placed,
+    ]
     whole = without_dead(with_results(g, {name: name for name in watched if name in g.types}))
     program = build(whole)
     sizes, types = program.sizes, whole.types
-    results = {name: np.empty(cast("tuple[int, ...]", types[value].at(sizes).shape), array_dtype(types[value].dtype))
-               for name, value in whole.results.items()}
+    results = {
+        name: np.empty(cast("tuple[int, ...]", types[value].at(sizes).shape), array_dtype(types[value].dtype))
+        for name, value in whole.results.items()
+    }
     run(program, list(arrays.values()), list(results.values()))
     values = {**g.params, **given, **{whole.results[name]: array for name, array in results.items()}}
     worst = 0.0

@@ -86,11 +86,16 @@ class Loop:
 
 
 def control_types(
-    name: str, attributes: Mapping[str, Attribute], inputs: Sequence[TensorType | None], bodies: Sequence[Parts],
+    name: str,
+    attributes: Mapping[str, Attribute],
+    inputs: Sequence[TensorType | None],
+    bodies: Sequence[Parts],
 ) -> tuple[TensorType, ...]:
     """The types of what a node with graphs inside gives. Raises BadNode (TW0903)."""
     if max(map(_depth, bodies), default=0) >= MOST_DEPTH:
-        raise _bad(name, f"its graphs are nested more than {MOST_DEPTH} deep", "fewer: a chain of conditions may choose first")
+        raise _bad(
+            name, f"its graphs are nested more than {MOST_DEPTH} deep", "fewer: a chain of conditions may choose first"
+        )
     return tuple(CONTROL[name].types(attributes, inputs, bodies))
 
 
@@ -105,7 +110,9 @@ def plain_parts(g: Parts) -> Parts:
 
 
 def _if_types(
-    attributes: Mapping[str, Attribute], inputs: Sequence[TensorType | None], bodies: Sequence[Parts],
+    attributes: Mapping[str, Attribute],
+    inputs: Sequence[TensorType | None],
+    bodies: Sequence[Parts],
 ) -> Sequence[TensorType]:
     del attributes
     if not inputs or inputs[0] != CONDITION:
@@ -116,34 +123,47 @@ def _if_types(
         _check_inputs("if", body, inputs[1:])
     results = [list(body.outputs.values()) for body in bodies]
     if results[0] != results[1] or not results[0]:
-        raise _bad("if", f"one graph inside gives {_shown(results[0])}, the other {_shown(results[1])}",
-                   "the same types, one at least")
+        raise _bad(
+            "if",
+            f"one graph inside gives {_shown(results[0])}, the other {_shown(results[1])}",
+            "the same types, one at least",
+        )
     return results[0]
 
 
 def _loop_types(
-    attributes: Mapping[str, Attribute], inputs: Sequence[TensorType | None], bodies: Sequence[Parts],
+    attributes: Mapping[str, Attribute],
+    inputs: Sequence[TensorType | None],
+    bodies: Sequence[Parts],
 ) -> Sequence[TensorType]:
     carried, count = attributes["carried"], _count(attributes["count"])
     if len(inputs) < 2:
         raise _bad("loop", f"it has {len(inputs)} inputs", "trips, or none; a condition, or none; values")
     trips, condition, *given = inputs
     if trips not in (None, COUNTER) or condition not in (None, CONDITION):
-        raise _bad("loop", f"its trips are {trips}, its condition {condition}", f"{COUNTER} or none, {CONDITION} or none")
+        raise _bad(
+            "loop", f"its trips are {trips}, its condition {condition}", f"{COUNTER} or none, {CONDITION} or none"
+        )
     if len(bodies) != 1 or isinstance(carried, bool) or not isinstance(carried, int) or not 0 <= carried <= len(given):
-        raise _bad("loop", f"it has {len(bodies)} graphs inside, and carries {carried!r} of {len(given)} values",
-                   "one graph, and as many of the first values as it carries")
+        raise _bad(
+            "loop",
+            f"it has {len(bodies)} graphs inside, and carries {carried!r} of {len(given)} values",
+            "one graph, and as many of the first values as it carries",
+        )
     body = bodies[0]
     _check_inputs("loop", body, [COUNTER, *given])
     results = list(body.outputs.values())
     ahead = [CONDITION] if condition is not None else []
     first = cast("list[TensorType]", given[:carried])
-    if results[:len(ahead) + carried] != [*ahead, *first]:
+    if results[: len(ahead) + carried] != [*ahead, *first]:
         raise _bad("loop", f"the graph inside gives {_shown(results)}", f"{_shown([*ahead, *first])}, then rows")
-    rows = results[len(ahead) + carried:]
+    rows = results[len(ahead) + carried :]
     if rows and count is None or trips is None and condition is None and count is None or not carried and not rows:
-        raise _bad("loop", "how often it runs at most is not said, or it gives nothing",
-                   "count=(n,) where there are rows, or neither trips nor a condition")
+        raise _bad(
+            "loop",
+            "how often it runs at most is not said, or it gives nothing",
+            "count=(n,) where there are rows, or neither trips nor a condition",
+        )
     return [*first, *(TensorType((cast("Extent", count), *row.shape), row.dtype) for row in rows)]
 
 
@@ -151,8 +171,14 @@ def _count(value: Attribute) -> Extent | None:
     """The extent that is alone in a tuple; None where it is empty. Raises BadNode (TW0903), BadGraph (TW0901)."""
     if value == ():
         return None
-    if not isinstance(value, tuple) or len(value) != 1 or isinstance(value[0], bool) or not isinstance(value[0], (int, str)) \
-            or isinstance(value[0], int) and value[0] < 0:
+    if (
+        not isinstance(value, tuple)
+        or len(value) != 1
+        or isinstance(value[0], bool)
+        or not isinstance(value[0], (int, str))
+        or isinstance(value[0], int)
+        and value[0] < 0
+    ):
         raise _bad("loop", f"its count is {value!r}"[:200], "(), or an extent alone: (3,)")
     return extent_of(extents([value[0]])[0])
 
@@ -160,8 +186,11 @@ def _count(value: Attribute) -> Extent | None:
 def _check_inputs(name: str, body: Parts, given: Sequence[TensorType | None]) -> None:
     takes = list(body.inputs.values())
     if takes != list(given):
-        raise _bad(name, f"the graph inside, {body.name}, takes {_shown(takes)}, and is given {_shown(given)}"[:600],
-                   "inputs of the types that it is given")
+        raise _bad(
+            name,
+            f"the graph inside, {body.name}, takes {_shown(takes)}, and is given {_shown(given)}"[:600],
+            "inputs of the types that it is given",
+        )
 
 
 def _shown(types: Sequence[TensorType | None]) -> str:
@@ -169,8 +198,13 @@ def _shown(types: Sequence[TensorType | None]) -> str:
 
 
 def _bad(name: str, reason: str, allowed: str) -> BadNode:
-    return BadNode(f"{name} cannot be like this", reason=reason, called=user_source(), allowed=allowed,
-                   fix="graphs inside that fit what stands around them")
+    return BadNode(
+        f"{name} cannot be like this",
+        reason=reason,
+        called=user_source(),
+        allowed=allowed,
+        fix="graphs inside that fit what stands around them",
+    )
 
 
 CONTROL: dict[str, Control] = {

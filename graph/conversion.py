@@ -25,15 +25,44 @@ from .reference import run_node
 from .types import Extent, TensorType, array_dtype, cancel, extent_of, extents, factors, is_open, symbolic_factors
 
 __all__ = [
-    "Conversion", "Items", "NeedsValue", "Refused", "Scope", "broadcast", "open_extent", "product", "scaled_extent", "unsupported",
+    "Conversion",
+    "Items",
+    "NeedsValue",
+    "Refused",
+    "Scope",
+    "broadcast",
+    "open_extent",
+    "product",
+    "scaled_extent",
+    "unsupported",
 ]
 
 _MOST_FOLDED = 1 << 16
 """Elements up to which a value that is known is computed at once; what has no more than what it is made of is in any case."""
 
-_WITH_EXTENTS = ("take", "slice", "concat", "reshape", "cast", "add", "subtract", "multiply", "floor_divide", "trunc_divide",
-                 "gather", "stack", "identity", "maximum", "minimum", "broadcast_to", "transpose", "prod", "equal", "where",
-                 "negative")
+_WITH_EXTENTS = (
+    "take",
+    "slice",
+    "concat",
+    "reshape",
+    "cast",
+    "add",
+    "subtract",
+    "multiply",
+    "floor_divide",
+    "trunc_divide",
+    "gather",
+    "stack",
+    "identity",
+    "maximum",
+    "minimum",
+    "broadcast_to",
+    "transpose",
+    "prod",
+    "equal",
+    "where",
+    "negative",
+)
 """Operators that are computed on extents over symbols too: shapes are made of them."""
 
 
@@ -88,12 +117,18 @@ class Scope:
     def beside(self) -> Scope:
         """The same graph to be, where values have other names in the model."""
         one = Scope(self.graph.name, self.opset)
-        one.graph, one.shapes, one.steps, one.trips, one.lists = self.graph, self.shapes, self.steps, self.trips, self.lists
+        one.graph, one.shapes, one.steps, one.trips, one.lists = (
+            self.graph,
+            self.shapes,
+            self.steps,
+            self.trips,
+            self.lists,
+        )
         return one
 
     def listed(self, items: Items) -> str:
         """The name of a list of values."""
-        name = f"list {len(self.lists)}"       # no value's: these have no spaces
+        name = f"list {len(self.lists)}"  # no value's: these have no spaces
         self.lists[name] = items
         return name
 
@@ -113,8 +148,11 @@ class Scope:
                 raise
             return self.emit(operator, alike, attributes, source)
         known = [self.graph.data(name) if name else None for name in inputs]
-        all_known = self.weights.isdisjoint(inputs) and operator not in _KEPT and all(
-            array is not None or not name for array, name in zip(known, inputs, strict=True))
+        all_known = (
+            self.weights.isdisjoint(inputs)
+            and operator not in _KEPT
+            and all(array is not None or not name for array, name in zip(known, inputs, strict=True))
+        )
         if all_known and all(one.is_static for one in types) and not any(map(is_open, whole.values())):
             most = max(_MOST_FOLDED, sum(array.size for array in known if array is not None))
             if sum(math.prod(map(int, one.shape)) for one in types) <= most:
@@ -124,21 +162,27 @@ class Scope:
         counts = any(name in self.steps for name in inputs)
         if operator in _WITH_EXTENTS and (counts or any(name in self.shapes for name in inputs)):
             noted = self._of_extents(operator, inputs, whole)
-            if noted is not None and all(isinstance(each, (bool, int, np.integer, np.bool)) for each in noted.reshape(-1)):
+            if noted is not None and all(
+                isinstance(each, (bool, int, np.integer, np.bool)) for each in noted.reshape(-1)
+            ):
                 return (self.constant(noted.astype(array_dtype(types[0].dtype))),)
             if noted is not None:
                 (self.steps if counts else self.shapes)[values[0]] = noted
         return values
 
-    def _alike(self, row: Operator, attributes: Mapping[str, Any], inputs: Sequence[str], source: str) -> list[str] | None:
+    def _alike(
+        self, row: Operator, attributes: Mapping[str, Any], inputs: Sequence[str], source: str
+    ) -> list[str] | None:
         """The inputs in shapes that agree: where extents over symbols that have to be one are written otherwise, all are taken for
         the simplest of them, by a reshape, of which it is asked whether it holds when sizes are there. None where nothing helps."""
         shapes = [self.graph.types[name].shape if name else None for name in inputs]
         wanted = agreeing(row.name, row.fusion, attributes, shapes)
         if wanted is None:
             return None
-        return [name if chosen is None or chosen == shape else self.emit("reshape", (name,), {"shape": chosen}, source)[0]
-                for name, shape, chosen in zip(inputs, shapes, wanted, strict=True)]
+        return [
+            name if chosen is None or chosen == shape else self.emit("reshape", (name,), {"shape": chosen}, source)[0]
+            for name, shape, chosen in zip(inputs, shapes, wanted, strict=True)
+        ]
 
     def _of_extents(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any]) -> NDArray[Any] | None:
         """What a value is whose inputs are extents: numbers, and expressions; None where it cannot be told."""
@@ -148,8 +192,9 @@ class Scope:
             return None
         if operator == "cast":
             return given[0]
-        objects: list[Any] = [array if at and operator in ("take", "gather") else array.astype(object)
-                              for at, array in enumerate(given)]
+        objects: list[Any] = [
+            array if at and operator in ("take", "gather") else array.astype(object) for at, array in enumerate(given)
+        ]
         try:
             if operator in _OF_EXTENTS:
                 return np.asarray(np.frompyfunc(_OF_EXTENTS[operator], 2, 1)(*objects), object)
@@ -167,7 +212,9 @@ def _same_extent(a: Any, b: Any) -> bool:
 
 
 _OF_EXTENTS: dict[str, Callable[[Any, Any], Any]] = {
-    "floor_divide": ops.floordiv, "trunc_divide": ops.floordiv, "equal": _same_extent,
+    "floor_divide": ops.floordiv,
+    "trunc_divide": ops.floordiv,
+    "equal": _same_extent,
     "maximum": lambda a, b: simplify(te.max(ops.convert(a), ops.convert(b))),
     "minimum": lambda a, b: simplify(te.min(ops.convert(a), ops.convert(b))),
 }
@@ -248,7 +295,9 @@ class Conversion:
 
     def constant(self, value: Any, like: str | int | None = None) -> str:
         """A value that is known, in the dtype of another."""
-        return self.scope.constant(value if like is None else np.asarray(value).astype(array_dtype(self.type(like).dtype)))
+        return self.scope.constant(
+            value if like is None else np.asarray(value).astype(array_dtype(self.type(like).dtype))
+        )
 
     def cast(self, value: str, dtype: str) -> str:
         """A value as another dtype."""
@@ -261,7 +310,9 @@ class Conversion:
     def with_extent(self, value: str, axis: int, extent: int) -> str:
         """A value whose extent along an axis, where it is open, is taken for a number; that it is, is asked at the call."""
         shape = self.type(value).shape
-        return self.reshape(value, (*shape[:axis], extent, *shape[axis + 1:])) if isinstance(shape[axis], str) else value
+        return (
+            self.reshape(value, (*shape[:axis], extent, *shape[axis + 1 :])) if isinstance(shape[axis], str) else value
+        )
 
     def size_value(self, extent: Extent) -> str:
         """An extent as a value of int64 without dimensions."""
@@ -274,8 +325,11 @@ class Conversion:
         if step == 1:
             return self.cast(self.emit("arange", shape=(count,), start=(begin,)), dtype)
         kind = "int64" if isinstance(step, int) else dtype if dtype == "float64" else "float32"
-        places = self.emit("multiply", self.cast(self.emit("arange", shape=(count,)), kind),
-                           self.constant(np.asarray(step).astype(kind)))
+        places = self.emit(
+            "multiply",
+            self.cast(self.emit("arange", shape=(count,)), kind),
+            self.constant(np.asarray(step).astype(kind)),
+        )
         return self.cast(self.emit("add", places, self.cast(self.size_value(begin), kind)), dtype)
 
     def tiled(self, value: str, repeats: Sequence[Extent]) -> str:
@@ -284,7 +338,9 @@ class Conversion:
             return value if all(each == 1 for each in repeats) else self.emit("tile", value, repeats=tuple(repeats))
         shape = self.type(value).shape
         apart = self.reshape(value, [part for extent in shape for part in (1, extent)])
-        whole = self.emit("broadcast_to", apart, shape=tuple(part for pair in zip(repeats, shape, strict=True) for part in pair))
+        whole = self.emit(
+            "broadcast_to", apart, shape=tuple(part for pair in zip(repeats, shape, strict=True) for part in pair)
+        )
         return self.reshape(whole, [product(pair) for pair in zip(repeats, shape, strict=True)])
 
     def shape_value(self, source: str, part: slice = slice(None)) -> str:
@@ -334,15 +390,22 @@ def open_extent(source: Sequence[Extent], rest: Sequence[Extent]) -> Extent:
             return 0
         raise Refused(f"elements of the shape {tuple(source)} cannot be told to fill one with {tuple(rest)}")
     shared = math.gcd(number, under)
-    whole, divisor = (math.prod(factors, start=ops.const(one // shared, "int64")) for factors, one in (
-        (above, number), (below, under)))
+    whole, divisor = (
+        math.prod(factors, start=ops.const(one // shared, "int64"))
+        for factors, one in ((above, number), (below, under))
+    )
     return extent_of(ops.floordiv(whole, divisor))
 
 
 def unsupported(reasons: Mapping[str, list[str]]) -> UnsupportedModel:
     """The error that lists everything that is not supported: by a reason, the nodes that it concerns."""
-    lines = [f"{len(nodes)} × {what[:300]} ({', '.join(nodes[:3])}{', ...' if nodes[3:] else ''})"
-             for what, nodes in reasons.items()]
-    return UnsupportedModel(f"the model has {sum(map(len, reasons.values()))} nodes that are not supported", called=user_source(),
-                            reason="\n".join(lines[:200]),
-                            fix="replace these nodes, ask for the operators, or fix dimensions that the model leaves open")
+    lines = [
+        f"{len(nodes)} × {what[:300]} ({', '.join(nodes[:3])}{', ...' if nodes[3:] else ''})"
+        for what, nodes in reasons.items()
+    ]
+    return UnsupportedModel(
+        f"the model has {sum(map(len, reasons.values()))} nodes that are not supported",
+        called=user_source(),
+        reason="\n".join(lines[:200]),
+        fix="replace these nodes, ask for the operators, or fix dimensions that the model leaves open",
+    )

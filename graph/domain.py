@@ -73,9 +73,13 @@ def check_sizes(g: Parts, sizes: Mapping[str, int]) -> None:
 
 def _no_such_sizes(g: Parts, sizes: Mapping[str, int], reason: str) -> BadGraphInput:
     """The error for sizes that do not fit a graph."""
-    return BadGraphInput(f"graph {g.name} takes no such sizes", reason=reason, called=user_source(),
-                         allowed=", ".join(f"{name}: {kind}" for name, kind in g.inputs.items()),
-                         fix=f"other sizes than {', '.join(f'{name} = {size}' for name, size in sizes.items())}")
+    return BadGraphInput(
+        f"graph {g.name} takes no such sizes",
+        reason=reason,
+        called=user_source(),
+        allowed=", ".join(f"{name}: {kind}" for name, kind in g.inputs.items()),
+        fix=f"other sizes than {', '.join(f'{name} = {size}' for name, size in sizes.items())}",
+    )
 
 
 def _of_node(node: Node, types: Mapping[str, TensorType]) -> Iterator[Expr]:
@@ -87,8 +91,8 @@ def _of_node(node: Node, types: Mapping[str, TensorType]) -> Iterator[Expr]:
         ends = cast("dict[str, tuple[Any, ...]]", node.attributes)
         whole = extents(types[node.inputs[0]].shape)
         for low, high, axis in zip(ends["begin"], ends["end"], ends["axes"], strict=True):
-            if any(isinstance(one, (str, Expr)) for one in (low, high, whole[axis])):     # else cut as Python's slices
-                (first, last, size), = slice_ends(whole, (low,), (high,), (axis,))
+            if any(isinstance(one, (str, Expr)) for one in (low, high, whole[axis])):  # else cut as Python's slices
+                ((first, last, size),) = slice_ends(whole, (low,), (high,), (axis,))
                 yield from (_least(first, 0), _least(size, last))
     elif node.operator == "reshape":
         yield ops.equal(_elements(types[node.inputs[0]]), _elements(node.types[0]))

@@ -38,8 +38,15 @@ WeightsIn = Literal["embed", "file"]
 
 
 def export_graph(
-    g: Parts, path: str | PathLike[str], weights: WeightsIn, threads: str, target: Target, options: BuildOptions,
-    tuned: str | PathLike[str] | Database | None, exact: bool, buckets: Buckets | None = None,
+    g: Parts,
+    path: str | PathLike[str],
+    weights: WeightsIn,
+    threads: str,
+    target: Target,
+    options: BuildOptions,
+    tuned: str | PathLike[str] | Database | None,
+    exact: bool,
+    buckets: Buckets | None = None,
 ) -> list[Path]:
     """Writes the library, NAME.h and NAME.json, and NAME.weights where the parameters are in a file; returns where.
 
@@ -47,8 +54,12 @@ def export_graph(
     """
     variants = Variants.of(g, buckets)
     if weights not in ("embed", "file"):
-        raise ModelNotExportable(f"cannot export with weights={weights!r}", called=user_source(),
-                                 allowed='"embed": in the library; "file": in a file beside it', fix='weights="file"')
+        raise ModelNotExportable(
+            f"cannot export with weights={weights!r}",
+            called=user_source(),
+            allowed='"embed": in the library; "file": in a file beside it',
+            fix='weights="file"',
+        )
     stem = Path(path).stem.removeprefix("lib") or Path(path).stem
     name = library_identifier(stem)
     made: list[tuple[Laid, dict[str, int] | None]] = []
@@ -58,12 +69,19 @@ def export_graph(
         made.append((laid, _places(laid.held) if weights == "file" and laid.held else None))
         return variants.main(*made[0])
 
-    exporter = export_linked(variants.kernels(), variants.functions(), caller, target, options, tuned, exact, variants.over)
-    (laid, places), = made
+    exporter = export_linked(
+        variants.kernels(), variants.functions(), caller, target, options, tuned, exact, variants.over
+    )
+    ((laid, places),) = made
     held, digest = laid.held, _digest(laid.held)
-    extra = Companion() if places is None else \
-        weights_companion(name, variants.whole.weights_name, weights_size(held, places), digest)
-    written = list(exporter(path, threads, companion=_with_arena(extra, name, exporter.programs[0].signature, variants, g.inputs)))
+    extra = (
+        Companion()
+        if places is None
+        else weights_companion(name, variants.whole.weights_name, weights_size(held, places), digest)
+    )
+    written = list(
+        exporter(path, threads, companion=_with_arena(extra, name, exporter.programs[0].signature, variants, g.inputs))
+    )
     if places is not None:
         beside = Path(path).with_name(f"{stem}.weights")
         write_stream(beside, _contents(held, places, digest))
@@ -71,18 +89,22 @@ def export_graph(
     return written
 
 
-def _with_arena(companion: Companion, name: str, signature: Signature, variants: Variants, order: Iterable[str]) -> Companion:
+def _with_arena(
+    companion: Companion, name: str, signature: Signature, variants: Variants, order: Iterable[str]
+) -> Companion:
     """With the function that says how large the arena is. order: of the inputs as users pass them."""
     arena = variants.whole.arguments[-1]
     beyond = "; -1 where it would be\n * more than there can be" if signature.symbols else ""
     asked, count = f"{name}_arena_bytes", len(signature.symbols)
     sizes = ", ".join(parameter_names(signature)[:count])
-    about = (f"/* The bytes of the memory, aligned to {ALIGNMENT}, that a call works in and that nobody else uses meanwhile: its\n"
-             f" * argument `{arena}`. What is in it before does not matter, and nothing else is allocated{beyond}. */\n"
-             f"int64_t {asked}({', '.join(f'int64_t {each}' for each in parameter_names(signature)[:count]) or 'void'});\n")
+    about = (
+        f"/* The bytes of the memory, aligned to {ALIGNMENT}, that a call works in and that nobody else uses meanwhile: its\n"
+        f" * argument `{arena}`. What is in it before does not matter, and nothing else is allocated{beyond}. */\n"
+        f"int64_t {asked}({', '.join(f'int64_t {each}' for each in parameter_names(signature)[:count]) or 'void'});\n"
+    )
     text = StraightLine()
     known = {each.name: f"%n{at}" for at, each in enumerate(signature.symbols)}
-    size, = next(param.shape for _, param in signature.buffers if param.name == arena)
+    (size,) = next(param.shape for _, param in signature.buffers if param.name == arena)
     text.add(f"ret i64 {extent_value(text, size, known, -1)}")
     if text.exits:
         text.start("fail")
@@ -90,9 +112,15 @@ def _with_arena(companion: Companion, name: str, signature: Signature, variants:
     extents = ", ".join(f"i64 {each}" for each in known.values())
     lines = "\n".join(text.lines)
     code = f"{companion.code}\ndefine i64 @{asked}({extents}) nounwind {{\n{lines}\n}}\n"
-    return replace(companion, functions={asked: about, **companion.functions}, code=code, before=companion.before + _told(variants),
-                   types={**companion.types, arena: "void *"}, model=variants.roles(order, bool(companion.types)),
-                   notes={arena: f"memory to work in: {asked}({sizes}) bytes, aligned to {ALIGNMENT}"})
+    return replace(
+        companion,
+        functions={asked: about, **companion.functions},
+        code=code,
+        before=companion.before + _told(variants),
+        types={**companion.types, arena: "void *"},
+        model=variants.roles(order, bool(companion.types)),
+        notes={arena: f"memory to work in: {asked}({sizes}) bytes, aligned to {ALIGNMENT}"},
+    )
 
 
 def _told(variants: Variants) -> str:

@@ -25,8 +25,19 @@ from .types import array_dtype
 __all__ = ["read_file", "write_file"]
 
 _CODES = {
-    "bool": "BOOL", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8", "uint16": "U16", "uint32": "U32",
-    "uint64": "U64", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
+    "bool": "BOOL",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
 }
 _NAMES = {code: name for name, code in _CODES.items()}
 _TEXT = "tilewright.graph"
@@ -40,8 +51,11 @@ def write_file(path: str | PathLike[str], text: str, arrays: Mapping[str, NDArra
     for name, array in arrays.items():
         if name == "__metadata__":
             raise _bad(path, "the format has no place for a parameter called __metadata__")
-        header[name] = {"dtype": _CODES[str(array.dtype)], "shape": list(array.shape),
-                        "data_offsets": [place, place + array.nbytes]}
+        header[name] = {
+            "dtype": _CODES[str(array.dtype)],
+            "shape": list(array.shape),
+            "data_offsets": [place, place + array.nbytes],
+        }
         place += array.nbytes
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)
@@ -81,7 +95,11 @@ def read_file(path: str | PathLike[str]) -> tuple[str, dict[str, NDArray[Any]]]:
 def _array(path: str | PathLike[str], name: str, entry: Any, memory: NDArray[np.uint8]) -> NDArray[Any]:
     """The part of the file that an entry of its header speaks of."""
     fields = _fields(entry)
-    shape, offsets, kind = _counts(fields.get("shape")), _counts(fields.get("data_offsets")), _NAMES.get(str(fields.get("dtype")))
+    shape, offsets, kind = (
+        _counts(fields.get("shape")),
+        _counts(fields.get("data_offsets")),
+        _NAMES.get(str(fields.get("dtype"))),
+    )
     if kind is None or shape is None or offsets is None or len(offsets) != 2:
         _refuse(path, f"its entry {name[:80]!r} is none")
     begin, end = offsets
@@ -107,4 +125,6 @@ def _refuse(path: str | PathLike[str], reason: str) -> NoReturn:
 
 
 def _bad(path: str | PathLike[str], reason: str, what: str = "is no file of a graph") -> BadGraphFile:
-    return BadGraphFile(f"{os.fspath(path)!r} {what}", reason=reason, called=user_source(), fix="g.save(path) writes one")
+    return BadGraphFile(
+        f"{os.fspath(path)!r} {what}", reason=reason, called=user_source(), fix="g.save(path) writes one"
+    )

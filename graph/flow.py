@@ -39,8 +39,10 @@ def functions_of(plan: Plan) -> dict[str, Inner]:
         if step.nodes[-1].bodies and name not in found:
             for inner in plan.inside[name]:
                 found.update(functions_of(inner))
-            found[name] = Inner(partial(_function, name, step, plan.graph.types, plan.inside[name]),
-                                len(step.inputs) + len(step.outputs) + len(step.symbols))
+            found[name] = Inner(
+                partial(_function, name, step, plan.graph.types, plan.inside[name]),
+                len(step.inputs) + len(step.outputs) + len(step.symbols),
+            )
     return found
 
 
@@ -55,12 +57,22 @@ class _Memory:
 
 
 def _function(
-    name: str, step: Step, types: Mapping[str, TensorType], inside: Sequence[Plan], parts: Mapping[str, Part],
+    name: str,
+    step: Step,
+    types: Mapping[str, TensorType],
+    inside: Sequence[Plan],
+    parts: Mapping[str, Part],
 ) -> Function:
     """The function of a step: takes its inputs, its outputs, its symbols, and memory to work in."""
     node = step.nodes[-1]
-    inputs = {value: _buffer(f"x{at}", _elements(types[value].shape), types[value].dtype) for at, value in enumerate(step.inputs)}
-    outputs = {value: _buffer(f"y{at}", _elements(types[value].shape), types[value].dtype) for at, value in enumerate(step.outputs)}
+    inputs = {
+        value: _buffer(f"x{at}", _elements(types[value].shape), types[value].dtype)
+        for at, value in enumerate(step.inputs)
+    }
+    outputs = {
+        value: _buffer(f"y{at}", _elements(types[value].shape), types[value].dtype)
+        for at, value in enumerate(step.outputs)
+    }
     layouts = [plan.layout(parts) for plan in inside]
     arena = _buffer("arena", reduce(_greater, (layout.size for layout in layouts)), "uint8", ALIGNMENT)
     memory = _Memory({**inputs, **outputs}, arena, layouts)
@@ -69,14 +81,18 @@ def _function(
     else:
         body, more = _Looping(node, inside[0], memory).statement()
     written = (*outputs.values(), arena, *more)
-    return Function(name, (*inputs.values(), *outputs.values(), *map(symbol, step.symbols), arena, *more), body, written)
+    return Function(
+        name, (*inputs.values(), *outputs.values(), *map(symbol, step.symbols), arena, *more), body, written
+    )
 
 
 def _branches(node: Node, inside: Sequence[Plan], memory: _Memory) -> Stmt:
     def branch(at: int) -> Stmt:
         g = inside[at].graph
         outer = {inner: Place(memory.values[value]) for inner, value in zip(g.inputs, node.inputs[1:], strict=True)}
-        outer |= {inner: Place(memory.values[value]) for inner, value in zip(g.results.values(), node.outputs, strict=True)}
+        outer |= {
+            inner: Place(memory.values[value]) for inner, value in zip(g.results.values(), node.outputs, strict=True)
+        }
         return inside[at].calls(outer, memory.layouts[at], memory.arena)
 
     return If(_first(memory.values[node.inputs[0]]), branch(0), branch(1))
@@ -95,20 +111,28 @@ class _Looping:
         self.counter = _buffer("counter", 1, _INT64, ALIGNMENT)
         self.going = _buffer("going", 1, "bool", ALIGNMENT)
         self.ahead = _buffer("ahead", 1, "bool", ALIGNMENT)
-        self.slots = [_buffer(f"slots{at}", 2 * size, kind.dtype, ALIGNMENT)
-                      for at, (size, kind) in enumerate(zip(self.sizes, node.types, strict=False))]
+        self.slots = [
+            _buffer(f"slots{at}", 2 * size, kind.dtype, ALIGNMENT)
+            for at, (size, kind) in enumerate(zip(self.sizes, node.types, strict=False))
+        ]
 
     def statement(self) -> tuple[Stmt, list[Buffer]]:
         """The whole loop, and the memory that it works in beside the arena."""
         values = self.memory.values
-        begin = [_copied(slot, 0, values[name], 0, size)
-                 for slot, name, size in zip(self.slots, self.loop.first, self.sizes, strict=True)]
+        begin = [
+            _copied(slot, 0, values[name], 0, size)
+            for slot, name, size in zip(self.slots, self.loop.first, self.sizes, strict=True)
+        ]
         run, ran = self._until_false() if self.loop.condition else self._counted()
-        end = [_copied(values[name], 0, slot, (ran % 2) * size, size)
-               for slot, name, size in zip(self.slots, self.last, self.sizes, strict=True)]
+        end = [
+            _copied(values[name], 0, slot, (ran % 2) * size, size)
+            for slot, name, size in zip(self.slots, self.last, self.sizes, strict=True)
+        ]
         if self.loop.condition or self.loop.trips:
-            end += [self._zeros(values[name], ran * size, self._rows_left(ran) * size)
-                    for name, size in zip(self.rows, self.row_sizes, strict=True)]
+            end += [
+                self._zeros(values[name], ran * size, self._rows_left(ran) * size)
+                for name, size in zip(self.rows, self.row_sizes, strict=True)
+            ]
         return Seq((*begin, *run, *end)), [self.counter, self.going, self.ahead, *self.slots]
 
     def _rows_left(self, ran: Expr) -> Expr:
@@ -146,23 +170,32 @@ class _Looping:
         first, ahead = _first(self.memory.values[self.loop.condition]), _first(self.ahead)
         if most is not None:
             first, ahead = ops.logical_and(first, _number(0) < most), ops.logical_and(ahead, i + 1 < most)
-        one = LetStmt(i, _first(self.counter), Seq((
-            self._iteration(i), _stored(self.counter, i + 1), _stored(self.going, ahead))))
+        one = LetStmt(
+            i, _first(self.counter), Seq((self._iteration(i), _stored(self.counter, i + 1), _stored(self.going, ahead)))
+        )
         turns = ops.select(going, _number(1) << level, _number(0))
-        levels = For(level, _number(0), _number(_ROUNDS), LoopKind.SERIAL,
-                     For(turn, _number(0), turns, LoopKind.SERIAL, If(going, one)))
+        levels = For(
+            level,
+            _number(0),
+            _number(_ROUNDS),
+            LoopKind.SERIAL,
+            For(turn, _number(0), turns, LoopKind.SERIAL, If(going, one)),
+        )
         return [_stored(self.counter, _number(0)), _stored(self.going, first), levels], _first(self.counter)
 
     @staticmethod
     def _zeros(buffer: Buffer, begin: Expr, extent: Expr) -> Stmt:
         e = Var("e", DType(_INT64))
-        return For(e, _number(0), extent, LoopKind.SERIAL, BufferStore(buffer, ops.const(0, str(buffer.dtype)), (begin + e,)))
+        return For(
+            e, _number(0), extent, LoopKind.SERIAL, BufferStore(buffer, ops.const(0, str(buffer.dtype)), (begin + e,))
+        )
 
 
 def _copied(target: Buffer, to: Expr | int, source: Buffer, begin: Expr | int, size: Size) -> Stmt:
     e = Var("e", DType(_INT64))
-    return For(e, _number(0), _number(size), LoopKind.SERIAL,
-               BufferStore(target, BufferLoad(source, (begin + e,)), (to + e,)))
+    return For(
+        e, _number(0), _number(size), LoopKind.SERIAL, BufferStore(target, BufferLoad(source, (begin + e,)), (to + e,))
+    )
 
 
 def _stored(buffer: Buffer, value: Expr) -> Stmt:

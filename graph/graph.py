@@ -79,8 +79,14 @@ class Graph(Parts):
         steps: list[Step] = []
         after: Parts = self
         for passes in [passes_named(names)] if names else [default_passes(), passes_named(["groups"])]:
-            after = transformed(after, passes, lambda name, before, now: steps.append(Step(name, difference_text(before, now))))
-        facts = [("nodes before", str(len(self.nodes))), ("nodes after", str(len(after.nodes))), ("steps", str(len(steps)))]
+            after = transformed(
+                after, passes, lambda name, before, now: steps.append(Step(name, difference_text(before, now)))
+            )
+        facts = [
+            ("nodes before", str(len(self.nodes))),
+            ("nodes after", str(len(after.nodes))),
+            ("steps", str(len(steps))),
+        ]
         return write_model_page(ModelFacts(self.name, facts, [], graph_text(after), steps), path)
 
     def gradient(self, of: str, wrt: str | Sequence[str], checkpoints: Sequence[str] = ()) -> Graph:
@@ -95,7 +101,12 @@ class Graph(Parts):
         return Graph.of(made)
 
     def training_step(
-        self, loss: str, wrt: Sequence[str] | None = None, optimizer: str = "adam", checkpoints: Sequence[str] = (), **options: Any,
+        self,
+        loss: str,
+        wrt: Sequence[str] | None = None,
+        optimizer: str = "adam",
+        checkpoints: Sequence[str] = (),
+        **options: Any,
     ) -> Graph:
         """A step of training as a graph, one native call when it is built: it takes what this graph takes, then weights and the
         optimizer's moments, which are state and updated where they lie; it gives what this graph gives.
@@ -110,9 +121,13 @@ class Graph(Parts):
         """
         return Graph.of(training_graph(self, loss, wrt, optimizer, options, checkpoints))
 
-    def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool, buckets: Buckets | None = None) -> Model:
+    def built(
+        self, target: Any, tuned: Any, options: BuildOptions, exact: bool, buckets: Buckets | None = None
+    ) -> Model:
         """What tw.build(g) gives. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907), BadBuckets (TW0909)."""
-        return build_model(transformed(self, default_passes(options.fast_math, exact)), target, tuned, options, exact, buckets)
+        return build_model(
+            transformed(self, default_passes(options.fast_math, exact)), target, tuned, options, exact, buckets
+        )
 
     def tasks(self, buckets: Buckets | None = None) -> list[Task]:
         """The distinct kernels of what tw.build(g) makes, with how often each runs in a call: what autotune.tune(g) spends its
@@ -123,8 +138,14 @@ class Graph(Parts):
         return list({task.name: task for task in reversed(found)}.values())[::-1]
 
     def export(
-        self, path: str | PathLike[str], weights: WeightsIn = "embed", threads: str = "openmp", target: str | Target = "llvm",
-        tuned: str | PathLike[str] | Database | None = None, fast_math: bool = False, exact: bool = False,
+        self,
+        path: str | PathLike[str],
+        weights: WeightsIn = "embed",
+        threads: str = "openmp",
+        target: str | Target = "llvm",
+        tuned: str | PathLike[str] | Database | None = None,
+        fast_math: bool = False,
+        exact: bool = False,
         buckets: Buckets | None = None,
     ) -> list[Path]:
         """What tw.build(g).export writes, without building it for this process: target may be another machine's,
@@ -132,8 +153,13 @@ class Graph(Parts):
         options = BuildOptions(fast_math=fast_math)
         chosen = Target.parse(target)
         if chosen.backend.name != "llvm":
-            raise TargetTakesNoGraph(f"graph {self.name} cannot be exported for {str(target)!r}", called=user_source(),
-                                     reason="a model is machine code", allowed='"llvm", with its options', fix='target="llvm"')
+            raise TargetTakesNoGraph(
+                f"graph {self.name} cannot be exported for {str(target)!r}",
+                called=user_source(),
+                reason="a model is machine code",
+                allowed='"llvm", with its options',
+                fix='target="llvm"',
+            )
         after = transformed(self, default_passes(fast_math, exact))
         return export_graph(after, path, weights, threads, chosen, options, tuned, exact, buckets)
 

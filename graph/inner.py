@@ -32,7 +32,7 @@ class InnerScope(Scope):
             self._taken[value] = self.listed(Items(tuple(map(self.taken, items.values)), rows, items.grows))
         elif value not in self._taken:
             held = self.outer.graph.held(value)
-            name, = self.graph.fresh(1)
+            (name,) = self.graph.fresh(1)
             if held is not None:
                 self.graph.param(name, held)
             else:
@@ -46,10 +46,14 @@ class InnerScope(Scope):
 
     def parts(self, results: Sequence[str]) -> tuple[Parts, dict[str, str]]:
         """The graph that gives these values, and which of its inputs are which outer values: those that it needs."""
-        g = without_dead(replace(self.graph.parts(), results={f"result{at}": value for at, value in enumerate(results)}))
+        g = without_dead(
+            replace(self.graph.parts(), results={f"result{at}": value for at, value in enumerate(results)})
+        )
         needed = set(g.results.values()) | {name for node in g.nodes for name in node.inputs}
         captured = {name: value for name, value in self._captured.items() if name in needed}
-        return replace(g, inputs={name: kind for name, kind in g.inputs.items() if name not in self._captured}), captured
+        return replace(
+            g, inputs={name: kind for name, kind in g.inputs.items() if name not in self._captured}
+        ), captured
 
 
 def _given(g: Parts, captured: Mapping[str, str], values: Mapping[str, TensorType]) -> Parts:
@@ -67,23 +71,41 @@ def _given(g: Parts, captured: Mapping[str, str], values: Mapping[str, TensorTyp
 
 
 def emit_if(
-    scope: Scope, condition: str, branches: Sequence[InnerScope], results: Sequence[Sequence[str]], source: str,
+    scope: Scope,
+    condition: str,
+    branches: Sequence[InnerScope],
+    results: Sequence[Sequence[str]],
+    source: str,
 ) -> tuple[str, ...]:
     """A node `if`. results: what each branch gives. Raises BadNode (TW0903)."""
     made = [branch.parts(values) for branch, values in zip(branches, results, strict=True)]
     values = {value: scope.graph.types[value] for _, captured in made for value in captured.values()}
-    return scope.graph.nodes("if", condition, *values, bodies=[_given(g, captured, values) for g, captured in made], source=source)
+    return scope.graph.nodes(
+        "if", condition, *values, bodies=[_given(g, captured, values) for g, captured in made], source=source
+    )
 
 
 def emit_loop(
-    scope: Scope, body: InnerScope, trips: str, condition: str, first: Sequence[str], results: Sequence[str],
-    count: Extent | None, source: str,
+    scope: Scope,
+    body: InnerScope,
+    trips: str,
+    condition: str,
+    first: Sequence[str],
+    results: Sequence[str],
+    count: Extent | None,
+    source: str,
 ) -> tuple[str, ...]:
     """A node `loop`. body: its own inputs are the number of the iteration and what is carried. Raises BadNode (TW0903)."""
     g, captured = body.parts(results)
     values = {value: scope.graph.types[value] for value in captured.values()}
     return scope.graph.nodes(
-        "loop", trips, condition, *first, *values, bodies=[_given(g, captured, values)], carried=len(first),
-        count=() if count is None else (count,), source=source)
-
-
+        "loop",
+        trips,
+        condition,
+        *first,
+        *values,
+        bodies=[_given(g, captured, values)],
+        carried=len(first),
+        count=() if count is None else (count,),
+        source=source,
+    )

@@ -30,8 +30,9 @@ def joined(g: Parts) -> dict[str, tuple[str, int]]:
     for node in () if g.state else g.nodes:
         if not _is_row(node, types) or len({*node.inputs}) < len(node.inputs):
             continue
-        if all(name in computed and name not in found and _bytes(types[name]) >= _LEAST for name in node.inputs) \
-                and not all(makers[name] in ("slice", "split") for name in node.inputs):    # else one copy does it
+        if all(
+            name in computed and name not in found and _bytes(types[name]) >= _LEAST for name in node.inputs
+        ) and not all(makers[name] in ("slice", "split") for name in node.inputs):  # else one copy does it
             at = 0
             for name in node.inputs:
                 found[name] = node.outputs[0], at
@@ -44,7 +45,7 @@ def _is_row(node: Node, types: dict[str, TensorType]) -> bool:
     if node.operator != "concat" or not all(types[name].is_static for name in node.inputs):
         return False
     axis, shape = node.attributes["axis"], types[node.outputs[0]].shape
-    return isinstance(axis, int) and all(extent == 1 for extent in shape[:axis % len(shape)])
+    return isinstance(axis, int) and all(extent == 1 for extent in shape[: axis % len(shape)])
 
 
 def _elements(kind: TensorType) -> int:

@@ -94,8 +94,14 @@ def steps_of(g: Parts) -> list[Step]:
         if not is_heavy(node):
             for name in dict.fromkeys(node.inputs):
                 below = group.get(name, [])
-                if uses[name] == 1 and name in roots and len(below[-1].outputs) == 1 and len(below) + len(members) <= _MOST_NODES \
-                        and sum(map(is_heavy, (*members, *below))) <= 1 and not below[-1].bodies:
+                if (
+                    uses[name] == 1
+                    and name in roots
+                    and len(below[-1].outputs) == 1
+                    and len(below) + len(members) <= _MOST_NODES
+                    and sum(map(is_heavy, (*members, *below))) <= 1
+                    and not below[-1].bodies
+                ):
                     members = [*below, *members]
                     del roots[name]
         group[node.outputs[0]] = members
@@ -111,11 +117,15 @@ def is_heavy(node: Node) -> bool:
 def step_over(step: Step, value: str, types: dict[str, TensorType]) -> Step | None:
     """The same step with its result in the memory of a value that it reads; None where it cannot be computed there."""
     last = step.nodes[-1]
-    part = len(step.nodes) == 1 and last.operator in IN_PLACE and last.inputs[0] == value and value not in last.inputs[1:]
+    part = (
+        len(step.nodes) == 1 and last.operator in IN_PLACE and last.inputs[0] == value and value not in last.inputs[1:]
+    )
     if len(step.outputs) != 1 or types[step.outputs[0]] != types[value] or not (part or _reads_in_place(step, value)):
         return None
     at = step.inputs.index(value)
-    return replace(step, inputs=(*step.inputs[:at], *step.inputs[at + 1:]), over=value, key=f"in place of i{at}\n{step.key}")
+    return replace(
+        step, inputs=(*step.inputs[:at], *step.inputs[at + 1 :]), over=value, key=f"in place of i{at}\n{step.key}"
+    )
 
 
 def _reads_in_place(step: Step, value: str) -> bool:
@@ -124,7 +134,11 @@ def _reads_in_place(step: Step, value: str) -> bool:
     of_value = {value}
     for node in step.nodes:
         if not of_value.isdisjoint(node.inputs):
-            if node.bodies or row_of(node.operator).fusion != "elementwise" or node.types[0].shape != step.nodes[-1].types[0].shape:
+            if (
+                node.bodies
+                or row_of(node.operator).fusion != "elementwise"
+                or node.types[0].shape != step.nodes[-1].types[0].shape
+            ):
                 return False
             of_value.update(node.outputs)
     return True
@@ -145,8 +159,11 @@ def step_of(members: tuple[Node, ...], types: dict[str, TensorType], known: Coll
         lines += map(graph_text, node.bodies)
     shapes = [types[name].shape for name in inputs] + [kind.shape for node in members for kind in node.types]
     attributes = [value for node in members for value in node.attributes.values()]
-    symbols = set[str]().union(*map(symbols_of, shapes), *map(attribute_symbols, attributes),
-                               *(_symbols_inside(body) for node in members for body in node.bodies))
+    symbols = set[str]().union(
+        *map(symbols_of, shapes),
+        *map(attribute_symbols, attributes),
+        *(_symbols_inside(body) for node in members for body in node.bodies),
+    )
     return Step(members, inputs, params, members[-1].outputs, "\n".join(lines), symbols=tuple(sorted(symbols)))
 
 
@@ -154,8 +171,11 @@ def _symbols_inside(g: Parts) -> set[str]:
     """The symbols that a graph inside of a node speaks of."""
     shapes = [*(kind.shape for kind in g.inputs.values()), *(kind.shape for node in g.nodes for kind in node.types)]
     attributes = [value for node in g.nodes for value in node.attributes.values()]
-    return set[str]().union(*map(symbols_of, shapes), *map(attribute_symbols, attributes),
-                            *(_symbols_inside(body) for node in g.nodes for body in node.bodies))
+    return set[str]().union(
+        *map(symbols_of, shapes),
+        *map(attribute_symbols, attributes),
+        *(_symbols_inside(body) for node in g.nodes for body in node.bodies),
+    )
 
 
 def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor | Var]:
@@ -164,21 +184,36 @@ def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor 
     names = {name: step.placeholder(name) for name in step.passed}
     if step.over and not step.stores_part:
         names[step.over] = unused(f"x{len(step.inputs)}", step.symbols)
-    given = {value: te.placeholder(extents(types[value].shape), types[value].dtype, name=name) for value, name in names.items()}
-    known = {name: open_constant(tuple(map(int, types[name].shape)), array_dtype(types[name].dtype), step.placeholder(name))
-             for name in step.params}
+    given = {
+        value: te.placeholder(extents(types[value].shape), types[value].dtype, name=name)
+        for value, name in names.items()
+    }
+    known = {
+        name: open_constant(tuple(map(int, types[name].shape)), array_dtype(types[name].dtype), step.placeholder(name))
+        for name in step.params
+    }
     values: dict[str, te.Tensor] = {**given, **known}
     with deep_recursion():
         if step.stores_part:
-            node, = step.nodes
-            stored = IN_PLACE[node.operator](extents(types[step.over].shape), types[step.over].dtype,
-                                             *(values[name] for name in node.inputs[1:]), **node.attributes)
+            (node,) = step.nodes
+            stored = IN_PLACE[node.operator](
+                extents(types[step.over].shape),
+                types[step.over].dtype,
+                *(values[name] for name in node.inputs[1:]),
+                **node.attributes,
+            )
             return [*given.values(), stored, *map(symbol, step.symbols)]
         for node in step.nodes:
-            results = declared(row_of(node.operator), [values[name] if name else None for name in node.inputs], node.attributes)
+            results = declared(
+                row_of(node.operator), [values[name] if name else None for name in node.inputs], node.attributes
+            )
             values.update(zip(node.outputs, results, strict=True))
         results = [values[name] for name in step.outputs]
         given_ops = {tensor.op for tensor in (*given.values(), *known.values())}
-        copied = [te.compute(one.shape, lambda *i, one=one: one(*i), name="copy", tag="elemwise") if one.op in given_ops else one
-                  for one in results]
+        copied = [
+            te.compute(one.shape, lambda *i, one=one: one(*i), name="copy", tag="elemwise")
+            if one.op in given_ops
+            else one
+            for one in results
+        ]
     return [*given.values(), *copied, *map(symbol, step.symbols)]

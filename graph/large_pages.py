@@ -45,7 +45,7 @@ class LargePages:
             except OSError:
                 return aligned_zeros(shape, dtype)
         array = self._chunk[:size].view(dtype).reshape(shape)
-        self._chunk = self._chunk[min(-(-size // ALIGNMENT) * ALIGNMENT, self._chunk.size):]
+        self._chunk = self._chunk[min(-(-size // ALIGNMENT) * ALIGNMENT, self._chunk.size) :]
         return array
 
 
@@ -53,7 +53,7 @@ def _chunk(size: int) -> NDArray[np.uint8]:
     """Pages for at least so many bytes, nothing in them. Raises OSError."""
     whole = max(-(-size // PAGE) * PAGE, CHUNK)
     memory = mmap.mmap(-1, whole + PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):     # a system without such pages
+    with suppress(OSError):  # a system without such pages
         memory.madvise(mmap.MADV_HUGEPAGE)
     chunk = np.frombuffer(memory, np.uint8)
     begin = -chunk.ctypes.data % PAGE

@@ -49,7 +49,12 @@ class Model:
     """
 
     def __init__(
-        self, g: Parts, target: str, options: BuildOptions, tuned: str | PathLike[str] | Database | None, exact: bool,
+        self,
+        g: Parts,
+        target: str,
+        options: BuildOptions,
+        tuned: str | PathLike[str] | Database | None,
+        exact: bool,
         buckets: Buckets | None = None,
     ) -> None:
         self._graph, self._how, self._buckets = g, (target, options, tuned, exact), buckets
@@ -107,11 +112,13 @@ class Model:
         self._run(program, given, results)
         return results[0] if len(results) == 1 else results
 
-    def time(self, *arrays: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any) -> TimingResult:
+    def time(
+        self, *arrays: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any
+    ) -> TimingResult:
         """Seconds a call, measured as Kernel.time does; state that is given stays as it is. Raises BadGraphInput (TW0906),
         WrongTiming (TW0524)."""
         program, given, results = self._bound(arrays, named, None, keeps=True)
-        arena = self._arena(program)[:program.arena_bytes]
+        arena = self._arena(program)[: program.arena_bytes]
         return program.main.time(*given, *results, arena, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
 
     def profile(self, *arrays: Any, **named: Any) -> Profile:
@@ -131,7 +138,10 @@ class Model:
 
         if arrays or named or not self._programs:
             profile = self.profile(*arrays, **named)
-            rows = [KernelRow(row.operators, row.shapes, row.nodes, row.seconds, row.gflops, row.gbytes) for row in profile.rows]
+            rows = [
+                KernelRow(row.operators, row.shapes, row.nodes, row.seconds, row.gflops, row.gbytes)
+                for row in profile.rows
+            ]
         else:
             plan = next(reversed(self._programs.values())).plan
             rows = [KernelRow(step.operators, plan.shapes_of(step), step.sources) for step in plan.steps]
@@ -139,7 +149,10 @@ class Model:
             ("takes", ", ".join(f"{name}: {kind}" for name, kind in self.inputs.items())),
             ("gives", ", ".join(f"{name}: {kind}" for name, kind in self.outputs.items())),
             ("parameters", f"{sum(array.nbytes for array in self._graph.params.values()):,} bytes"),
-            ("arena", f"{self.arena_bytes:,} bytes"), ("different kernels", str(len(self.kernels))), ("target", self._how[0])]
+            ("arena", f"{self.arena_bytes:,} bytes"),
+            ("different kernels", str(len(self.kernels))),
+            ("target", self._how[0]),
+        ]
         return write_model_page(ModelFacts(self._graph.name, facts, rows, graph_text(self._graph)), path)
 
     def verify(self, *arrays: Any, **named: Any) -> Comparison:
@@ -147,7 +160,9 @@ class Model:
         else it names the first node that differs. Raises BadGraphInput (TW0906)."""
         given = bound_inputs(self._graph, arrays, named)
         sizes = sizes_of(self._graph, given)
-        return first_difference(self._at(sizes), given, lambda whole: self._built(whole, sizes), self._run, self._program(sizes))
+        return first_difference(
+            self._at(sizes), given, lambda whole: self._built(whole, sizes), self._run, self._program(sizes)
+        )
 
     def export(self, path: str | PathLike[str], weights: WeightsIn = "embed", threads: str = "openmp") -> list[Path]:
         """Writes the model as a library that C calls, "libnet.so", "libnet.a" or "net.o", with its header net.h beside it, and
@@ -161,10 +176,16 @@ class Model:
         argument. threads: as Kernel.export takes it. Raises ModelNotExportable (TW0915), and what Kernel.export raises.
         """
         target, options, tuned, exact = self._how
-        return export_graph(self._graph, path, weights, threads, Target.parse(target), options, tuned, exact, self._buckets)
+        return export_graph(
+            self._graph, path, weights, threads, Target.parse(target), options, tuned, exact, self._buckets
+        )
 
     def _bound(
-        self, arrays: Sequence[Any], named: Mapping[str, Any], out: Any, keeps: bool = False,
+        self,
+        arrays: Sequence[Any],
+        named: Mapping[str, Any],
+        out: Any,
+        keeps: bool = False,
     ) -> tuple[Program, list[Any], list[Any]]:
         """What a call runs, on which inputs, in main's order, and outputs. keeps: state is copied, so that it stays as it is."""
         given = bound_inputs(self._graph, arrays, named)
@@ -175,31 +196,53 @@ class Model:
         program = self._program(sizes)
         types = {name: kind.at(sizes) for name, kind in self.outputs.items()}
         if out is None:
-            results: list[Any] = [np.empty(cast("tuple[int, ...]", kind.shape), array_dtype(kind.dtype)) for kind in types.values()]
+            results: list[Any] = [
+                np.empty(cast("tuple[int, ...]", kind.shape), array_dtype(kind.dtype)) for kind in types.values()
+            ]
         else:
             results = list(cast("Sequence[Any]", out)) if isinstance(out, (list, tuple)) else [out]
             fits = len(results) == len(types) and all(
-                tuple(getattr(one, "shape", ())) == kind.shape and str(getattr(one, "dtype", "")).rpartition(".")[2] == kind.dtype
-                for one, kind in zip(results, types.values(), strict=False))
+                tuple(getattr(one, "shape", ())) == kind.shape
+                and str(getattr(one, "dtype", "")).rpartition(".")[2] == kind.dtype
+                for one, kind in zip(results, types.values(), strict=False)
+            )
             if not fits:
-                raise BadGraphInput(f"graph {self._graph.name} cannot write to out", called=user_source(),
-                                    reason="it is no array for each output", fix="leave out= out, and take what the call returns",
-                                    allowed=", ".join(f"{name}: {kind}" for name, kind in types.items()))
-        return program, [np.ascontiguousarray(given[name]).reshape(given[name].shape) for name in program.plan.inputs], results
+                raise BadGraphInput(
+                    f"graph {self._graph.name} cannot write to out",
+                    called=user_source(),
+                    reason="it is no array for each output",
+                    fix="leave out= out, and take what the call returns",
+                    allowed=", ".join(f"{name}: {kind}" for name, kind in types.items()),
+                )
+        return (
+            program,
+            [np.ascontiguousarray(given[name]).reshape(given[name].shape) for name in program.plan.inputs],
+            results,
+        )
 
     def _check_state(self, name: str, array: NDArray[Any], given: Any) -> None:
         """State is updated where the caller has it."""
-        reason = "it is no array, so that nobody would see what follows it" if not hasattr(given, "dtype") else \
-            "its elements do not stand side by side, row by row" if not array.flags.c_contiguous else \
-            "it may not be written" if not array.flags.writeable else ""
+        reason = (
+            "it is no array, so that nobody would see what follows it"
+            if not hasattr(given, "dtype")
+            else "its elements do not stand side by side, row by row"
+            if not array.flags.c_contiguous
+            else "it may not be written"
+            if not array.flags.writeable
+            else ""
+        )
         if reason:
-            raise BadGraphInput(f"graph {self._graph.name} cannot update {name}", reason=reason, called=user_source(),
-                                allowed=f"{name}: {self._graph.inputs[name]}, compact, and writable",
-                                fix="np.zeros of its shape and dtype, passed to one call after another")
+            raise BadGraphInput(
+                f"graph {self._graph.name} cannot update {name}",
+                reason=reason,
+                called=user_source(),
+                allowed=f"{name}: {self._graph.inputs[name]}, compact, and writable",
+                fix="np.zeros of its shape and dtype, passed to one call after another",
+            )
 
     def _run(self, program: Program, given: Sequence[Any], results: Sequence[Any]) -> None:
         arena = self._arena(program)
-        program.main(*given, *results, arena[:program.arena_bytes])
+        program.main(*given, *results, arena[: program.arena_bytes])
         self._arenas.append(arena)
 
     def _arena(self, program: Program) -> NDArray[np.uint8]:
@@ -214,7 +257,9 @@ class Model:
         key = tuple(sizes.values())
         program = self._programs.get(key)
         if program is None:
-            program = self._programs[key] = self._built(self._at(sizes), sizes) if self._family is None else self._family.at(sizes)
+            program = self._programs[key] = (
+                self._built(self._at(sizes), sizes) if self._family is None else self._family.at(sizes)
+            )
             while len(self._programs) > _MOST_SIZES:
                 self._programs.popitem(last=False)
         return program
@@ -236,18 +281,28 @@ class Model:
         return Model, (self._graph, target, options, getattr(tuned, "path", tuned), exact, self._buckets)
 
     def __repr__(self) -> str:
-        takes, gives = (", ".join(f"{name}: {kind}" for name, kind in kinds.items()) for kinds in (self.inputs, self.outputs))
+        takes, gives = (
+            ", ".join(f"{name}: {kind}" for name, kind in kinds.items()) for kinds in (self.inputs, self.outputs)
+        )
         return f"Model {self._graph.name}({takes}) -> {gives}"
 
 
 def build_model(
-    g: Parts, target: str | Target, tuned: str | PathLike[str] | Database | None, options: BuildOptions,
-    exact: bool, buckets: Buckets | None = None,
+    g: Parts,
+    target: str | Target,
+    tuned: str | PathLike[str] | Database | None,
+    options: BuildOptions,
+    exact: bool,
+    buckets: Buckets | None = None,
 ) -> Model:
     """What tw.build gives for a graph. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907), BadBuckets (TW0909)."""
     chosen = Target.parse(target)
     if chosen.backend.name != "llvm" or not chosen.runs_here:
-        raise TargetTakesNoGraph(f"graph {g.name} cannot be built for {str(target)!r}", called=user_source(),
-                                 reason="a model is machine code for this machine's processor", allowed='"llvm", with its options',
-                                 fix='tw.build(g, target="llvm")')
+        raise TargetTakesNoGraph(
+            f"graph {g.name} cannot be built for {str(target)!r}",
+            called=user_source(),
+            reason="a model is machine code for this machine's processor",
+            allowed='"llvm", with its options',
+            fix='tw.build(g, target="llvm")',
+        )
     return Model(g, str(target), options, tuned, exact, buckets)

@@ -17,6 +17,7 @@ from .types import TensorType, array_dtype, symbols_of, type_of_array
 
 __all__ = ["Node", "Param", "Parts", "inner_name"]
 
+
 @dataclass(frozen=True)
 class Node:
     """outputs = operator(inputs, attributes), the values by their names.
@@ -75,8 +76,11 @@ class Parts:
     @property
     def types(self) -> dict[str, TensorType]:
         """The type of every value by its name."""
-        return {**self.inputs, **{name: param.type for name, param in self.constants.items()},
-                **{name: kind for node in self.nodes for name, kind in zip(node.outputs, node.types, strict=True)}}
+        return {
+            **self.inputs,
+            **{name: param.type for name, param in self.constants.items()},
+            **{name: kind for node in self.nodes for name, kind in zip(node.outputs, node.types, strict=True)},
+        }
 
     @property
     def outputs(self) -> dict[str, TensorType]:
@@ -93,8 +97,12 @@ class Parts:
             for at, body in enumerate(node.bodies):
                 inner = {inner_name(node.outputs[0], at, name): param for name, param in body.held.items()}
                 if both := inner.keys() & held.keys():
-                    raise BadGraph(f"two parameters are called {min(both)!r}"[:300], called=user_source(),
-                                   reason="one of them is inside of a node", fix="another name for the one outside")
+                    raise BadGraph(
+                        f"two parameters are called {min(both)!r}"[:300],
+                        called=user_source(),
+                        reason="one of them is inside of a node",
+                        fix="another name for the one outside",
+                    )
                 held |= inner
         return held
 
@@ -104,13 +112,19 @@ class Parts:
         held = self.held
         missing = [name for name, param in held.items() if param.data is None]
         if missing:
-            raise UnboundParam(f"graph {self.name} has no value for {', '.join(missing[:10])}{' ...' if missing[10:] else ''}",
-                               reason="it was parsed from a text, which has large parameters by their digest only",
-                               called=user_source(), fix="tw.graph.parse(text, params=g.params), or g.save and tw.graph.load")
+            raise UnboundParam(
+                f"graph {self.name} has no value for {', '.join(missing[:10])}{' ...' if missing[10:] else ''}",
+                reason="it was parsed from a text, which has large parameters by their digest only",
+                called=user_source(),
+                fix="tw.graph.parse(text, params=g.params), or g.save and tw.graph.load",
+            )
         return {name: param.data for name, param in held.items() if param.data is not None}
 
     @property
     def symbols(self) -> list[str]:
         """The symbols of the inputs' shapes, in order."""
-        return list(dict.fromkeys(name for kind in self.inputs.values() for extent in kind.shape
-                                  for name in sorted(symbols_of([extent]))))
+        return list(
+            dict.fromkeys(
+                name for kind in self.inputs.values() for extent in kind.shape for name in sorted(symbols_of([extent]))
+            )
+        )

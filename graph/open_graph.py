@@ -123,7 +123,9 @@ class OpenGraph:
         g = self.closed_for(given, _by_reference)[1]
         return g.run(**{name: given[name] for name in g.inputs})
 
-    def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool, buckets: Buckets | None = None) -> OpenModel:
+    def built(
+        self, target: Any, tuned: Any, options: BuildOptions, exact: bool, buckets: Buckets | None = None
+    ) -> OpenModel:
         """What tw.build gives. buckets: of each graph. Raises TargetTakesNoGraph (TW0908)."""
         return OpenModel(self, (target, tuned, options, exact, buckets))
 
@@ -135,10 +137,16 @@ class OpenGraph:
         """The inputs by name. Raises BadGraphInput (TW0906)."""
         given = {**dict(zip(self.inputs, arrays, strict=False)), **named}
         if len(arrays) + len(named) != len(given) or set(given) != set(self.inputs):
-            raise BadGraphInput("the model cannot be called like this", called=user_source(),
-                                reason=f"it takes each of {', '.join(self.inputs)} once", fix="its inputs in order, or by name")
-        return {name: np.asarray(given[name], None if hasattr(given[name], "dtype") else array_dtype(kind.dtype))
-                for name, kind in self.inputs.items()}
+            raise BadGraphInput(
+                "the model cannot be called like this",
+                called=user_source(),
+                reason=f"it takes each of {', '.join(self.inputs)} once",
+                fix="its inputs in order, or by name",
+            )
+        return {
+            name: np.asarray(given[name], None if hasattr(given[name], "dtype") else array_dtype(kind.dtype))
+            for name, kind in self.inputs.items()
+        }
 
     def export(self, *_: Any, **__: Any) -> NoReturn:
         """There is no library of a graph that depends on values. Raises ModelNotExportable (TW0915), which says on which."""
@@ -149,8 +157,12 @@ class OpenGraph:
         for name in self.inputs:
             kind = self.inputs[name]
             if str(given[name].dtype) != kind.dtype or given[name].ndim != len(kind.shape):
-                raise BadGraphInput(f"the model's input {name} is {kind}", called=user_source(),
-                                    reason=f"got {given[name].dtype} of shape {given[name].shape}", fix="an array of this type")
+                raise BadGraphInput(
+                    f"the model's input {name} is {kind}",
+                    called=user_source(),
+                    reason=f"got {given[name].dtype} of shape {given[name].shape}",
+                    fix="an array of this type",
+                )
         measured: dict[str, NDArray[Any]] = {}
         while True:
             known = {**{name: given[name] for name in self._importer.late}, **measured}
@@ -182,9 +194,13 @@ def _kept(kept: dict[Key, Made], key: Key, made: Made) -> Made:
 
 def _not_exportable(g: OpenGraph) -> ModelNotExportable:
     return ModelNotExportable(
-        "this model cannot be exported as it is", called=user_source(),
-        reason=f"its graph depends on values: of {', '.join(g.late)}" if g.late else "its graph depends on values that it computes",
-        fix="export the graph for some of them: g.closed(*arrays).export(path)")
+        "this model cannot be exported as it is",
+        called=user_source(),
+        reason=f"its graph depends on values: of {', '.join(g.late)}"
+        if g.late
+        else "its graph depends on values that it computes",
+        fix="export the graph for some of them: g.closed(*arrays).export(path)",
+    )
 
 
 class OpenModel:
@@ -205,7 +221,9 @@ class OpenModel:
         m, given = self._of(arrays, named)
         return m(**given, out=out)
 
-    def time(self, *arrays: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any) -> TimingResult:
+    def time(
+        self, *arrays: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any
+    ) -> TimingResult:
         """Seconds a call, as Model.time measures them. Raises what a call raises."""
         m, given = self._of(arrays, named)
         return m.time(number=number, repeat=repeat, min_repeat_ms=min_repeat_ms, **given)

@@ -36,8 +36,8 @@ class _Pages:
         libc.madvise.argtypes = [*libc.munmap.argtypes, ctypes.c_int]
         with tempfile.TemporaryFile(buffering=0) as file:
             rest = content
-            while rest:     # not through the mapping, where a full disk would be a signal
-                rest = rest[file.write(rest):]
+            while rest:  # not through the mapping, where a full disk would be a signal
+                rest = rest[file.write(rest) :]
             address = libc.mmap(None, len(content), mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
         if address == _FAILED:
             raise OSError(ctypes.get_errno(), "mmap")

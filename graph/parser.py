@@ -25,7 +25,8 @@ from .types import TensorType, array_dtype, tensor_type
 
 __all__ = ["load", "parse"]
 
-_TOKENS = re.compile(r"""
+_TOKENS = re.compile(
+    r"""
       (?P<space>[ \t\r]+)
     | (?P<end>\n)
     | (?P<source>\#[^\n]*)
@@ -35,7 +36,9 @@ _TOKENS = re.compile(r"""
     | (?P<word>[A-Za-z_](?:[A-Za-z0-9_./]|:(?=[A-Za-z0-9_./:]))*)
     | (?P<text>"(?:[^"\\\n]|\\[^\n])*")
     | (?P<mark>[](){}[=,:])
-""", re.VERBOSE)
+""",
+    re.VERBOSE,
+)
 _MOST_CHARACTERS = 1 << 26
 _MOST_DEPTH = 8
 
@@ -47,8 +50,12 @@ def parse(text: str, params: Mapping[str, NDArray[Any]] | None = None) -> Graph:
     at, compared and transformed, but not run. Raises BadGraphText (TW0904), naming the line, and what a Builder raises.
     """
     if not (is_text := isinstance(cast("object", text), str)) or len(text) > _MOST_CHARACTERS:
-        raise BadGraphText("this is no text of a graph", called=user_source(), reason=f"got {type(text).__name__}"
-                           if not is_text else f"it has more than {_MOST_CHARACTERS} characters", fix="str(g)")
+        raise BadGraphText(
+            "this is no text of a graph",
+            called=user_source(),
+            reason=f"got {type(text).__name__}" if not is_text else f"it has more than {_MOST_CHARACTERS} characters",
+            fix="str(g)",
+        )
     return _Parser(text, params or {}).graph()
 
 
@@ -58,8 +65,12 @@ def load(path: str | PathLike[str]) -> Graph:
     try:
         return parse(text, arrays)
     except GraphError as problem:
-        raise BadGraphFile(f"{str(path)!r} holds no whole graph", reason=problem.headline, called=user_source(),
-                           fix="write it again by g.save") from problem
+        raise BadGraphFile(
+            f"{str(path)!r} holds no whole graph",
+            reason=problem.headline,
+            called=user_source(),
+            fix="write it again by g.save",
+        ) from problem
 
 
 class _Parser:
@@ -73,7 +84,7 @@ class _Parser:
         while place < len(text):
             match = _TOKENS.match(text, place)
             if match is None:
-                self.fail(line, f"nothing begins with {text[place:place + 10]!r}")
+                self.fail(line, f"nothing begins with {text[place : place + 10]!r}")
             if match.lastgroup != "space":
                 self.tokens.append((cast(str, match.lastgroup), match[0], line))
             line += match.lastgroup == "end"
@@ -81,8 +92,12 @@ class _Parser:
         self.tokens.append(("end", "", line))
 
     def fail(self, line: int, reason: str) -> NoReturn:
-        raise BadGraphText(f"line {line} of the graph's text cannot be read", reason=reason, called=user_source(),
-                           fix="the form that str(g) prints")
+        raise BadGraphText(
+            f"line {line} of the graph's text cannot be read",
+            reason=reason,
+            called=user_source(),
+            fix="the form that str(g) prints",
+        )
 
     @property
     def kind(self) -> str:
@@ -139,8 +154,12 @@ class _Parser:
             except BadGraphText:
                 raise
             except TilewrightError as problem:
-                raise BadGraphText(f"line {line} of the graph's text means nothing", reason=f"{problem.code}: {problem.headline}. "
-                                   f"{problem.reason}".strip(), called=user_source(), fix=problem.fix) from problem
+                raise BadGraphText(
+                    f"line {line} of the graph's text means nothing",
+                    reason=f"{problem.code}: {problem.headline}. {problem.reason}".strip(),
+                    called=user_source(),
+                    fix=problem.fix,
+                ) from problem
             if self.kind not in ("end", "source"):
                 self.fail(line, f"{self.tokens[self.at][1][:40]!r} stands where the line ends")
         return self.builder.graph()
@@ -203,7 +222,9 @@ class _Parser:
             if not isinstance(values, tuple) or len(values) != count:
                 self.fail(line, f"{name} is {kind}, and has not so many values")
             try:
-                return Param.of(np.array(values, array_dtype(kind.dtype)).reshape(cast("tuple[int, ...]", kind.shape)), fixed)
+                return Param.of(
+                    np.array(values, array_dtype(kind.dtype)).reshape(cast("tuple[int, ...]", kind.shape)), fixed
+                )
             except (TypeError, ValueError, OverflowError) as problem:
                 self.fail(line, f"{name} cannot be {kind}: {problem}")
         digest = self.take("digest").removeprefix("sha256:")
@@ -245,7 +266,9 @@ class _Parser:
             quoted, name = self.kind == "text", self.name()
             if not quoted and self.sees("="):
                 if name in ("inputs", "outputs", "source", "bodies", "operator", "self") or name in attributes:
-                    self.fail(self.tokens[self.at][2], f"there is no such attribute, or it stands there twice: {name[:40]}")
+                    self.fail(
+                        self.tokens[self.at][2], f"there is no such attribute, or it stands there twice: {name[:40]}"
+                    )
                 attributes[name] = self.value()
             else:
                 inputs.append(name)

@@ -36,7 +36,9 @@ def pieces(g: Parts) -> Homes:
     given = g.inputs.keys() - g.state.keys()
     computed = {name for node in g.nodes for name in node.outputs}
     parts = joined(g)
-    inside = {name for node in g.nodes if not node.bodies and row_of(node.operator).fusion != "heavy" for name in node.inputs}
+    inside = {
+        name for node in g.nodes if not node.bodies and row_of(node.operator).fusion != "heavy" for name in node.inputs
+    }
     """What is read in kernels that take in the nodes before."""
     found: Homes = {}
     for node in g.nodes:
@@ -67,7 +69,9 @@ def placed(g: Parts, made: Collection[str] = ()) -> Homes:
 
 def _offset(node: Node, kind: TensorType) -> int | None:
     """How many elements lie before a slice; None where it is no whole piece."""
-    begin, end, step, axes = (cast("tuple[Any, ...]", node.attributes[name]) for name in ("begin", "end", "step", "axes"))
+    begin, end, step, axes = (
+        cast("tuple[Any, ...]", node.attributes[name]) for name in ("begin", "end", "step", "axes")
+    )
     if not kind.is_static or not node.types[0].is_static or not all(isinstance(one, int) for one in (*begin, *end)):
         return None
     shape = cast("tuple[int, ...]", kind.shape)
@@ -78,4 +82,4 @@ def _offset(node: Node, kind: TensorType) -> int | None:
     last = max(partly, default=0)
     if any(not one for one in ranges) or ranges[last].step != 1 or any(len(one) > 1 for one in ranges[:last]):
         return None
-    return sum(one[0] * prod(shape[axis + 1:]) for axis, one in enumerate(ranges))
+    return sum(one[0] * prod(shape[axis + 1 :]) for axis, one in enumerate(ranges))

@@ -51,11 +51,15 @@ class Layout:
 
     def at(self, sizes: Mapping[str, int]) -> Layout:
         """The places where symbols have these sizes."""
+
         def known(size: Size) -> Size:
             return size if isinstance(size, int) else cast("IntImm", at_sizes(size, sizes)).value
 
-        return Layout({name: known(at) for name, at in self.values.items()},
-                      tuple(tuple(map(known, places)) for places in self.workspaces), known(self.size))
+        return Layout(
+            {name: known(at) for name, at in self.values.items()},
+            tuple(tuple(map(known, places)) for places in self.workspaces),
+            known(self.size),
+        )
 
 
 @dataclass(frozen=True)
@@ -81,13 +85,19 @@ class Plan:
     @staticmethod
     def of(g: Parts) -> Plan:
         """The plan of a graph."""
-        whole, steps = steps_with_state(replace(with_params_outside(without_dead(with_results(g, g.results))), state=g.state))
-        return Plan(whole, tuple(steps_in_place(whole, steps, placed(whole, {name for step in steps for name in step.outputs}))))
+        whole, steps = steps_with_state(
+            replace(with_params_outside(without_dead(with_results(g, g.results))), state=g.state)
+        )
+        return Plan(
+            whole, tuple(steps_in_place(whole, steps, placed(whole, {name for step in steps for name in step.outputs})))
+        )
 
     @cached_property
     def over(self) -> frozenset[str]:
         """The kernels that put their result over a value that they read whole, those of graphs inside too."""
-        own = frozenset(name for name, step in zip(self.names, self.steps, strict=True) if step.over and not step.stores_part)
+        own = frozenset(
+            name for name, step in zip(self.names, self.steps, strict=True) if step.over and not step.stores_part
+        )
         return own.union(*(plan.over for plans in self.inside.values() for plan in plans))
 
     @property
@@ -104,8 +114,11 @@ class Plan:
     @cached_property
     def inside(self) -> dict[str, tuple[Plan, ...]]:
         """The plans of the graphs inside of a step's node, by the step's name."""
-        return {name: tuple(map(Plan.of, step.nodes[-1].bodies))
-                for name, step in zip(self.names, self.steps, strict=True) if step.nodes[-1].bodies}
+        return {
+            name: tuple(map(Plan.of, step.nodes[-1].bodies))
+            for name, step in zip(self.names, self.steps, strict=True)
+            if step.nodes[-1].bodies
+        }
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -126,9 +139,19 @@ class Plan:
         too."""
         types = self.graph.types
         first = dict(zip(reversed(self.names), reversed(self.steps), strict=True))
-        own = {name: declared_kernel(first[name], types) for name in dict.fromkeys(self.names) if name not in self.inside}
-        return {**own, **{name: tensors for plans in self.inside.values() for plan in plans
-                          for name, tensors in plan.kernels().items() if name not in own}}
+        own = {
+            name: declared_kernel(first[name], types) for name in dict.fromkeys(self.names) if name not in self.inside
+        }
+        return {
+            **own,
+            **{
+                name: tensors
+                for plans in self.inside.values()
+                for plan in plans
+                for name, tensors in plan.kernels().items()
+                if name not in own
+            },
+        }
 
     @property
     def weights_name(self) -> str:
@@ -166,18 +189,28 @@ class Plan:
             last.update((home, at) for name in step.inputs if (home := self._home(name)) in born)
         lives: dict[str | tuple[int, int], Lifetime] = {
             name: _lifetime((*types[name].shape, array_dtype(types[name].dtype).itemsize), at, last[name])
-            for name, at in born.items() if name not in outputs}
-        return lives | {(at, k): _lifetime((size,), at, at) for at, kernel in enumerate(self.names)
-                        for k, size in enumerate(parts[kernel].workspaces)}
+            for name, at in born.items()
+            if name not in outputs
+        }
+        return lives | {
+            (at, k): _lifetime((size,), at, at)
+            for at, kernel in enumerate(self.names)
+            for k, size in enumerate(parts[kernel].workspaces)
+        }
 
     def layout(self, parts: Mapping[str, Part]) -> Layout:
         """Where everything lies, in the least memory that we find. parts: the kernels, by their names."""
         types = self.graph.types
         offsets, size = open_places(self.lifetimes(parts))
-        within = tuple(tuple(offsets[at, k] for k in range(len(parts[kernel].workspaces))) for at, kernel in enumerate(self.names))
+        within = tuple(
+            tuple(offsets[at, k] for k in range(len(parts[kernel].workspaces))) for at, kernel in enumerate(self.names)
+        )
         values = {name: at for name, at in offsets.items() if isinstance(name, str)}
-        values |= {name: values[home] + at * array_dtype(types[name].dtype).itemsize
-                   for name, (home, at) in self.placed.items() if home in values}
+        values |= {
+            name: values[home] + at * array_dtype(types[name].dtype).itemsize
+            for name, (home, at) in self.placed.items()
+            if home in values
+        }
         least = max(size, ALIGNMENT) if isinstance(size, int) else size + ALIGNMENT
         return Layout(values, within, least)
 
@@ -189,24 +222,34 @@ class Plan:
         """What these kernels read of parameters. packed: as weights_of takes it."""
         return weights_of(self.graph, self.steps, [parts[name] for name in self.names], packed)
 
-    def calls(self, outer: Mapping[str, Place], layout: Layout, arena: Buffer, weights: Sequence[Sequence[Place]] = ()) -> Seq:
+    def calls(
+        self, outer: Mapping[str, Place], layout: Layout, arena: Buffer, weights: Sequence[Sequence[Place]] = ()
+    ) -> Seq:
         """The calls of the kernels. outer: where values lie that are not in the arena. weights: where that lies which each kernel
         reads of parameters, where there are any."""
+
         def pointer(name: str, mode: str) -> Expr:
             home, at = self.placed.get(name, (name, 0))
             place = outer[home].moved(1, at) if home in outer else None
-            return arena.access_ptr("rw", offset=layout.values[name]) if place is None else \
-                place.buffer.access_ptr(mode, offset=place.offset)
+            return (
+                arena.access_ptr("rw", offset=layout.values[name])
+                if place is None
+                else place.buffer.access_ptr(mode, offset=place.offset)
+            )
 
         def call(at: int, step: Step) -> Assert:
             pointers: list[Expr] = [pointer(name, "r") for name in step.passed]
             pointers += [pointer(name, "rw" if step.over else "w") for name in step.outputs]
             pointers += map(symbol, step.symbols)
-            pointers += [place.buffer.access_ptr("r", offset=place.offset) for place in (weights[at] if weights else ())]
+            pointers += [
+                place.buffer.access_ptr("r", offset=place.offset) for place in (weights[at] if weights else ())
+            ]
             pointers += [arena.access_ptr("rw", offset=offset) for offset in layout.workspaces[at]]
             status = Call("call_extern", (StringImm(kernel_symbol(self.names[at])), *pointers), DType("int32"))
             done = ops.equal(status, ops.const(0, "int32"))
-            return Assert(done, f"step {at} ({step.nodes[-1].operator}) had no memory to work in, or does not take these sizes")
+            return Assert(
+                done, f"step {at} ({step.nodes[-1].operator}) had no memory to work in, or does not take these sizes"
+            )
 
         return Seq(tuple(call(at, step) for at, step in enumerate(self.steps)))
 
@@ -239,4 +282,6 @@ def value_bytes(kind: TensorType) -> int:
 
 def whole_buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:
     """A buffer of a value, whose extents may speak of symbols."""
-    return Buffer(name, as_shape(extents(kind.shape), name), DType(kind.dtype), data=Var(name, HANDLE), alignment=alignment)
+    return Buffer(
+        name, as_shape(extents(kind.shape), name), DType(kind.dtype), data=Var(name, HANDLE), alignment=alignment
+    )

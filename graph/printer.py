@@ -49,10 +49,14 @@ def graph_text(g: Parts) -> str:
     """The text of a graph, which the parser reads."""
     lines = [f"graph {_name(g.name)} {{"]
     lines += [f"  input {_name(name)}: {kind}" for name, kind in g.inputs.items()]
-    lines += [f"  {'const' if param.fixed else 'param'} {_name(name)}: {param.type} = {_held(param)}"
-              for name, param in g.constants.items()]
+    lines += [
+        f"  {'const' if param.fixed else 'param'} {_name(name)}: {param.type} = {_held(param)}"
+        for name, param in g.constants.items()
+    ]
     lines += [f"  {line}" for node in g.nodes for line in _node(node)]
-    lines += [f"  output {_name(name)}" + ("" if name == value else f" = {_name(value)}") for name, value in g.results.items()]
+    lines += [
+        f"  output {_name(name)}" + ("" if name == value else f" = {_name(value)}") for name, value in g.results.items()
+    ]
     lines += [f"  state {_name(past)} = {_name(present)}" for past, present in g.state.items()]
     return "\n".join([*lines, "}"])
 
@@ -80,7 +84,11 @@ def _node(node: Node) -> list[str]:
     line = f"{results} = {node.operator}({', '.join(operands)})"
     if not node.bodies:
         return [line + source]
-    return [f"{line} {{{source}", *(f"  {inner}" for body in node.bodies for inner in graph_text(body).split("\n")), "}"]
+    return [
+        f"{line} {{{source}",
+        *(f"  {inner}" for body in node.bodies for inner in graph_text(body).split("\n")),
+        "}",
+    ]
 
 
 def attribute_text(value: Attribute) -> str:

@@ -75,20 +75,31 @@ class Profile:
     def __str__(self) -> str:
         total = self.seconds or 1.0
         lines = [f"{'ms':>10} {'CPU':>10} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  kernel"]
-        lines += [f"{row.seconds * 1e3:10.4f} {row.busy * 1e3:10.4f} {row.seconds / total:6.1%} {row.gflops:8.2f} {row.gbytes:7.2f}"
-                  f"  {row.operators} {row.shapes}{f'  {chr(44).join(row.nodes)}' if row.nodes else ''}" for row in self.rows]
+        lines += [
+            f"{row.seconds * 1e3:10.4f} {row.busy * 1e3:10.4f} {row.seconds / total:6.1%} {row.gflops:8.2f} {row.gbytes:7.2f}"
+            f"  {row.operators} {row.shapes}{f'  {chr(44).join(row.nodes)}' if row.nodes else ''}"
+            for row in self.rows
+        ]
         chosen = f", those for {self.bucket}" if self.bucket else ""
-        return "\n".join([*lines, f"{self.seconds * 1e3:10.4f} {self.busy * 1e3:10.4f} ms in {len(self.rows)} kernels{chosen}"])
+        return "\n".join(
+            [*lines, f"{self.seconds * 1e3:10.4f} {self.busy * 1e3:10.4f} ms in {len(self.rows)} kernels{chosen}"]
+        )
 
 
 def profile_of(
-    program: Program, given: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]], arena: NDArray[np.uint8],
+    program: Program,
+    given: Sequence[NDArray[Any]],
+    results: Sequence[NDArray[Any]],
+    arena: NDArray[np.uint8],
 ) -> Profile:
     """The profile of a call on these arrays."""
     plan, layout = program.plan, program.layout
     g, types = plan.graph, program.types
-    held: dict[str, NDArray[Any]] = {**g.params, **dict(zip(plan.inputs, given, strict=True)),
-                                     **dict(zip(plan.outputs.values(), results, strict=True))}
+    held: dict[str, NDArray[Any]] = {
+        **g.params,
+        **dict(zip(plan.inputs, given, strict=True)),
+        **dict(zip(plan.outputs.values(), results, strict=True)),
+    }
     held |= {g.results[present]: held[past] for past, present in g.state.items()}
     base = arena.ctypes.data
 
@@ -112,10 +123,22 @@ def profile_of(
             best[at] = min(best[at], time.perf_counter() - began)
             busy[at] = min(busy[at], time.thread_time() - worked)
     operations = _operations(plan.kernels(), program.sizes)
-    return Profile(tuple(
-        Row(kernel, step.operators, step.sources, ", ".join(str(types[name]) for name in step.outputs), seconds,
-            operations.get(kernel, 0), sum(value_bytes(types[name]) for name in _moved(step)), each)
-        for kernel, step, seconds, each in zip(plan.names, plan.steps, best, busy, strict=True)), program.bucket)
+    return Profile(
+        tuple(
+            Row(
+                kernel,
+                step.operators,
+                step.sources,
+                ", ".join(str(types[name]) for name in step.outputs),
+                seconds,
+                operations.get(kernel, 0),
+                sum(value_bytes(types[name]) for name in _moved(step)),
+                each,
+            )
+            for kernel, step, seconds, each in zip(plan.names, plan.steps, best, busy, strict=True)
+        ),
+        program.bucket,
+    )
 
 
 def _known(size: Size) -> int:
@@ -135,6 +158,10 @@ def _operations(kernels: Mapping[str, Sequence[te.Tensor | Var]], sizes: Mapping
     known = {symbol(name): te.const(size, "int64") for name, size in sizes.items()}
     counts: dict[str, int] = {}
     for name, tensors in kernels.items():
-        made = [op for op in producers_first([tensor.op for tensor in tensors if isinstance(tensor, te.Tensor)]) if not op.is_given]
+        made = [
+            op
+            for op in producers_first([tensor.op for tensor in tensors if isinstance(tensor, te.Tensor)])
+            if not op.is_given
+        ]
         counts[name] = sum(work_of(substitute(op.statement(), known)).operations.value or 0 for op in made)
     return counts

@@ -67,13 +67,25 @@ class Family:
         at = self.variants.at(sizes)
         each = self.variants.each
         check_sizes(each[at].plan.graph, sizes)
-        return Program(sizes, each[at].plan, self.laid.layouts[at].at(sizes), self.laid.weights[at], self.linked.main,
-                       self.linked.parts, str(each[at]) if len(each) > 1 else "")
+        return Program(
+            sizes,
+            each[at].plan,
+            self.laid.layouts[at].at(sizes),
+            self.laid.weights[at],
+            self.linked.main,
+            self.linked.parts,
+            str(each[at]) if len(each) > 1 else "",
+        )
 
 
 def build_family(
-    g: Parts, buckets: Buckets | None, target: str, options: BuildOptions, tuned: str | PathLike[str] | Database | None,
-    exact: bool, packed: MutableMapping[str, Constant],
+    g: Parts,
+    buckets: Buckets | None,
+    target: str,
+    options: BuildOptions,
+    tuned: str | PathLike[str] | Database | None,
+    exact: bool,
+    packed: MutableMapping[str, Constant],
 ) -> Family:
     """The graph as machine code. packed: as weights_of takes it. Raises BadBuckets (TW0909)."""
     variants = Variants.of(g, buckets)
@@ -83,6 +95,7 @@ def build_family(
         made.append(variants.laid(parts, packed))
         return variants.main(made[0])
 
-    linked = build_linked(variants.kernels(), variants.functions(), caller, Target.parse(target), options, tuned, exact,
-                          variants.over)
+    linked = build_linked(
+        variants.kernels(), variants.functions(), caller, Target.parse(target), options, tuned, exact, variants.over
+    )
     return Family(variants, made[0], linked)

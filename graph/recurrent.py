@@ -43,8 +43,10 @@ class Layer:
         inner = InnerScope(self.c.scope, self.name)
         c = Conversion(inner, [], self.c.source)
         i = inner.graph.input("step", (), "int64")
-        states = [inner.graph.input(f"state{at}", self.c.type(value).shape, self.c.type(value).dtype)
-                  for at, value in enumerate(self.states)]
+        states = [
+            inner.graph.input(f"state{at}", self.c.type(value).shape, self.c.type(value).dtype)
+            for at, value in enumerate(self.states)
+        ]
         after = list(cell(Step(self, c, c.emit("take", inner.taken(self.products), i, axis=0), states, inner.taken)))
         row = after[0]
         if self.lengths:
@@ -59,7 +61,9 @@ class Layer:
 class Step:
     """One step. products: (batch, gates * hidden), of the inputs and their weights, biases added."""
 
-    def __init__(self, layer: Layer, c: Conversion, products: str, states: Sequence[str], taken: Callable[[str], str]) -> None:
+    def __init__(
+        self, layer: Layer, c: Conversion, products: str, states: Sequence[str], taken: Callable[[str], str]
+    ) -> None:
         self.layer, self.c, self.products, self.states, self.taken = layer, c, products, states, taken
 
     def gate(self, value: str, at: int, count: int = 1) -> str:
@@ -70,8 +74,11 @@ class Step:
     def weights(self, at: int, count: int) -> str:
         """The rows of gates of the recurrent weights."""
         hidden = self.layer.hidden
-        return self.taken(self.layer.c.emit("slice", self.layer.r, begin=(at * hidden,), end=((at + count) * hidden,), step=(1,),
-                                            axes=(0,)))
+        return self.taken(
+            self.layer.c.emit(
+                "slice", self.layer.r, begin=(at * hidden,), end=((at + count) * hidden,), step=(1,), axes=(0,)
+            )
+        )
 
     def times(self, value: str, weights: str) -> str:
         """A value times weights, which lie transposed."""
@@ -80,7 +87,9 @@ class Step:
     def active(self, at: int, value: str) -> str:
         """The function `at` of a value, which is clipped before."""
         clip = self.layer.clip
-        return self.layer.functions[at](self.c, value if clip is None else self.c.emit("clip", value, low=-clip, high=clip))
+        return self.layer.functions[at](
+            self.c, value if clip is None else self.c.emit("clip", value, low=-clip, high=clip)
+        )
 
     def peep(self, at: int, value: str, cell: str) -> str:
         """A gate's argument with what it sees of the cell."""
@@ -91,7 +100,7 @@ class Step:
 
 def rnn_cell(step: Step) -> Sequence[str]:
     """A step of a plain recurrence."""
-    h, = step.states
+    (h,) = step.states
     return [step.active(0, step.c.emit("add", step.products, step.times(h, step.taken(step.layer.r))))]
 
 
@@ -105,18 +114,30 @@ def gru_cell(step: Step) -> Sequence[str]:
     else:
         past = step.times(c.emit("multiply", reset, h), step.weights(2, 1))
     new = step.active(1, c.emit("add", step.gate(step.products, 2), past))
-    return [c.emit("add", c.emit("multiply", c.emit("subtract", c.constant(1, new), update), new), c.emit("multiply", update, h))]
+    return [
+        c.emit(
+            "add",
+            c.emit("multiply", c.emit("subtract", c.constant(1, new), update), new),
+            c.emit("multiply", update, h),
+        )
+    ]
 
 
 def lstm_cell(input_forget: bool = False) -> Callable[[Step], Sequence[str]]:
     """A step of gates in, out, forget and new. input_forget: it forgets as much as comes in."""
+
     def cell(step: Step) -> Sequence[str]:
         c, (h, old) = step.c, step.states
         gates = c.emit("add", step.products, step.times(h, step.taken(step.layer.r)))
         into = step.active(0, step.peep(0, step.gate(gates, 0), old))
-        keep = c.emit("subtract", c.constant(1, into), into) if input_forget else \
-            step.active(0, step.peep(2, step.gate(gates, 2), old))
-        new = c.emit("add", c.emit("multiply", keep, old), c.emit("multiply", into, step.active(1, step.gate(gates, 3))))
+        keep = (
+            c.emit("subtract", c.constant(1, into), into)
+            if input_forget
+            else step.active(0, step.peep(2, step.gate(gates, 2), old))
+        )
+        new = c.emit(
+            "add", c.emit("multiply", keep, old), c.emit("multiply", into, step.active(1, step.gate(gates, 3)))
+        )
         out = step.active(0, step.peep(1, step.gate(gates, 1), new))
         return [c.emit("multiply", out, step.layer.functions[2](c, new)), new]
 

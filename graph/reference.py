@@ -48,15 +48,21 @@ def run_node(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[s
         return _controlled(node, inputs, sizes)
     attributes = {name: sized(value, sizes) for name, value in node.attributes.items()} if sizes else node.attributes
     if sizes:  # it may be no program at these
-        result_types(row_of(node.operator), attributes, [None if array is None else type_of_array(array) for array in inputs])
+        result_types(
+            row_of(node.operator), attributes, [None if array is None else type_of_array(array) for array in inputs]
+        )
     with np.errstate(all="ignore"):
         results = row_of(node.operator).reference(*inputs, **attributes)
         several = cast("Sequence[Any]", results) if isinstance(results, (list, tuple)) else [results]
-        typed = [np.asarray(result).astype(array_dtype(kind.dtype), copy=False)
-                 for result, kind in zip(several, node.types, strict=True)]
+        typed = [
+            np.asarray(result).astype(array_dtype(kind.dtype), copy=False)
+            for result, kind in zip(several, node.types, strict=True)
+        ]
     for result, kind in zip(typed, node.types, strict=True):
         expected = tuple(resolved(extent, sizes) for extent in kind.shape)
-        assert result.shape == expected, f"the reference of {node.operator} gives {result.shape}, and declares {expected}"
+        assert result.shape == expected, (
+            f"the reference of {node.operator} gives {result.shape}, and declares {expected}"
+        )
     return typed
 
 
@@ -75,7 +81,10 @@ def _controlled(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mappin
     state, values = cast("list[NDArray[Any]]", rest[:carried]), cast("list[NDArray[Any]]", rest[carried:])
     limits = [1 << 62, *count] if trips is None else [int(trips), *count]
     most = min(limits)
-    rows = [np.zeros([resolved(extent, sizes) for extent in kind.shape], array_dtype(kind.dtype)) for kind in node.types[carried:]]
+    rows = [
+        np.zeros([resolved(extent, sizes) for extent in kind.shape], array_dtype(kind.dtype))
+        for kind in node.types[carried:]
+    ]
     going, at = condition is None or bool(condition), 0
     while going and at < most:
         results = inside(node.bodies[0], [np.asarray(at, np.int64), *state, *values])
@@ -105,8 +114,11 @@ def bound_inputs(g: Parts, arrays: Sequence[Any], named: Mapping[str, Any]) -> d
     for name, kind in g.inputs.items():
         expected = tuple(resolved(extent, sizes) for extent in kind.shape)
         if bound[name].shape != expected:
-            raise _bad(g, f"{name} is {kind}, and got the shape {bound[name].shape}"
-                       + (f", where {', '.join(f'{key} is {size}' for key, size in sizes.items())}" if sizes else ""))
+            raise _bad(
+                g,
+                f"{name} is {kind}, and got the shape {bound[name].shape}"
+                + (f", where {', '.join(f'{key} is {size}' for key, size in sizes.items())}" if sizes else ""),
+            )
     return bound
 
 
@@ -126,12 +138,18 @@ def _as_array(g: Parts, name: str, given: Any) -> NDArray[Any]:
 
 def sizes_of(g: Parts, values: Mapping[str, NDArray[Any]]) -> dict[str, int]:
     """What the inputs say of the symbols. Raises BadGraphInput (TW0906) where one is not told."""
-    pairs = [(extent, size) for name, kind in g.inputs.items() for extent, size in zip(kind.shape, values[name].shape, strict=True)
-             if isinstance(extent, str)]
+    pairs = [
+        (extent, size)
+        for name, kind in g.inputs.items()
+        for extent, size in zip(kind.shape, values[name].shape, strict=True)
+        if isinstance(extent, str)
+    ]
     sizes = {extent: size for extent, size in pairs if symbols_of([extent]) == {extent}}
     for symbol in [name for name in g.symbols if name not in sizes]:
         telling = ((extent, size) for extent, size in pairs if symbols_of([extent]) - sizes.keys() == {symbol})
-        told = next((told for extent, size in telling if (told := _solved(extent, symbol, size, sizes)) is not None), None)
+        told = next(
+            (told for extent, size in telling if (told := _solved(extent, symbol, size, sizes)) is not None), None
+        )
         if told is None:
             raise _bad(g, f"no extent of an input tells {symbol}")
         sizes[symbol] = told
@@ -146,7 +164,10 @@ def _solved(extent: Extent, symbol: str, size: int, sizes: Mapping[str, int]) ->
 
 def _bad(g: Parts, reason: str) -> BadGraphInput:
     takes = ", ".join(f"{name}: {kind}" for name, kind in g.inputs.items())
-    return BadGraphInput(f"graph {g.name} cannot be called like this", reason=reason, called=user_source(), allowed=takes,
-                         fix="its inputs in order, or by name, as arrays of these types")
-
-
+    return BadGraphInput(
+        f"graph {g.name} cannot be called like this",
+        reason=reason,
+        called=user_source(),
+        allowed=takes,
+        fix="its inputs in order, or by name, as arrays of these types",
+    )

@@ -13,7 +13,13 @@ from .node import Node, Parts, inner_name
 from .types import Extent, partly, sized
 
 __all__ = [
-    "specialised", "unused", "with_bodies", "with_input_names", "with_params_outside", "with_results", "with_shapes",
+    "specialised",
+    "unused",
+    "with_bodies",
+    "with_input_names",
+    "with_params_outside",
+    "with_results",
+    "with_shapes",
     "without_dead",
 ]
 
@@ -28,7 +34,9 @@ def without_dead(g: Parts) -> Parts:
             nodes.append(node)
     if len(nodes) == len(g.nodes) and needed >= set(g.constants):
         return g
-    return replace(g, nodes=tuple(reversed(nodes)), constants={name: held for name, held in g.constants.items() if name in needed})
+    return replace(
+        g, nodes=tuple(reversed(nodes)), constants={name: held for name, held in g.constants.items() if name in needed}
+    )
 
 
 def with_results(g: Parts, results: Mapping[str, str]) -> Parts:
@@ -59,8 +67,11 @@ def with_shapes(g: Parts, shapes: Mapping[str, Sequence[Extent]]) -> Parts:
         said = g.inputs[name].shape if name in g.inputs else None
         if said is None or len(said) != len(shape):
             raise _no_shape(g, name, shape)
-        sizes.update((old, new) for old, new in zip(said, shape, strict=True) if isinstance(new, int) and isinstance(old, str) and
-                     old in g.symbols)
+        sizes.update(
+            (old, new)
+            for old, new in zip(said, shape, strict=True)
+            if isinstance(new, int) and isinstance(old, str) and old in g.symbols
+        )
     for name, shape in shapes.items():
         if any(new not in (old, partly(old, sizes)) for old, new in zip(g.inputs[name].shape, shape, strict=True)):
             raise _no_shape(g, name, shape)
@@ -73,26 +84,43 @@ def with_input_names(g: Parts, names: Sequence[str]) -> Parts:
     """The graph whose inputs have these names, in their order; what has one of them already gets another. Raises BadGraph (TW0901)
     where they are not one for each input."""
     if len(names) != len(g.inputs) or len(set(names)) != len(names):
-        raise BadGraph(f"graph {g.name} has no inputs {', '.join(names)}"[:300], called=user_source(),
-                       allowed=", ".join(g.inputs), fix="a name for each input, in their order")
+        raise BadGraph(
+            f"graph {g.name} has no inputs {', '.join(names)}"[:300],
+            called=user_source(),
+            allowed=", ".join(g.inputs),
+            fix="a name for each input, in their order",
+        )
     new = dict(zip(g.inputs, names, strict=True))
     taken = {*g.types, *names}
     for value in set(names) & (g.types.keys() - g.inputs.keys()):
         new[value] = unused(value, taken)
         taken.add(new[value])
-    nodes = [replace(node, inputs=tuple(new.get(name, name) for name in node.inputs),
-                     outputs=tuple(new.get(name, name) for name in node.outputs)) for node in g.nodes]
+    nodes = [
+        replace(
+            node,
+            inputs=tuple(new.get(name, name) for name in node.inputs),
+            outputs=tuple(new.get(name, name) for name in node.outputs),
+        )
+        for node in g.nodes
+    ]
     return replace(
-        g, inputs={new[name]: kind for name, kind in g.inputs.items()}, nodes=tuple(nodes),
+        g,
+        inputs={new[name]: kind for name, kind in g.inputs.items()},
+        nodes=tuple(nodes),
         constants={new.get(name, name): held for name, held in g.constants.items()},
         results={name: new.get(value, value) for name, value in g.results.items()},
-        state={new[past]: present for past, present in g.state.items()})
+        state={new[past]: present for past, present in g.state.items()},
+    )
 
 
 def _no_shape(g: Parts, name: str, shape: Sequence[Extent]) -> BadGraphInput:
     takes = ", ".join(f"{one}: {kind}" for one, kind in g.inputs.items())
-    return BadGraphInput(f"graph {g.name} has no input {name!r} of the shape {tuple(shape)}"[:300], called=user_source(),
-                         allowed=takes, fix="numbers in place of the symbols of its inputs' shapes")
+    return BadGraphInput(
+        f"graph {g.name} has no input {name!r} of the shape {tuple(shape)}"[:300],
+        called=user_source(),
+        allowed=takes,
+        fix="numbers in place of the symbols of its inputs' shapes",
+    )
 
 
 def with_params_outside(g: Parts) -> Parts:
@@ -104,12 +132,25 @@ def with_params_outside(g: Parts) -> Parts:
     for node in g.nodes:
         bodies = [with_params_outside(body) for body in node.bodies]
         held = [(at, name, param) for at, body in enumerate(bodies) for name, param in body.constants.items()]
-        outside = [digests.setdefault(param.digest, unused(inner_name(node.outputs[0], at, name), types))
-                   for at, name, param in held]
+        outside = [
+            digests.setdefault(param.digest, unused(inner_name(node.outputs[0], at, name), types))
+            for at, name, param in held
+        ]
         constants |= {name: param for name, (_, _, param) in zip(outside, held, strict=True)}
-        bodies = [replace(body, constants={}, inputs={**body.inputs, **{
-            name if at == own else unused(f"{at}/{name}", body.types): param.type for at, name, param in held}})
-            for own, body in enumerate(bodies)]
+        bodies = [
+            replace(
+                body,
+                constants={},
+                inputs={
+                    **body.inputs,
+                    **{
+                        name if at == own else unused(f"{at}/{name}", body.types): param.type
+                        for at, name, param in held
+                    },
+                },
+            )
+            for own, body in enumerate(bodies)
+        ]
         nodes.append(replace(node, inputs=(*node.inputs, *outside), bodies=tuple(bodies)))
     return replace(g, constants=constants, nodes=tuple(nodes))
 
@@ -139,7 +180,9 @@ def assembly_of(g: Parts, sizes: Mapping[str, int]) -> Assembly:
     for name, param in g.constants.items():
         b.param(name, param)
     for node in g.nodes:
-        attributes = {name: sized(value, sizes) for name, value in node.attributes.items()} if sizes else node.attributes
+        attributes = (
+            {name: sized(value, sizes) for name, value in node.attributes.items()} if sizes else node.attributes
+        )
         bodies = [specialised(body, sizes) for body in node.bodies] if sizes else node.bodies
         b.nodes(node.operator, *node.inputs, outputs=node.outputs, source=node.source, bodies=bodies, **attributes)
     return b

@@ -52,7 +52,9 @@ def _needed(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes) 
     """By a step those that have to come before it."""
     makers = {name: at for at, step in enumerate(steps) for name in step.outputs}
     makers |= {name: makers[home] for name, (home, _) in homes.items() if home in makers and name not in makers}
-    return [{makers[name] for name in step.inputs if name in makers} | after.get(at, set()) for at, step in enumerate(steps)]
+    return [
+        {makers[name] for name in step.inputs if name in makers} | after.get(at, set()) for at, step in enumerate(steps)
+    ]
 
 
 def _before(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes, some: set[int]) -> set[int]:

@@ -36,7 +36,10 @@ class Task:
     bucket: str = ""
 
     def schedule(
-        self, target: str | Target = "llvm", tuned: str | PathLike[str] | Database | None = None, exact: bool = False,
+        self,
+        target: str | Target = "llvm",
+        tuned: str | PathLike[str] | Database | None = None,
+        exact: bool = False,
     ) -> Schedule:
         """The schedule that tw.build takes for it: an ordinary one, whose `plan` says what was chosen among what, and why."""
         return schedule([one for one in self.tensors if not one.op.is_passed], target, tuned, exact)
@@ -71,7 +74,10 @@ class ModelPlan(Sequence[Task]):
 
     @staticmethod
     def of(
-        variants: Sequence[Variant], target: str, tuned: str | PathLike[str] | Database | None, exact: bool,
+        variants: Sequence[Variant],
+        target: str,
+        tuned: str | PathLike[str] | Database | None,
+        exact: bool,
     ) -> ModelPlan:
         """The plan of what is chosen among these."""
         several = len(variants) > 1

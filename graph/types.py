@@ -27,8 +27,26 @@ from ..ir.visit import free_vars, post_order, rewrite, substitute
 from ..te.shape import scalar_dtype
 from .errors import BadGraph
 
-__all__ = ["Extent", "TensorType", "array_dtype", "at_sizes", "attribute_symbols", "cancel", "extent_of", "extents", "factors",
-           "is_open", "partly", "resolved", "sized", "symbol", "symbolic_factors", "symbols_of", "tensor_type", "type_of_array"]
+__all__ = [
+    "Extent",
+    "TensorType",
+    "array_dtype",
+    "at_sizes",
+    "attribute_symbols",
+    "cancel",
+    "extent_of",
+    "extents",
+    "factors",
+    "is_open",
+    "partly",
+    "resolved",
+    "sized",
+    "symbol",
+    "symbolic_factors",
+    "symbols_of",
+    "tensor_type",
+    "type_of_array",
+]
 
 Extent = int | str
 """A number from 0 on, or a text over symbols."""
@@ -63,8 +81,12 @@ def tensor_type(shape: Sequence[Any], dtype: object) -> TensorType:
     try:
         kind = str(scalar_dtype(str(dtype)))
     except TilewrightError as problem:
-        raise BadGraph(f"values of a graph are not of {dtype}", reason=problem.headline, called=user_source(),
-                       fix='dtypes such as "float32", "int64" and "bool"') from None
+        raise BadGraph(
+            f"values of a graph are not of {dtype}",
+            reason=problem.headline,
+            called=user_source(),
+            fix='dtypes such as "float32", "int64" and "bool"',
+        ) from None
     return TensorType(tuple(map(_extent, shape)), kind)
 
 
@@ -72,8 +94,13 @@ def _extent(extent: Any) -> Extent:
     if isinstance(extent, str):
         return extent_of(_expression(extent))
     if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)) or not 0 <= extent < _MOST_ELEMENTS:
-        raise BadGraph("a shape has an extent that is none", reason=f"got {extent!r}"[:200], called=user_source(),
-                       allowed="numbers from 0 on, and texts over symbols", fix='(1, 3, "h", "w")')
+        raise BadGraph(
+            "a shape has an extent that is none",
+            reason=f"got {extent!r}"[:200],
+            called=user_source(),
+            allowed="numbers from 0 on, and texts over symbols",
+            fix='(1, 3, "h", "w")',
+        )
     return int(cast("int", extent))
 
 
@@ -109,8 +136,13 @@ def _expression(text: str) -> Expr:
 
 
 def _no_extent(text: str, reason: str) -> BadGraph:
-    return BadGraph(f"a shape has an extent that is none: {text[:200]!r}", reason=reason, called=user_source(),
-                    allowed="numbers from 0 on, and texts over symbols", fix='(1, 3, "h", "w")')
+    return BadGraph(
+        f"a shape has an extent that is none: {text[:200]!r}",
+        reason=reason,
+        called=user_source(),
+        allowed="numbers from 0 on, and texts over symbols",
+        fix='(1, 3, "h", "w")',
+    )
 
 
 def extents(shape: Sequence[Extent]) -> tuple[Any, ...]:
@@ -136,7 +168,9 @@ def _one_division(value: Expr) -> Expr | None:
     if value.b.value <= 0 or not isinstance(value.a, Add):
         return None
     inner, more = value.a.a, value.a.b
-    if not (isinstance(inner, FloorDiv) and isinstance(inner.b, IntImm) and isinstance(more, IntImm) and inner.b.value > 0):
+    if not (
+        isinstance(inner, FloorDiv) and isinstance(inner.b, IntImm) and isinstance(more, IntImm) and inner.b.value > 0
+    ):
         return None
     return FloorDiv(inner.a + inner.b.value * more.value, inner.b * value.b)
 
@@ -147,8 +181,10 @@ def _quotient(value: FloorDiv) -> Expr | None:
     common = math.gcd(number, under)
     if not cancel(above, below) and common <= 1:
         return None
-    whole, divisor = (reduce(operator.mul, factors_of, ops.const(one // max(common, 1), "int64")) for factors_of, one in (
-        (above, number), (below, under)))
+    whole, divisor = (
+        reduce(operator.mul, factors_of, ops.const(one // max(common, 1), "int64"))
+        for factors_of, one in ((above, number), (below, under))
+    )
     return whole if isinstance(divisor, IntImm) and divisor.value == 1 else FloorDiv(whole, divisor)
 
 
@@ -194,7 +230,9 @@ def attribute_symbols(value: Any) -> set[str]:
     if not isinstance(value, tuple):
         return set()
     parts = cast("tuple[Any, ...]", value)
-    return set[str]().union(*(symbols_of([part]) if isinstance(part, str) else attribute_symbols(part) for part in parts))
+    return set[str]().union(
+        *(symbols_of([part]) if isinstance(part, str) else attribute_symbols(part) for part in parts)
+    )
 
 
 def symbols_of(shape: Sequence[Extent]) -> set[str]:
@@ -224,7 +262,9 @@ def at_sizes(value: Expr, sizes: Mapping[str, int]) -> Expr:
 
 def is_open(value: Any) -> bool:
     """Whether an attribute speaks of symbols."""
-    return isinstance(value, tuple) and any(isinstance(part, str) or is_open(part) for part in cast("tuple[Any, ...]", value))
+    return isinstance(value, tuple) and any(
+        isinstance(part, str) or is_open(part) for part in cast("tuple[Any, ...]", value)
+    )
 
 
 def sized(value: Any, sizes: Mapping[str, int]) -> Any:

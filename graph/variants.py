@@ -54,13 +54,17 @@ class Variant:
     @property
     def condition(self) -> Expr:
         """That they have."""
-        return reduce(ops.logical_and, (ops.equal(symbol(name), ops.const(size, "int64")) for name, size in self.sizes.items()))
+        return reduce(
+            ops.logical_and, (ops.equal(symbol(name), ops.const(size, "int64")) for name, size in self.sizes.items())
+        )
 
     def chosen(self, this: Size, other: Size) -> Size:
         """One of two numbers of bytes, as extents can say it."""
         if this is other or not self.sizes:
             return this
-        apart = reduce(ops.maximum, (ops.maximum(symbol(name) - size, size - symbol(name)) for name, size in self.sizes.items()))
+        apart = reduce(
+            ops.maximum, (ops.maximum(symbol(name) - size, size - symbol(name)) for name, size in self.sizes.items())
+        )
         hit = ops.maximum(1 - apart, 0)
         return hit * this + (1 - hit) * other
 
@@ -129,7 +133,11 @@ class Variants:
 
     def at(self, sizes: Mapping[str, int]) -> int:
         """The number of what runs where symbols have these sizes."""
-        return next(at for at, variant in enumerate(self.each) if all(sizes[name] == size for name, size in variant.sizes.items()))
+        return next(
+            at
+            for at, variant in enumerate(self.each)
+            if all(sizes[name] == size for name, size in variant.sizes.items())
+        )
 
     def main(self, laid: Laid, offsets: Mapping[str, int] | None = None) -> Function:
         """The function that calls the kernels: takes the inputs, the state, the outputs and the arena. offsets: where the weights
@@ -137,28 +145,55 @@ class Variants:
         function's own constants."""
         g, types = self.whole.graph, self.whole.graph.types
         names = self.whole.arguments
-        arena = Buffer(names[-1], as_shape((laid.size,), "arena"), DType("uint8"), data=Var(names[-1], HANDLE), alignment=ALIGNMENT)
-        inputs = {name: whole_buffer(spelled, types[name]) for name, spelled in zip(self.whole.inputs, names, strict=False)}
-        outputs = {name: whole_buffer(spelled, types[value])
-                   for (name, value), spelled in zip(self.whole.outputs.items(), names[len(inputs):], strict=False)}
-        own = {} if offsets is not None else {
-            digest: whole_buffer(f"w{at}", TensorType(held.data.shape, str(held.data.dtype)))
-            for at, (digest, held) in enumerate(laid.held.items())}
-        file: list[Buffer] = [] if offsets is None else [
-            whole_buffer(self.whole.weights_name, TensorType((weights_size(laid.held, offsets),), "uint8"), ALIGNMENT)]
+        arena = Buffer(
+            names[-1], as_shape((laid.size,), "arena"), DType("uint8"), data=Var(names[-1], HANDLE), alignment=ALIGNMENT
+        )
+        inputs = {
+            name: whole_buffer(spelled, types[name]) for name, spelled in zip(self.whole.inputs, names, strict=False)
+        }
+        outputs = {
+            name: whole_buffer(spelled, types[value])
+            for (name, value), spelled in zip(self.whole.outputs.items(), names[len(inputs) :], strict=False)
+        }
+        own = (
+            {}
+            if offsets is not None
+            else {
+                digest: whole_buffer(f"w{at}", TensorType(held.data.shape, str(held.data.dtype)))
+                for at, (digest, held) in enumerate(laid.held.items())
+            }
+        )
+        file: list[Buffer] = (
+            []
+            if offsets is None
+            else [
+                whole_buffer(
+                    self.whole.weights_name, TensorType((weights_size(laid.held, offsets),), "uint8"), ALIGNMENT
+                )
+            ]
+        )
         held = {digest: Place(buffer) for digest, buffer in own.items()}
         held |= {digest: Place(file[0], at) for digest, at in (offsets or {}).items()}
         body = self._choice(laid, inputs, outputs, held, arena)
         params = (*file, *inputs.values(), *outputs.values(), arena, *own.values())
         state = [inputs[name] for name in g.state]
-        return Function("main", params, body, (*state, *outputs.values(), arena), {}, tuple(laid.held[digest] for digest in own))
+        return Function(
+            "main", params, body, (*state, *outputs.values(), arena), {}, tuple(laid.held[digest] for digest in own)
+        )
 
     def _choice(
-        self, laid: Laid, inputs: Mapping[str, Buffer], outputs: Mapping[str, Buffer], held: Mapping[str, Place], arena: Buffer,
+        self,
+        laid: Laid,
+        inputs: Mapping[str, Buffer],
+        outputs: Mapping[str, Buffer],
+        held: Mapping[str, Place],
+        arena: Buffer,
     ) -> Stmt:
         """The calls of the first variant that fits."""
         chosen: Stmt | None = None
-        for variant, layout, weights in zip(reversed(self.each), reversed(laid.layouts), reversed(laid.weights), strict=True):
+        for variant, layout, weights in zip(
+            reversed(self.each), reversed(laid.layouts), reversed(laid.weights), strict=True
+        ):
             plan = variant.plan
             outer = {name: Place(inputs[name]) for name in plan.inputs}
             outer |= {value: Place(outputs[name]) for name, value in plan.outputs.items()}
@@ -180,7 +215,9 @@ def weights_size(held: Mapping[str, Constant], offsets: Mapping[str, int]) -> in
 def sizes_of_buckets(g: Parts, buckets: Any) -> list[dict[str, int]]:
     """The sizes of each variant. Raises BadBuckets (TW0909)."""
     found: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
-    if not isinstance(buckets, (list, tuple)) or not all(isinstance(bucket, Mapping) for bucket in cast("list[object]", buckets)):
+    if not isinstance(buckets, (list, tuple)) or not all(
+        isinstance(bucket, Mapping) for bucket in cast("list[object]", buckets)
+    ):
         raise _bad(g, f"buckets are a list of dicts, and got {buckets!r}")
     for bucket in cast("Buckets", buckets):
         for name in bucket:
@@ -206,6 +243,10 @@ def _sizes(g: Parts, name: str, given: Any) -> Iterator[int]:
 
 
 def _bad(g: Parts, reason: str) -> BadBuckets:
-    return BadBuckets(f"graph {g.name} has no such buckets", reason=reason[:300], called=user_source(),
-                      allowed=f"sizes of {', '.join(g.symbols)}" if g.symbols else "none: its sizes are known",
-                      fix='buckets=[{"n": 1}, {"n": range(2, 9)}], or buckets=[{"h": 224, "w": 224}], which leaves n open')
+    return BadBuckets(
+        f"graph {g.name} has no such buckets",
+        reason=reason[:300],
+        called=user_source(),
+        allowed=f"sizes of {', '.join(g.symbols)}" if g.symbols else "none: its sizes are known",
+        fix='buckets=[{"n": 1}, {"n": range(2, 9)}], or buckets=[{"h": 224, "w": 224}], which leaves n open',
+    )

@@ -36,7 +36,10 @@ class Weights:
 
 
 def weights_of(
-    g: Parts, steps: Sequence[Step], parts: Sequence[Part], packed: MutableMapping[str, Constant],
+    g: Parts,
+    steps: Sequence[Step],
+    parts: Sequence[Part],
+    packed: MutableMapping[str, Constant],
 ) -> Weights:
     """The weights of a graph's steps. parts: the kernel of each. packed: what is there already, by digests; gets what is new."""
     maker = _Maker(g, packed, {name for step in steps for node in step.nodes if is_heavy(node) for name in node.inputs})
@@ -79,7 +82,9 @@ class _Maker:
         """What a kernel reads in place of parameters, which are told apart by what packs them and what it is made from."""
         names = [given[each] for each in part.opening.sources]
         whole = " ".join([part.opening.digest, *(self.g.constants[name].digest for name in names)])
-        digests = [hashlib.sha256(f"{whole} {number}".encode()).hexdigest() for number in range(len(part.opening.results))]
+        digests = [
+            hashlib.sha256(f"{whole} {number}".encode()).hexdigest() for number in range(len(part.opening.results))
+        ]
         found = [self.known.get(digest) for digest in digests]
         made = [constant for constant in found if constant is not None]
         if len(made) < len(digests):
@@ -87,7 +92,9 @@ class _Maker:
             arrays = part.packed(sources, self.pages.zeros)
             for source in sources:
                 release(source)
-            name = names[0] if names else "constant"  # what is packed of a kernel's own constants comes from no parameter
+            name = (
+                names[0] if names else "constant"
+            )  # what is packed of a kernel's own constants comes from no parameter
             made = [Constant(name, array, digest) for array, digest in zip(arrays, digests, strict=True)]
             self.known.update(zip(digests, made, strict=True))
         return made

@@ -27,7 +27,8 @@ def only_checks(stmt: Stmt) -> bool:
     """Whether a statement asserts something about scalars and loops, and does nothing else."""
     nodes = list(post_order(stmt))
     return any(isinstance(node, Assert) for node in nodes) and not any(
-        isinstance(node, (Allocate, BufferLoad, BufferStore, Call, Evaluate)) for node in nodes)
+        isinstance(node, (Allocate, BufferLoad, BufferStore, Call, Evaluate)) for node in nodes
+    )
 
 
 def reading_only(body: Any, buffers: Sequence[Buffer]) -> Any:
@@ -38,7 +39,9 @@ def reading_only(body: Any, buffers: Sequence[Buffer]) -> Any:
             start = node.args[0]
             pointed = pointed_to(start)
             if pointed is not None and pointed[0] in buffers and isinstance(start, Call):
-                return Call(node.name, (Call(start.name, (*start.args[:2], const(READS)), HANDLE), *node.args[1:]), HANDLE)
+                return Call(
+                    node.name, (Call(start.name, (*start.args[:2], const(READS)), HANDLE), *node.args[1:]), HANDLE
+                )
         return None
 
     return rewrite(body, rule)

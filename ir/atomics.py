@@ -24,8 +24,11 @@ ATOMIC_TYPES = ("int32", "uint32", "int64", "uint64", "float32", "float64")
 def atomic_add(buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> BufferStore:
     """`buffer[indices] += value` in one step. The value has the buffer's dtype, one of ATOMIC_TYPES."""
     if value.dtype != buffer.dtype or str(buffer.dtype) not in ATOMIC_TYPES:
-        raise MixedTypes(f"cannot add {value.dtype} to an element of {buffer.dtype} in one step",
-                         reason=f"the element is {buffer.name}'s", allowed=", ".join(ATOMIC_TYPES))
+        raise MixedTypes(
+            f"cannot add {value.dtype} to an element of {buffer.dtype} in one step",
+            reason=f"the element is {buffer.name}'s",
+            allowed=", ".join(ATOMIC_TYPES),
+        )
     return BufferStore(buffer, Call("atomic_add", (BufferLoad(buffer, indices), value), buffer.dtype), indices)
 
 
@@ -39,7 +42,11 @@ def added(store: BufferStore) -> Expr | None:
     if not (isinstance(store.value, Call) and store.value.name == "atomic_add"):
         return None
     element, value = store.value.args
-    assert isinstance(element, BufferLoad) and element.buffer is store.buffer and len(store.indices) == len(element.indices)
+    assert (
+        isinstance(element, BufferLoad)
+        and element.buffer is store.buffer
+        and len(store.indices) == len(element.indices)
+    )
     assert [*map(structural_key, element.indices)] == [*map(structural_key, store.indices)], "an update of one element"
     return value
 
@@ -52,5 +59,7 @@ def only_updated(body: Node) -> set[Buffer]:
         if isinstance(node, BufferStore) and isinstance(node.value, Call) and node.value.name == "atomic_add":
             updated.add(node.buffer)
             own.update((id(node), id(node.value.args[0])))
-    others = {node.buffer for node in post_order(body) if isinstance(node, (BufferLoad, BufferStore)) and id(node) not in own}
+    others = {
+        node.buffer for node in post_order(body) if isinstance(node, (BufferLoad, BufferStore)) and id(node) not in own
+    }
     return updated - others

@@ -13,8 +13,23 @@ if TYPE_CHECKING:
 
 __all__ = ["SCOPES", "Buffer", "add_scope", "is_scope"]
 
-SCOPES = ("global", "shared", "local", "warp", "mma_a", "mma_at", "mma_b", "mma_bt", "mma_c", "mma_a8", "mma_at8",
-          "mma_b8", "mma_bt8", "swizzled", "wgmma_c")
+SCOPES = (
+    "global",
+    "shared",
+    "local",
+    "warp",
+    "mma_a",
+    "mma_at",
+    "mma_b",
+    "mma_bt",
+    "mma_c",
+    "mma_a8",
+    "mma_at8",
+    "mma_b8",
+    "mma_bt8",
+    "swizzled",
+    "wgmma_c",
+)
 """Who shares the memory: everyone, the threads of a block, one thread, the lanes of a warp; those of mma and wgmma are registers
 that tensor cores read (see ir/fragments.py), and "swizzled" is shared memory in an order that they know (see
 ir/passes/gpu/swizzled.py). On a CPU only lifetime differs."""

@@ -1,10 +1,10 @@
 """Statements written one after the other, with scopes as `with` blocks: the bodies of tensor intrinsics.
 
-    ib = ir_builder()
-    with ib.for_range(0, 16, name="i") as i:
-        with ib.if_scope(i < n):
-            ib.emit(C.vstore(i, A.vload(i) + B.vload(i)))
-    body = ib.get()
+ib = ir_builder()
+with ib.for_range(0, 16, name="i") as i:
+    with ib.if_scope(i < n):
+        ib.emit(C.vstore(i, A.vload(i) + B.vload(i)))
+body = ib.get()
 """
 
 from __future__ import annotations
@@ -25,8 +25,14 @@ from .visit import seq
 
 __all__ = ["BufferHandle", "ProgramBuilder", "ir_builder"]
 
-_KINDS = {"serial": LoopKind.SERIAL, "parallel": LoopKind.PARALLEL, "vectorize": LoopKind.VECTORIZED,
-          "vectorized": LoopKind.VECTORIZED, "unroll": LoopKind.UNROLLED, "unrolled": LoopKind.UNROLLED}
+_KINDS = {
+    "serial": LoopKind.SERIAL,
+    "parallel": LoopKind.PARALLEL,
+    "vectorize": LoopKind.VECTORIZED,
+    "vectorized": LoopKind.VECTORIZED,
+    "unroll": LoopKind.UNROLLED,
+    "unrolled": LoopKind.UNROLLED,
+}
 
 
 def ir_builder() -> ProgramBuilder:
@@ -68,8 +74,10 @@ class BufferHandle:
             return (rest, *indices_before)
         if len(indices) != len(shape) or not all(index.dtype.is_integer for index in indices):
             raise BadBuilderUse(
-                f"cannot access {self.buffer.name}[{', '.join(map(str, indices))}]", reason=f"it is {self.buffer!r}",
-                called=user_source(), fix="give an integer for each dimension, or one that counts all elements",
+                f"cannot access {self.buffer.name}[{', '.join(map(str, indices))}]",
+                reason=f"it is {self.buffer!r}",
+                called=user_source(),
+                fix="give an integer for each dimension, or one that counts all elements",
             )
         return tuple(indices)
 
@@ -88,8 +96,12 @@ class ProgramBuilder:
         if isinstance(statement, Expr):
             statement = Evaluate(statement)
         if not isinstance(statement, Stmt):
-            raise BadBuilderUse("only statements and calls can be emitted", reason=f"got {statement!r}"[:200],
-                                called=user_source(), fix="ib.emit(buffer.vstore(...)) or ib.emit(te.call_extern(...))")
+            raise BadBuilderUse(
+                "only statements and calls can be emitted",
+                reason=f"got {statement!r}"[:200],
+                called=user_source(),
+                fix="ib.emit(buffer.vstore(...)) or ib.emit(te.call_extern(...))",
+            )
         self._add(statement)
 
     def _add(self, part: Stmt | Callable[[Stmt], Stmt]) -> None:
@@ -99,8 +111,12 @@ class ProgramBuilder:
     def get(self) -> Stmt:
         """All statements so far as one; the builder is empty afterwards. Raises BadBuilderUse within a scope."""
         if len(self._scopes) > 1:
-            raise BadBuilderUse("the program is not complete", reason="get() was called within a scope", called=user_source(),
-                                fix="call ib.get() after the `with` blocks")
+            raise BadBuilderUse(
+                "the program is not complete",
+                reason="get() was called within a scope",
+                called=user_source(),
+                fix="call ib.get() after the `with` blocks",
+            )
         return self._closed()
 
     def _closed(self) -> Stmt:
@@ -114,14 +130,20 @@ class ProgramBuilder:
         return body
 
     @contextmanager
-    def for_range(self, begin: Any, end: Any, name: str = "i", dtype: object = None, kind: str = "serial") -> Generator[Var]:
+    def for_range(
+        self, begin: Any, end: Any, name: str = "i", dtype: object = None, kind: str = "serial"
+    ) -> Generator[Var]:
         """A loop over [begin, end), whose variable it gives. kind: serial, parallel, vectorize or unroll.
 
         dtype: of the variable; by default that of the bounds. Raises BadBuilderUse for an unknown kind.
         """
         if kind not in _KINDS:
-            raise BadBuilderUse(f"unknown kind of loop {kind!r}", called=user_source(), fix='kind="serial"',
-                                allowed="serial, parallel, vectorize, unroll")
+            raise BadBuilderUse(
+                f"unknown kind of loop {kind!r}",
+                called=user_source(),
+                fix='kind="serial"',
+                allowed="serial, parallel, vectorize, unroll",
+            )
         first, last = convert(begin), convert(end)
         chosen = DType(dtype) if dtype is not None else common_dtype(first.dtype, last.dtype)
         var = Var(name, chosen)
@@ -150,8 +172,12 @@ class ProgramBuilder:
     def else_scope(self) -> Generator[None]:
         """What runs where the condition of the if_scope just before does not hold. Raises BadBuilderUse without one."""
         if not self._ended_if:
-            raise BadBuilderUse("an else_scope without an if_scope", reason="no if_scope ended just before it",
-                                called=user_source(), fix="open it right after the `with ib.if_scope(...)` block")
+            raise BadBuilderUse(
+                "an else_scope without an if_scope",
+                reason="no if_scope ended just before it",
+                called=user_source(),
+                fix="open it right after the `with ib.if_scope(...)` block",
+            )
         before = self._scopes[-1].pop()
         assert isinstance(before, If)
         self._scopes.append([])
@@ -161,8 +187,13 @@ class ProgramBuilder:
     def allocate(self, dtype: object, shape: Any, name: str = "buf", scope: str = "local") -> BufferHandle:
         """Memory that lasts to the end of the scope. shape: an extent or several; scope: global, shared, local, warp."""
         if not is_scope(scope):
-            raise BadBuilderUse(f"cannot allocate {name}", reason=f"its scope is {scope!r}", called=user_source(),
-                                allowed=", ".join(SCOPES), fix='scope="local"')
+            raise BadBuilderUse(
+                f"cannot allocate {name}",
+                reason=f"its scope is {scope!r}",
+                called=user_source(),
+                allowed=", ".join(SCOPES),
+                fix='scope="local"',
+            )
         buffer = Buffer(name, tuple(map(convert, as_list(shape))), DType(dtype), scope=scope)
         self._add(lambda body: Allocate(buffer, body))
         return BufferHandle(self, buffer)
@@ -176,9 +207,16 @@ class ProgramBuilder:
         shared, local, warp; "" for global."""
         chosen = scope or "global"
         if chosen not in SCOPES:
-            raise BadBuilderUse(f"cannot point to {name}", reason=f"its scope is {scope!r}", called=user_source(),
-                                allowed=", ".join(SCOPES), fix='scope="global"')
-        return BufferHandle(self, Buffer(name, (Var(f"{name}_size", DType("int64")),), DType(content_type), scope=chosen))
+            raise BadBuilderUse(
+                f"cannot point to {name}",
+                reason=f"its scope is {scope!r}",
+                called=user_source(),
+                allowed=", ".join(SCOPES),
+                fix='scope="global"',
+            )
+        return BufferHandle(
+            self, Buffer(name, (Var(f"{name}_size", DType("int64")),), DType(content_type), scope=chosen)
+        )
 
     def let(self, name: str, value: Any) -> Var:
         """A variable that holds `value` to the end of the scope."""

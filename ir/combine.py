@@ -51,4 +51,8 @@ def is_sum(reduction: Reduce) -> bool:
     """Whether it adds up the terms of one source, and nothing else."""
     combiner = reduction.combiner
     result = combiner.result[0]
-    return len(reduction.sources) == 1 and isinstance(result, Add) and {result.a, result.b} == {combiner.lhs[0], combiner.rhs[0]}
+    return (
+        len(reduction.sources) == 1
+        and isinstance(result, Add)
+        and {result.a, result.b} == {combiner.lhs[0], combiner.rhs[0]}
+    )

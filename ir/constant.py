@@ -87,7 +87,9 @@ def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _aligned(
-    make: Callable[[int, type[np.uint8]], NDArray[np.uint8]], shape: tuple[int, ...], dtype: np.dtype[Any],
+    make: Callable[[int, type[np.uint8]], NDArray[np.uint8]],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
 ) -> NDArray[Any]:
     size = prod(shape) * dtype.itemsize
     memory = make(size + ALIGNMENT, np.uint8)

@@ -20,9 +20,30 @@ from .expr import Call, Expr, Node, StringImm
 from .ops import const
 from .stmt import Attr, Evaluate, If, Stmt
 
-__all__ = ["ASYNCHRONOUS", "BULK_BOX", "BULK_CALLS", "BULK_COPY", "BULK_EXPECT", "BULK_FEATURE", "BULK_PIPELINE", "BULK_WAIT",
-           "CLUSTER", "FEATURE", "ROLES", "WAIT", "asynchronous", "bulk_copy", "bulk_pipeline", "bulk_wait", "called", "commit",
-           "is_bulk_wait", "is_commit", "is_wait", "wait"]
+__all__ = [
+    "ASYNCHRONOUS",
+    "BULK_BOX",
+    "BULK_CALLS",
+    "BULK_COPY",
+    "BULK_EXPECT",
+    "BULK_FEATURE",
+    "BULK_PIPELINE",
+    "BULK_WAIT",
+    "CLUSTER",
+    "FEATURE",
+    "ROLES",
+    "WAIT",
+    "asynchronous",
+    "bulk_copy",
+    "bulk_pipeline",
+    "bulk_wait",
+    "called",
+    "commit",
+    "is_bulk_wait",
+    "is_commit",
+    "is_wait",
+    "wait",
+]
 
 ASYNCHRONOUS = "asynchronous_copy"
 """The key of an Attr whose stores to shared memory need not be done before the wait."""

@@ -13,14 +13,37 @@ from typing import Literal, cast
 from ..errors import user_source
 from .errors import UnknownDType
 
-__all__ = ["BFLOAT16", "BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "HANDLE", "INT32", "INT64", "SCALAR_TYPES", "DType",
-           "DTypeKind", "UINT8"]
+__all__ = [
+    "BFLOAT16",
+    "BOOL",
+    "FLOAT16",
+    "FLOAT32",
+    "FLOAT64",
+    "HANDLE",
+    "INT32",
+    "INT64",
+    "SCALAR_TYPES",
+    "DType",
+    "DTypeKind",
+    "UINT8",
+]
 
 DTypeKind = Literal["bool", "int", "uint", "float", "bfloat", "handle"]
 
 SCALAR_TYPES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float16", "bfloat16", "float32", "float64",
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
 )
 """What users may declare. `handle` (a pointer) occurs in calls to external code alone."""
 
@@ -75,8 +98,15 @@ class DType(str):
 def _spelling(name: object) -> str:
     """numpy dtypes, their scalar types and Python's int, float and bool, as our names."""
     if isinstance(name, str):
-        return {"float": "float32", "int": "int32", "uint": "uint32", "bool_": "bool", "uint1": "bool",
-                "half": "float16", "double": "float64"}.get(name, name)
+        return {
+            "float": "float32",
+            "int": "int32",
+            "uint": "uint32",
+            "bool_": "bool",
+            "uint1": "bool",
+            "half": "float16",
+            "double": "float64",
+        }.get(name, name)
     if name is float:
         return "float32"
     if name is int:
@@ -91,16 +121,16 @@ def _parse(text: str) -> DType:
     match = _PATTERN.fullmatch(text)
     if match is None:
         near = get_close_matches(text, SCALAR_TYPES, 1)
-        fix = f"did you mean \"{near[0]}\"?" if near else "declare one of these"
+        fix = f'did you mean "{near[0]}"?' if near else "declare one of these"
         if text in ("complex64", "complex128"):
             part = "float32" if text == "complex64" else "float64"
-            fix = f"declare pairs, te.placeholder((*shape, 2), dtype=\"{part}\"), and pass x[..., None].view(\"{part}\")"
+            fix = f'declare pairs, te.placeholder((*shape, 2), dtype="{part}"), and pass x[..., None].view("{part}")'
         raise UnknownDType(f"unknown dtype {text!r}", called=user_source(), allowed=", ".join(SCALAR_TYPES), fix=fix)
     scalar, lanes = match[1], int(match[2] or 1)
     dtype = str.__new__(DType, scalar if lanes == 1 else f"{scalar}x{lanes}")
     kind = "bfloat" if scalar == "bfloat16" else scalar.rstrip("0123456789")
     dtype.kind = cast("DTypeKind", kind)
-    dtype.bits = {"bool": 1, "handle": 64}.get(kind) or int(scalar[len(kind):])
+    dtype.bits = {"bool": 1, "handle": 64}.get(kind) or int(scalar[len(kind) :])
     dtype.lanes = lanes
     dtype.is_float = kind in ("float", "bfloat")
     dtype.is_integer = kind in ("int", "uint")

@@ -39,10 +39,51 @@ if TYPE_CHECKING:
     from .buffer import Buffer
 
 __all__ = [
-    "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "BinaryOp", "Broadcast", "BufferLoad", "Call", "Cast", "CommReducer",
-    "CompareOp", "Div", "Expr", "FloatImm", "FloorDiv", "FloorMod", "IfThenElse", "IntImm", "IterKind", "IterVar", "Let",
-    "LogicalOp", "Max", "Min", "Mul", "Node", "Not", "Or", "Producer", "ProducerLoad", "Ramp", "Range", "Reduce", "Select",
-    "Shuffle", "SizeVar", "StringImm", "Sub", "TruncDiv", "TruncMod", "Var",
+    "EQ",
+    "GE",
+    "GT",
+    "LE",
+    "LT",
+    "NE",
+    "Add",
+    "And",
+    "BinaryOp",
+    "Broadcast",
+    "BufferLoad",
+    "Call",
+    "Cast",
+    "CommReducer",
+    "CompareOp",
+    "Div",
+    "Expr",
+    "FloatImm",
+    "FloorDiv",
+    "FloorMod",
+    "IfThenElse",
+    "IntImm",
+    "IterKind",
+    "IterVar",
+    "Let",
+    "LogicalOp",
+    "Max",
+    "Min",
+    "Mul",
+    "Node",
+    "Not",
+    "Or",
+    "Producer",
+    "ProducerLoad",
+    "Ramp",
+    "Range",
+    "Reduce",
+    "Select",
+    "Shuffle",
+    "SizeVar",
+    "StringImm",
+    "Sub",
+    "TruncDiv",
+    "TruncMod",
+    "Var",
 ]
 
 _set = object.__setattr__
@@ -57,6 +98,7 @@ class Node:
     def same_as(self, other: object) -> bool:
         """Whether it is this very node (TVM's spelling: `==` of expressions is a comparison)."""
         return self is other
+
     text_of: ClassVar[Callable[[Any], str]] = object.__repr__
     """The text of a node or a function: the printer, which knows every class of node, puts itself here."""
 
@@ -90,17 +132,18 @@ class Expr(Node):
             reason="it is a symbolic expression: `if`, `and`, `or`, `not` and chained comparisons need a value now",
             called=user_source(),
             fix="choose by value with te.if_then_else(condition, a, b) or te.select(condition, a, b), take te.min and "
-                "te.max for min and max, and combine conditions with te.all(...), te.any(...), or &, | and ~ (each "
-                "comparison in parentheses)",
+            "te.max for min and max, and combine conditions with te.all(...), te.any(...), or &, | and ~ (each "
+            "comparison in parentheses)",
         )
 
     def __index__(self) -> int:
         raise NotAKnownNumber(
             f"the value of `{self}` is not known while the program is being built",
             reason="it is a symbolic expression: range, int, float, math's functions and the indices of Python lists "
-                   "need a number now", called=user_source(),
-            fix="compute with te's functions (te.exp(x), x.astype(\"int32\")), loop with te.reduce_axis, and pass a table "
-                "that is looked up as a te.placeholder",
+            "need a number now",
+            called=user_source(),
+            fix='compute with te\'s functions (te.exp(x), x.astype("int32")), loop with te.reduce_axis, and pass a table '
+            "that is looked up as a te.placeholder",
         )
 
     __int__ = __index__
@@ -121,8 +164,10 @@ class Expr(Node):
 
     def __iter__(self) -> Iterator[Expr]:
         raise NotAKnownNumber(
-            f"`{self}` cannot be iterated over", reason="it is one symbolic value, whose loops stand in the kernel",
-            called=user_source(), fix="for a sum declare k = te.reduce_axis((0, n), \"k\") and write te.sum(A[i, k], axis=k)",
+            f"`{self}` cannot be iterated over",
+            reason="it is one symbolic value, whose loops stand in the kernel",
+            called=user_source(),
+            fix='for a sum declare k = te.reduce_axis((0, n), "k") and write te.sum(A[i, k], axis=k)',
         )
 
     __hash__ = object.__hash__
@@ -135,49 +180,119 @@ class Expr(Node):
         """The comparison `self == other` as an expression (TVM's spelling)."""
         return _ops.equal(self, other)
 
-    def __add__(self, other: Any) -> Expr: return _ops.add(self, other)
-    def __radd__(self, other: Any) -> Expr: return _ops.add(other, self)
-    def __sub__(self, other: Any) -> Expr: return _ops.subtract(self, other)
-    def __rsub__(self, other: Any) -> Expr: return _ops.subtract(other, self)
-    def __mul__(self, other: Any) -> Expr: return _ops.multiply(self, other)
-    def __rmul__(self, other: Any) -> Expr: return _ops.multiply(other, self)
-    def __truediv__(self, other: Any) -> Expr: return _ops.divide(self, other)
-    def __rtruediv__(self, other: Any) -> Expr: return _ops.divide(other, self)
-    def __floordiv__(self, other: Any) -> Expr: return _ops.floordiv(self, other)
-    def __rfloordiv__(self, other: Any) -> Expr: return _ops.floordiv(other, self)
-    def __mod__(self, other: Any) -> Expr: return _ops.floormod(self, other)
-    def __rmod__(self, other: Any) -> Expr: return _ops.floormod(other, self)
-    def __divmod__(self, other: Any) -> tuple[Expr, Expr]: return self // other, self % other
-    def __rdivmod__(self, other: Any) -> tuple[Expr, Expr]: return other // self, other % self
-    def __matmul__(self, other: Any) -> Expr: return _ops.matrix_product(self, other)
-    def __rmatmul__(self, other: Any) -> Expr: return _ops.matrix_product(other, self)
-    def __pow__(self, other: Any) -> Expr: return _ops.power(self, other)
-    def __rpow__(self, other: Any) -> Expr: return _ops.power(other, self)
-    def __neg__(self) -> Expr: return _ops.negative(self)
-    def __pos__(self) -> Expr: return self
-    def __abs__(self) -> Expr: return _ops.absolute(self)
-    def __lshift__(self, other: Any) -> Expr: return _ops.bitwise("shift_left", self, other)
-    def __rlshift__(self, other: Any) -> Expr: return _ops.bitwise("shift_left", other, self)
-    def __rshift__(self, other: Any) -> Expr: return _ops.bitwise("shift_right", self, other)
-    def __rrshift__(self, other: Any) -> Expr: return _ops.bitwise("shift_right", other, self)
-    def __and__(self, other: Any) -> Expr: return _ops.bitwise("bitwise_and", self, other)
-    def __rand__(self, other: Any) -> Expr: return _ops.bitwise("bitwise_and", other, self)
-    def __or__(self, other: Any) -> Expr: return _ops.bitwise("bitwise_or", self, other)
-    def __ror__(self, other: Any) -> Expr: return _ops.bitwise("bitwise_or", other, self)
-    def __xor__(self, other: Any) -> Expr: return _ops.bitwise("bitwise_xor", self, other)
-    def __rxor__(self, other: Any) -> Expr: return _ops.bitwise("bitwise_xor", other, self)
-    def __invert__(self) -> Expr: return _ops.invert(self)
-    def __lt__(self, other: Any) -> Expr: return _ops.compare(LT, self, other)
-    def __le__(self, other: Any) -> Expr: return _ops.compare(LE, self, other)
-    def __gt__(self, other: Any) -> Expr: return _ops.compare(GT, self, other)
-    def __ge__(self, other: Any) -> Expr: return _ops.compare(GE, self, other)
+    def __add__(self, other: Any) -> Expr:
+        return _ops.add(self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return _ops.add(other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return _ops.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return _ops.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return _ops.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return _ops.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return _ops.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return _ops.divide(other, self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return _ops.floordiv(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return _ops.floordiv(other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return _ops.floormod(self, other)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return _ops.floormod(other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Expr, Expr]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Expr, Expr]:
+        return other // self, other % self
+
+    def __matmul__(self, other: Any) -> Expr:
+        return _ops.matrix_product(self, other)
+
+    def __rmatmul__(self, other: Any) -> Expr:
+        return _ops.matrix_product(other, self)
+
+    def __pow__(self, other: Any) -> Expr:
+        return _ops.power(self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return _ops.power(other, self)
+
+    def __neg__(self) -> Expr:
+        return _ops.negative(self)
+
+    def __pos__(self) -> Expr:
+        return self
+
+    def __abs__(self) -> Expr:
+        return _ops.absolute(self)
+
+    def __lshift__(self, other: Any) -> Expr:
+        return _ops.bitwise("shift_left", self, other)
+
+    def __rlshift__(self, other: Any) -> Expr:
+        return _ops.bitwise("shift_left", other, self)
+
+    def __rshift__(self, other: Any) -> Expr:
+        return _ops.bitwise("shift_right", self, other)
+
+    def __rrshift__(self, other: Any) -> Expr:
+        return _ops.bitwise("shift_right", other, self)
+
+    def __and__(self, other: Any) -> Expr:
+        return _ops.bitwise("bitwise_and", self, other)
+
+    def __rand__(self, other: Any) -> Expr:
+        return _ops.bitwise("bitwise_and", other, self)
+
+    def __or__(self, other: Any) -> Expr:
+        return _ops.bitwise("bitwise_or", self, other)
+
+    def __ror__(self, other: Any) -> Expr:
+        return _ops.bitwise("bitwise_or", other, self)
+
+    def __xor__(self, other: Any) -> Expr:
+        return _ops.bitwise("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Any) -> Expr:
+        return _ops.bitwise("bitwise_xor", other, self)
+
+    def __invert__(self) -> Expr:
+        return _ops.invert(self)
+
+    def __lt__(self, other: Any) -> Expr:
+        return _ops.compare(LT, self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return _ops.compare(LE, self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return _ops.compare(GT, self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return _ops.compare(GE, self, other)
 
     def __eq__(self, other: object) -> Any:
         return _ops.identity_compare(EQ, self, other)
 
     def __ne__(self, other: object) -> Any:
         return _ops.identity_compare(NE, self, other)
-
 
 
 # Leaves
@@ -404,7 +519,12 @@ def _tell_of_identity(compared: CompareOp) -> None:
         if source is not None:
             warnings.warn_explicit(
                 f"the truth of `{compared}` is whether both sides are one object, which they are not, whatever {compared.a} is: "
-                "te.if_then_else chooses by value", UserWarning, source.file, source.line, registry=_told)
+                "te.if_then_else chooses by value",
+                UserWarning,
+                source.file,
+                source.line,
+                registry=_told,
+            )
 
 
 _told: dict[Any, Any] = {}

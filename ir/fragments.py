@@ -15,13 +15,34 @@ from .dtype import DType
 from .expr import Call, Expr, Node, StringImm
 from .ops import floordiv, floormod
 
-__all__ = ["FRAGMENT_SCOPES", "HALF_SCOPES", "LANES", "WARPGROUP_CALLS", "WARPGROUP_LANES", "WARP_CALLS", "WARP_LANES",
-           "WGMMA_COLUMNS", "element_of", "fragment_registers", "fragment_tile", "is_warp_call", "lanes_together"]
+__all__ = [
+    "FRAGMENT_SCOPES",
+    "HALF_SCOPES",
+    "LANES",
+    "WARPGROUP_CALLS",
+    "WARPGROUP_LANES",
+    "WARP_CALLS",
+    "WARP_LANES",
+    "WGMMA_COLUMNS",
+    "element_of",
+    "fragment_registers",
+    "fragment_tile",
+    "is_warp_call",
+    "lanes_together",
+]
 
 _M, _N, _K_BYTES = 16, 8, 32
 HALF_SCOPES = {"mma_a8": "mk", "mma_at8": "km", "mma_b8": "kn", "mma_bt8": "nk"}
 """Of mma.sync.m16n8 whose k is 16 bytes of elements."""
-FRAGMENT_SCOPES = {"mma_a": "mk", "mma_at": "km", "mma_b": "kn", "mma_bt": "nk", "mma_c": "mn", "wgmma_c": "mn", **HALF_SCOPES}
+FRAGMENT_SCOPES = {
+    "mma_a": "mk",
+    "mma_at": "km",
+    "mma_b": "kn",
+    "mma_bt": "nk",
+    "mma_c": "mn",
+    "wgmma_c": "mn",
+    **HALF_SCOPES,
+}
 """By scope, what rows and columns of a tile are of mma.sync.m16n8, whose other k is 32 bytes of elements, and of wgmma.m64n8, whose
 sums each of four warps has 16 rows of."""
 WGMMA_COLUMNS = {1: (8, 16, 24, *range(32, 257, 16)), 2: tuple(range(8, 257, 8))}
@@ -56,7 +77,10 @@ def element_of(buffer: Buffer, row: Expr, column: Expr) -> tuple[Expr, Expr, Exp
     if _lanes_of(buffer.scope) > WARP_LANES:
         group = floormod(floordiv(own, _M), _lanes_of(buffer.scope) // WARP_LANES) * LANES[1] + group
     rows = _M // LANES[1] if "m" in FRAGMENT_SCOPES[buffer.scope] else 1
-    below, beside = floormod(floordiv(own, LANES[1]), rows), floordiv(floormod(other, _width_of(buffer)), each * LANES[0])
+    below, beside = (
+        floormod(floordiv(own, LANES[1]), rows),
+        floordiv(floormod(other, _width_of(buffer)), each * LANES[0]),
+    )
     return group, place, (beside * rows + below) * each + floormod(other, each)
 
 

@@ -54,11 +54,48 @@ from .intrinsics import INTRINSICS
 from .rounding import floor_quotient, floor_remainder, round_float, truncated_quotient, truncated_remainder, wrap_int
 
 __all__ = [
-    "FALSE", "TRUE", "absolute", "add", "all_of", "any_of", "binary", "bitwise", "call", "cast", "ceildiv",
-    "common_dtype", "compare", "conjuncts", "const", "convert", "divide", "equal", "floordiv", "floormod", "fold_binary",
-    "identity_compare", "if_then_else", "invert", "is_const", "likely", "logical_and", "logical_not", "logical_or",
-    "match_types", "matrix_product", "maximum", "minimum", "multiply", "negative", "power", "select", "subtract",
-    "truncdiv", "truncmod", "truth", "warn_of_signs",
+    "FALSE",
+    "TRUE",
+    "absolute",
+    "add",
+    "all_of",
+    "any_of",
+    "binary",
+    "bitwise",
+    "call",
+    "cast",
+    "ceildiv",
+    "common_dtype",
+    "compare",
+    "conjuncts",
+    "const",
+    "convert",
+    "divide",
+    "equal",
+    "floordiv",
+    "floormod",
+    "fold_binary",
+    "identity_compare",
+    "if_then_else",
+    "invert",
+    "is_const",
+    "likely",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "match_types",
+    "matrix_product",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "power",
+    "select",
+    "subtract",
+    "truncdiv",
+    "truncmod",
+    "truth",
+    "warn_of_signs",
 ]
 
 TRUE, FALSE = IntImm(1, BOOL), IntImm(0, BOOL)
@@ -100,11 +137,15 @@ def _to_float(value: Any) -> float:
 
 
 def _out_of_range(value: Any, dtype: DType) -> LiteralOutOfRange:
-    wider = next((name for name in ("int16", "int32", "int64", "uint64")
-                  if DType(name).least <= value <= DType(name).greatest), "float32")
+    wider = next(
+        (name for name in ("int16", "int32", "int64", "uint64") if DType(name).least <= value <= DType(name).greatest),
+        "float32",
+    )
     return LiteralOutOfRange(
-        f"the number {value} does not fit {dtype}", reason=f"{dtype} holds {dtype.least} to {dtype.greatest}",
-        called=user_source(), fix=f"convert the other operand to a wider type first: x.astype(\"{wider}\")",
+        f"the number {value} does not fit {dtype}",
+        reason=f"{dtype} holds {dtype.least} to {dtype.greatest}",
+        called=user_source(),
+        fix=f'convert the other operand to a wider type first: x.astype("{wider}")',
     )
 
 
@@ -124,10 +165,15 @@ def _literal_dtype(value: Any) -> DType:
 def _not_an_expression(value: object) -> NotAnExpression:
     several = is_sequence(value) or getattr(value, "ndim", 0) > 0
     return NotAnExpression(
-        f"{type(value).__name__} is no expression", reason=f"got {value!r}"[:200], called=user_source(),
+        f"{type(value).__name__} is no expression",
+        reason=f"got {value!r}"[:200],
+        called=user_source(),
         allowed="numbers, numpy scalars, te.var, iteration variables, elements of tensors A[i, j], and what they make",
         fix="declare it as T = te.placeholder(shape, dtype), read T[i], and pass the array when the kernel is called"
-            if several else "write its two parts: complex numbers are pairs of floats" if isinstance(value, complex) else "",
+        if several
+        else "write its two parts: complex numbers are pairs of floats"
+        if isinstance(value, complex)
+        else "",
     )
 
 
@@ -200,8 +246,9 @@ def match_types(a: Any, b: Any) -> tuple[Expr, Expr]:
 
 def _no_common_type(a: Any, b: Any) -> MixedTypes:
     kinds = [value.dtype if isinstance(value, Expr) else type(value).__name__ for value in (a, b)]
-    return MixedTypes(f"{kinds[0]} and {kinds[1]} have no common type", reason=f"operands `{a}` and `{b}`",
-                      called=user_source())
+    return MixedTypes(
+        f"{kinds[0]} and {kinds[1]} have no common type", reason=f"operands `{a}` and `{b}`", called=user_source()
+    )
 
 
 def _literal_beside(literal: float, other: Expr) -> tuple[Expr, Expr]:
@@ -258,10 +305,23 @@ def _saturated(value: float, dtype: DType) -> int:
 
 
 _INTEGER_FOLD: dict[type[BinaryOp], Callable[[int, int], int]] = {
-    Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b, FloorDiv: floor_quotient, FloorMod: floor_remainder,
-    TruncDiv: truncated_quotient, TruncMod: truncated_remainder, Min: min, Max: max,
-    LT: lambda a, b: a < b, LE: lambda a, b: a <= b, GT: lambda a, b: a > b, GE: lambda a, b: a >= b,
-    EQ: lambda a, b: a == b, NE: lambda a, b: a != b, And: lambda a, b: a and b, Or: lambda a, b: a or b,
+    Add: lambda a, b: a + b,
+    Sub: lambda a, b: a - b,
+    Mul: lambda a, b: a * b,
+    FloorDiv: floor_quotient,
+    FloorMod: floor_remainder,
+    TruncDiv: truncated_quotient,
+    TruncMod: truncated_remainder,
+    Min: min,
+    Max: max,
+    LT: lambda a, b: a < b,
+    LE: lambda a, b: a <= b,
+    GT: lambda a, b: a > b,
+    GE: lambda a, b: a >= b,
+    EQ: lambda a, b: a == b,
+    NE: lambda a, b: a != b,
+    And: lambda a, b: a and b,
+    Or: lambda a, b: a or b,
 }
 
 
@@ -322,7 +382,12 @@ def warn_of_signs(a: Any, b: Any, source: SourceLine | None = None) -> None:
     if common.kind == "uint" and source is not None:
         warnings.warn_explicit(
             f"{a.dtype} and {b.dtype} are compared as {common}, in which -1 is {common.greatest}: `.astype` of one side says what "
-            "is meant", UserWarning, source.file, source.line, registry=_warned)
+            "is meant",
+            UserWarning,
+            source.file,
+            source.line,
+            registry=_warned,
+        )
 
 
 _warned: dict[Any, Any] = {}
@@ -330,13 +395,32 @@ _OPERATORS = ("ir.ops", "ir.expr", "te.elementwise", "te.math", "te.tensor")
 """What lies between the user's operator and this module. Comparisons that other modules make mean what they say."""
 
 
-def add(a: Any, b: Any) -> Any: return _arithmetic(Add, a, b)
-def subtract(a: Any, b: Any) -> Any: return _arithmetic(Sub, a, b)
-def multiply(a: Any, b: Any) -> Any: return _arithmetic(Mul, a, b)
-def floordiv(a: Any, b: Any) -> Any: return _arithmetic(FloorDiv, a, b)
-def floormod(a: Any, b: Any) -> Any: return _arithmetic(FloorMod, a, b)
-def truncdiv(a: Any, b: Any) -> Any: return _arithmetic(TruncDiv, a, b)
-def truncmod(a: Any, b: Any) -> Any: return _arithmetic(TruncMod, a, b)
+def add(a: Any, b: Any) -> Any:
+    return _arithmetic(Add, a, b)
+
+
+def subtract(a: Any, b: Any) -> Any:
+    return _arithmetic(Sub, a, b)
+
+
+def multiply(a: Any, b: Any) -> Any:
+    return _arithmetic(Mul, a, b)
+
+
+def floordiv(a: Any, b: Any) -> Any:
+    return _arithmetic(FloorDiv, a, b)
+
+
+def floormod(a: Any, b: Any) -> Any:
+    return _arithmetic(FloorMod, a, b)
+
+
+def truncdiv(a: Any, b: Any) -> Any:
+    return _arithmetic(TruncDiv, a, b)
+
+
+def truncmod(a: Any, b: Any) -> Any:
+    return _arithmetic(TruncMod, a, b)
 
 
 def minimum(a: Any, b: Any) -> Any:
@@ -369,10 +453,11 @@ def divide(a: Any, b: Any) -> Any:
     a, b = match_types(a, b)
     if not a.dtype.is_float:
         raise AmbiguousDivision(
-            f"`/` between two {a.dtype} does not say which division is meant", reason=f"operands `{a}` and `{b}`",
+            f"`/` between two {a.dtype} does not say which division is meant",
+            reason=f"operands `{a}` and `{b}`",
             called=user_source(),
             fix="a // b rounds towards minus infinity, te.truncdiv(a, b) towards zero as C does; for a float result "
-                "convert first: a.astype(\"float32\") / b",
+            'convert first: a.astype("float32") / b',
         )
     return Div(a, b)
 
@@ -405,8 +490,9 @@ def power(a: Any, b: Any) -> Any:
     a, b = match_types(a, b)
     if not a.dtype.is_float:
         raise MixedTypes(
-            f"integer power `{a}` ** `{b}` needs a constant exponent of at least 0", called=user_source(),
-            fix="convert first: a.astype(\"float32\") ** b",
+            f"integer power `{a}` ** `{b}` needs a constant exponent of at least 0",
+            called=user_source(),
+            fix='convert first: a.astype("float32") ** b',
         )
     return call("pow", a, b)
 
@@ -433,7 +519,8 @@ def compare(kind: type[CompareOp], a: Any, b: Any) -> Any:
     return binary(kind, a, b) if kind in (EQ, NE) else _arithmetic(kind, a, b)
 
 
-def equal(a: Any, b: Any) -> Any: return compare(EQ, a, b)
+def equal(a: Any, b: Any) -> Any:
+    return compare(EQ, a, b)
 
 
 def identity_compare(kind: type[CompareOp], a: Expr, b: object) -> Any:
@@ -454,8 +541,12 @@ def truth(value: Any) -> Expr:
     return value if value.dtype.is_bool else binary(NE, value, const(0, value.dtype))
 
 
-def logical_and(a: Any, b: Any) -> Expr: return binary(And, truth(a), truth(b))
-def logical_or(a: Any, b: Any) -> Expr: return binary(Or, truth(a), truth(b))
+def logical_and(a: Any, b: Any) -> Expr:
+    return binary(And, truth(a), truth(b))
+
+
+def logical_or(a: Any, b: Any) -> Expr:
+    return binary(Or, truth(a), truth(b))
 
 
 def logical_not(value: Any) -> Expr:
@@ -514,8 +605,11 @@ def bitwise(name: str, a: Any, b: Any) -> Any:
 
 
 _BITWISE_FOLD: dict[str, Callable[[int, int], int]] = {
-    "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b, "bitwise_xor": lambda a, b: a ^ b,
-    "shift_left": lambda a, b: a << b, "shift_right": lambda a, b: a >> b,
+    "bitwise_and": lambda a, b: a & b,
+    "bitwise_or": lambda a, b: a | b,
+    "bitwise_xor": lambda a, b: a ^ b,
+    "shift_left": lambda a, b: a << b,
+    "shift_right": lambda a, b: a >> b,
 }
 
 
@@ -528,8 +622,11 @@ def invert(value: Any) -> Expr:
 def matrix_product(a: Any, b: Any) -> NoReturn:
     """a @ b of elements, which have no matrix product. Raises MixedTypes (TW0104)."""
     raise MixedTypes(
-        f"`{a}` @ `{b}` multiplies no matrices", reason="elements and axes are scalars", called=user_source(),
-        fix="write a * b of elements; of matrices te.sum(A[i, k] * B[k, j], axis=k), or topi.matmul(A, B)")
+        f"`{a}` @ `{b}` multiplies no matrices",
+        reason="elements and axes are scalars",
+        called=user_source(),
+        fix="write a * b of elements; of matrices te.sum(A[i, k] * B[k, j], axis=k), or topi.matmul(A, B)",
+    )
 
 
 def select(condition: Any, true_value: Any, false_value: Any) -> Expr:
@@ -571,8 +668,10 @@ def call(name: str, *args: Any, dtype: object = None) -> Expr:
         for operand in operands:
             if not operand.dtype.is_integer and not operand.dtype.is_bool:
                 raise MixedTypes(
-                    f"{name} takes integers", reason=f"`{operand}` is {operand.dtype}", called=user_source(),
-                    fix=f"x.astype(\"int32\") for its value, te.reinterpret(\"int{operand.dtype.bits}\", x) for its bits",
+                    f"{name} takes integers",
+                    reason=f"`{operand}` is {operand.dtype}",
+                    called=user_source(),
+                    fix=f'x.astype("int32") for its value, te.reinterpret("int{operand.dtype.bits}", x) for its bits',
                 )
     if row.result == "given":
         result = DType(dtype)

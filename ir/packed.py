@@ -45,9 +45,12 @@ def register_func(name: Any, f: Any = None, override: bool = False) -> Any:
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         if label in _FUNCTIONS and not override:
-            raise FunctionNameTaken(f"a function named {label!r} is registered already", called=user_source(),
-                                    reason=f"it is {_FUNCTIONS[label]!r}"[:200],
-                                    fix=f"tw.register_func({label!r}, override=True), or another name")
+            raise FunctionNameTaken(
+                f"a function named {label!r} is registered already",
+                called=user_source(),
+                reason=f"it is {_FUNCTIONS[label]!r}"[:200],
+                fix=f"tw.register_func({label!r}, override=True), or another name",
+            )
         _FUNCTIONS[label] = function
         return function
 
@@ -81,8 +84,12 @@ def callback_failed(name: str, error: BaseException) -> CallbackFailed:
         reason = error.headline
     else:
         reason = f"{type(error).__name__}: {error}"
-    return CallbackFailed(f"the packed function {name!r} raised an exception", reason=reason[:300],
-                          called=user_source(), fix="see the exception that is this one's cause")
+    return CallbackFailed(
+        f"the packed function {name!r} raised an exception",
+        reason=reason[:300],
+        called=user_source(),
+        fix="see the exception that is this one's cause",
+    )
 
 
 def trace_line(tag: str, values: Sequence[Any]) -> str:

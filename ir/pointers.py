@@ -20,7 +20,17 @@ from .expr import BufferLoad, Call, Expr, IntImm, Node, Ramp
 from .ops import cast, const, convert, floordiv, floormod, is_const
 from .stmt import BufferStore
 
-__all__ = ["MEETS", "READS", "WRITES", "access_pointer", "packed_array", "pointed_to", "pointer", "vector_load", "vector_store"]
+__all__ = [
+    "MEETS",
+    "READS",
+    "WRITES",
+    "access_pointer",
+    "packed_array",
+    "pointed_to",
+    "pointer",
+    "vector_load",
+    "vector_store",
+]
 
 MEETS, READS, WRITES = 0, 1, 2
 
@@ -34,7 +44,9 @@ def pointed_to(node: Node) -> tuple[Buffer, int] | None:
     """The buffer that a node makes a pointer to, and the pointer's mode; None for any other node."""
     if isinstance(node, Call) and node.name == "access_ptr":
         load, _, mode = node.args
-        assert isinstance(load, BufferLoad) and isinstance(mode, IntImm), "access_ptr takes an element, an offset, a mode"
+        assert isinstance(load, BufferLoad) and isinstance(mode, IntImm), (
+            "access_ptr takes an element, an offset, a mode"
+        )
         return load.buffer, mode.value
     return None
 
@@ -52,9 +64,13 @@ def access_pointer(buffer: Buffer, mode: Any, offset: Any) -> Call:
     if isinstance(mode, str) and mode and set(mode) <= {"r", "w"}:
         chosen = (READS if "r" in mode else 0) | (WRITES if "w" in mode else 0)
     if isinstance(chosen, str) or chosen not in (READS, WRITES, READS | WRITES):
-        raise BadBufferAccess(f"cannot make a pointer to {buffer.name}", reason=f"its mode is {mode!r}", called=user_source(),
-                              allowed='"r", "w", "rw", or a mask: 1 reads, 2 writes, 3 both',
-                              fix=f'{buffer.name}.access_ptr("r")')
+        raise BadBufferAccess(
+            f"cannot make a pointer to {buffer.name}",
+            reason=f"its mode is {mode!r}",
+            called=user_source(),
+            allowed='"r", "w", "rw", or a mask: 1 reads, 2 writes, 3 both',
+            fix=f'{buffer.name}.access_ptr("r")',
+        )
     start = tuple(const(0, extent.dtype) for extent in buffer.shape)
     return pointer(buffer, start, _integer(buffer, offset, "the offset"), int(chosen))
 
@@ -63,8 +79,12 @@ def vector_load(buffer: Buffer, begin: Any, dtype: object) -> BufferLoad:
     """See Buffer.vload."""
     wanted = buffer.dtype if dtype is None else DType(dtype)
     if wanted.element != buffer.dtype:
-        raise BadBufferAccess(f"cannot load {wanted} from {buffer.name}", reason=f"its elements are {buffer.dtype}",
-                              called=user_source(), fix=f'load "{buffer.dtype.with_lanes(wanted.lanes)}", then reinterpret')
+        raise BadBufferAccess(
+            f"cannot load {wanted} from {buffer.name}",
+            reason=f"its elements are {buffer.dtype}",
+            called=user_source(),
+            fix=f'load "{buffer.dtype.with_lanes(wanted.lanes)}", then reinterpret',
+        )
     return BufferLoad(buffer, _vector_indices(buffer, begin, wanted.lanes))
 
 
@@ -73,16 +93,24 @@ def vector_store(buffer: Buffer, begin: Any, value: Any) -> BufferStore:
     stored = value if isinstance(value, Expr) else const(value, buffer.dtype)
     if stored.dtype.element != buffer.dtype:
         wanted = buffer.dtype.with_lanes(stored.dtype.lanes)
-        raise BadBufferAccess(f"cannot store {stored.dtype} to {buffer.name}", reason=f"its elements are {buffer.dtype}",
-                              called=user_source(), fix=f'convert it: value.astype("{wanted}")')
+        raise BadBufferAccess(
+            f"cannot store {stored.dtype} to {buffer.name}",
+            reason=f"its elements are {buffer.dtype}",
+            called=user_source(),
+            fix=f'convert it: value.astype("{wanted}")',
+        )
     return BufferStore(buffer, stored, _vector_indices(buffer, begin, stored.dtype.lanes))
 
 
 def _integer(buffer: Buffer, value: Any, what: str) -> Expr:
     index = convert(value)
     if not index.dtype.is_integer:
-        raise BadBufferAccess(f"{what} of an access to {buffer.name} is no integer", reason=f"got {value!r}, {index.dtype}"[:200],
-                              called=user_source(), fix="pass integers or integer expressions")
+        raise BadBufferAccess(
+            f"{what} of an access to {buffer.name} is no integer",
+            reason=f"got {value!r}, {index.dtype}"[:200],
+            called=user_source(),
+            fix="pass integers or integer expressions",
+        )
     return index
 
 
@@ -93,7 +121,9 @@ def _vector_indices(buffer: Buffer, begin: Any, lanes: int) -> tuple[Expr, ...]:
     if len(given) != buffer.ndim:
         raise BadBufferAccess(
             f"{buffer.name} has {buffer.ndim} dimension{'s' if buffer.ndim != 1 else ''} and was accessed with {len(given)} "
-            f"{'index' if len(given) == 1 else 'indices'}", reason=f"{buffer!r}", called=user_source(),
+            f"{'index' if len(given) == 1 else 'indices'}",
+            reason=f"{buffer!r}",
+            called=user_source(),
             fix="give the index of the first element, one number for each dimension",
         )
     indices: list[Expr] = []
@@ -102,8 +132,11 @@ def _vector_indices(buffer: Buffer, begin: Any, lanes: int) -> tuple[Expr, ...]:
     if lanes == 1:
         return tuple(indices)
     if not indices or any(index.dtype.lanes > 1 for index in indices):
-        raise BadBufferAccess(f"cannot access {lanes} lanes of {buffer.name}", called=user_source(),
-                              reason="a vector begins at one element of a buffer that has a dimension")
+        raise BadBufferAccess(
+            f"cannot access {lanes} lanes of {buffer.name}",
+            called=user_source(),
+            reason="a vector begins at one element of a buffer that has a dimension",
+        )
     step = const(1, indices[-1].dtype)
     row = buffer.shape[-1]
     if not isinstance(row, IntImm) or row.value >= lanes or buffer.ndim == 1:

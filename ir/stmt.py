@@ -10,8 +10,21 @@ from .buffer import Buffer
 from .constant import Constant
 from .expr import Expr, Node, Var
 
-__all__ = ["Allocate", "Assert", "Attr", "BufferStore", "Evaluate", "For", "Function", "If", "LetStmt", "LoopKind", "Seq",
-           "Stmt", "While"]
+__all__ = [
+    "Allocate",
+    "Assert",
+    "Attr",
+    "BufferStore",
+    "Evaluate",
+    "For",
+    "Function",
+    "If",
+    "LetStmt",
+    "LoopKind",
+    "Seq",
+    "Stmt",
+    "While",
+]
 
 
 class Stmt(Node):
@@ -174,7 +187,7 @@ class Function:
     @property
     def constant_buffers(self) -> dict[Buffer, Constant]:
         """The parameters that nobody passes, and what they hold."""
-        hidden = self.params[len(self.params) - len(self.constants):]
+        hidden = self.params[len(self.params) - len(self.constants) :]
         return {buffer: held for buffer, held in zip(hidden, self.constants, strict=True) if isinstance(buffer, Buffer)}
 
     @property
@@ -191,5 +204,3 @@ class Function:
         return Node.text_of(self)
 
     __repr__ = __str__
-
-

@@ -43,8 +43,11 @@ class _Constructors(dict[type[Node], Callable[[Any], Any]]):
         self.operands = operands
 
     def __missing__(self, kind: type[Any]) -> Callable[[Any], Any]:
-        said = [each.name for each in fields(kind)
-                if each.init and each.compare and (self.operands or each.name not in kind._children)]
+        said = [
+            each.name
+            for each in fields(kind)
+            if each.init and each.compare and (self.operands or each.name not in kind._children)
+        ]
         constructor: Callable[[Any], Any] = attrgetter("__class__", *said)
         if issubclass(kind, Var):
             constructor = _itself
@@ -101,7 +104,9 @@ class StructuralKey:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, StructuralKey) and self._hash == other._hash and self.key == other.key)
+        return self is other or (
+            isinstance(other, StructuralKey) and self._hash == other._hash and self.key == other.key
+        )
 
     def __repr__(self) -> str:
         return f"StructuralKey({self.expr})"
@@ -144,7 +149,10 @@ def _buffer_items(buffer: Buffer) -> list[_Item]:
     return [
         ("buffer", str(buffer.dtype), buffer.scope, buffer.alignment),
         ("sizes", len(buffer.shape), len(buffer.strides), len(offset)),
-        *buffer.shape, *buffer.strides, *offset, *(() if buffer.data is None else (_Bind(buffer.data),)),
+        *buffer.shape,
+        *buffer.strides,
+        *offset,
+        *(() if buffer.data is None else (_Bind(buffer.data),)),
     ]
 
 
@@ -169,9 +177,26 @@ def _reduce(node: Reduce) -> list[_Item]:
     bound = (*combiner.lhs, *combiner.rhs)
     domains: list[_Item] = [e for axis in node.axes if axis.dom is not None for e in (axis.dom.begin, axis.dom.extent)]
     return [
-        ("reduce", len(node.sources), len(node.axes), len(node.init), node.value_index, node.fused, len(bound), len(domains)),
-        *map(_Bind, bound), *combiner.result, *map(_Unbind, bound), *combiner.identity, *domains,
-        *map(_Bind, node.axes), *node.sources, node.condition, *node.init, *map(_Unbind, node.axes),
+        (
+            "reduce",
+            len(node.sources),
+            len(node.axes),
+            len(node.init),
+            node.value_index,
+            node.fused,
+            len(bound),
+            len(domains),
+        ),
+        *map(_Bind, bound),
+        *combiner.result,
+        *map(_Unbind, bound),
+        *combiner.identity,
+        *domains,
+        *map(_Bind, node.axes),
+        *node.sources,
+        node.condition,
+        *node.init,
+        *map(_Unbind, node.axes),
     ]
 
 
@@ -185,7 +210,11 @@ def _attr(node: Attr) -> list[_Item]:
 
 
 _UNFOLD: dict[type[Node], Callable[[Any], list[_Item]]] = {
-    Let: _let, LetStmt: _let, For: _for, Reduce: _reduce, Attr: _attr,
+    Let: _let,
+    LetStmt: _let,
+    For: _for,
+    Reduce: _reduce,
+    Attr: _attr,
     Allocate: lambda n: [*_buffer_items(n.buffer), _Bind(n.buffer), *_statements(n.body), _Unbind(n.buffer)],
 }
 """What a node that binds or names something consists of."""
@@ -226,11 +255,18 @@ def _function_items(function: Function) -> list[_Item]:
     outputs = [function.params.index(buffer) if buffer in function.params else -1 for buffer in function.outputs]
     buffers = function.buffers
     return [
-        ("function", function.name, len(function.params), tuple(outputs), repr(sorted(function.attrs.items())),
-         tuple(held.digest for held in function.constants)),
+        (
+            "function",
+            function.name,
+            len(function.params),
+            tuple(outputs),
+            repr(sorted(function.attrs.items())),
+            tuple(held.digest for held in function.constants),
+        ),
         *map(_Bind, shape_symbols(function)),
         *(_Bind(p) if isinstance(p, Var) else ("buffer",) for p in function.params),
-        *(item for buffer in buffers for item in _buffer_items(buffer)), *map(_Bind, buffers),
+        *(item for buffer in buffers for item in _buffer_items(buffer)),
+        *map(_Bind, buffers),
         *_statements(function.body),
     ]
 

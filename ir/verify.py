@@ -47,7 +47,9 @@ class Stage:
 STAGES: dict[str, Stage] = {
     "loops": Stage(),
     "flat": Stage(flat=True),
-    "final": Stage(loops=(LoopKind.VECTORIZED, LoopKind.UNROLLED, LoopKind.THREAD), intrinsics=("likely", "target_has"), flat=True),
+    "final": Stage(
+        loops=(LoopKind.VECTORIZED, LoopKind.UNROLLED, LoopKind.THREAD), intrinsics=("likely", "target_has"), flat=True
+    ),
 }
 """By attrs["stage"]. A function that claims no stage is held to what always holds."""
 
@@ -76,8 +78,14 @@ def _is_pointer(node: Call) -> bool:
     if node.name != "access_ptr" or len(node.args) != 3:
         return node.name != "access_ptr"
     load, offset, mode = node.args
-    return (isinstance(load, BufferLoad) and load.dtype.lanes == 1 and _scalar_integer(offset)
-            and isinstance(mode, E.IntImm) and mode.value in (0, 1, 2, 3) and node.dtype.kind == "handle")
+    return (
+        isinstance(load, BufferLoad)
+        and load.dtype.lanes == 1
+        and _scalar_integer(offset)
+        and isinstance(mode, E.IntImm)
+        and mode.value in (0, 1, 2, 3)
+        and node.dtype.kind == "handle"
+    )
 
 
 def _operands_fit(node: Call) -> bool:
@@ -108,8 +116,10 @@ def _choice_condition(node: E.Select) -> bool:
 _ACCESS = (
     NodeRule("as many indices as the buffer has dimensions", lambda n: len(n.indices) == n.buffer.ndim),
     NodeRule("indices are integers", lambda n: all(i.dtype.is_integer for i in n.indices)),
-    NodeRule("the lanes of the indices agree with the last one's",
-             lambda n: all(i.dtype.lanes in (1, _access_lanes(n)) for i in n.indices)),
+    NodeRule(
+        "the lanes of the indices agree with the last one's",
+        lambda n: all(i.dtype.lanes in (1, _access_lanes(n)) for i in n.indices),
+    ),
     NodeRule("the predicate is a bool with the lanes of the access", _predicate_fits),
 )
 _SAME_TYPES = NodeRule("both operands have the same type", lambda n: n.a.dtype == n.b.dtype)
@@ -119,10 +129,25 @@ _LOGIC = (_SAME_TYPES, NodeRule("logic takes bool", lambda n: n.a.dtype.kind == 
 _BINDING = (NodeRule("the value has the variable's type", lambda n: n.value.dtype == n.var.dtype),)
 
 NODE_RULES: dict[type[Node], tuple[NodeRule, ...]] = {
-    E.IntImm: (NodeRule("a constant is in the range of its type", lambda n: n.dtype.kind == "handle" or (
-        not n.dtype.is_float and n.dtype.lanes == 1 and n.dtype.least <= n.value <= n.dtype.greatest)),),
-    E.FloatImm: (NodeRule("a constant is rounded to its type", lambda n: n.dtype.is_float and n.dtype.lanes == 1 and (
-        n.value != n.value or round_float(n.value, n.dtype) == n.value)),),
+    E.IntImm: (
+        NodeRule(
+            "a constant is in the range of its type",
+            lambda n: (
+                n.dtype.kind == "handle"
+                or (not n.dtype.is_float and n.dtype.lanes == 1 and n.dtype.least <= n.value <= n.dtype.greatest)
+            ),
+        ),
+    ),
+    E.FloatImm: (
+        NodeRule(
+            "a constant is rounded to its type",
+            lambda n: (
+                n.dtype.is_float
+                and n.dtype.lanes == 1
+                and (n.value != n.value or round_float(n.value, n.dtype) == n.value)
+            ),
+        ),
+    ),
     **dict.fromkeys((E.Add, E.Sub, E.Mul, E.FloorDiv, E.FloorMod, E.TruncDiv, E.TruncMod), _ARITHMETIC),
     E.Div: (_SAME_TYPES, NodeRule("`/` divides floats", lambda n: n.a.dtype.is_float)),
     **dict.fromkeys((E.Min, E.Max, E.LT, E.LE, E.GT, E.GE, E.EQ, E.NE), _ORDER),
@@ -135,10 +160,13 @@ NODE_RULES: dict[type[Node], tuple[NodeRule, ...]] = {
     ),
     E.IfThenElse: (
         NodeRule("both values have the same type", lambda n: n.true_value.dtype == n.false_value.dtype),
-        NodeRule("the condition is a scalar bool (lanes cannot be left out: use select and predicates)",
-                 lambda n: _scalar_bool(n.condition)),
+        NodeRule(
+            "the condition is a scalar bool (lanes cannot be left out: use select and predicates)",
+            lambda n: _scalar_bool(n.condition),
+        ),
     ),
-    E.Let: _BINDING, LetStmt: _BINDING,
+    E.Let: _BINDING,
+    LetStmt: _BINDING,
     Call: (
         NodeRule("as many operands as the intrinsic takes", _arity_fits),
         NodeRule("operands of one type that the intrinsic takes", _operands_fit),
@@ -146,8 +174,10 @@ NODE_RULES: dict[type[Node], tuple[NodeRule, ...]] = {
         NodeRule("the call's type follows from its operands", _call_type_fits),
     ),
     E.Ramp: (
-        NodeRule("base and stride are scalar integers of one type",
-                 lambda n: _scalar_integer(n.base) and n.base.dtype == n.stride.dtype),
+        NodeRule(
+            "base and stride are scalar integers of one type",
+            lambda n: _scalar_integer(n.base) and n.base.dtype == n.stride.dtype,
+        ),
         NodeRule("a vector has at least 2 lanes", lambda n: n.lanes > 1),
     ),
     E.Broadcast: (
@@ -156,23 +186,36 @@ NODE_RULES: dict[type[Node], tuple[NodeRule, ...]] = {
     ),
     E.Shuffle: (
         NodeRule("vectors of one element type", lambda n: len({v.dtype.element for v in n.vectors}) == 1),
-        NodeRule("lanes that the vectors have",
-                 lambda n: all(0 <= i < sum(v.dtype.lanes for v in n.vectors) for i in n.indices)),
+        NodeRule(
+            "lanes that the vectors have",
+            lambda n: all(0 <= i < sum(v.dtype.lanes for v in n.vectors) for i in n.indices),
+        ),
     ),
     BufferLoad: _ACCESS,
-    BufferStore: (*_ACCESS, NodeRule(
-        "the value has the type of the elements",
-        lambda n: n.value.dtype == n.buffer.dtype.with_lanes(_access_lanes(n)))),
+    BufferStore: (
+        *_ACCESS,
+        NodeRule(
+            "the value has the type of the elements",
+            lambda n: n.value.dtype == n.buffer.dtype.with_lanes(_access_lanes(n)),
+        ),
+    ),
     For: (
-        NodeRule("begin and extent have the variable's type, an integer",
-                 lambda n: _scalar_integer(n.var) and n.begin.dtype == n.var.dtype == n.extent.dtype),
-        NodeRule("a thread loop, and no other, has a thread tag",
-                 lambda n: (n.kind is LoopKind.THREAD) == bool(n.thread)),
+        NodeRule(
+            "begin and extent have the variable's type, an integer",
+            lambda n: _scalar_integer(n.var) and n.begin.dtype == n.var.dtype == n.extent.dtype,
+        ),
+        NodeRule(
+            "a thread loop, and no other, has a thread tag", lambda n: (n.kind is LoopKind.THREAD) == bool(n.thread)
+        ),
     ),
     If: (NodeRule("the condition is a scalar bool", lambda n: _scalar_bool(n.condition)),),
     While: (NodeRule("the condition is a scalar bool", lambda n: _scalar_bool(n.condition)),),
     Assert: (NodeRule("the condition is a scalar bool", lambda n: _scalar_bool(n.condition)),),
-    Evaluate: (), Attr: (), Allocate: (), Seq: (), E.StringImm: (),
+    Evaluate: (),
+    Attr: (),
+    Allocate: (),
+    Seq: (),
+    E.StringImm: (),
 }
 
 _BUFFER_RULES = (
@@ -180,11 +223,14 @@ _BUFFER_RULES = (
     NodeRule(f"the scope is one of {', '.join(SCOPES)}, or an accelerator's", lambda b: is_scope(b.scope)),
     NodeRule("extents and strides are scalar integers", lambda b: all(map(_scalar_integer, (*b.shape, *b.strides)))),
     NodeRule("a stride for each dimension, or none", lambda b: len(b.strides) in (0, len(b.shape))),
-    NodeRule("the alignment is a power of two, or 0",
-             lambda b: b.alignment >= 0 and b.alignment & (b.alignment - 1) == 0),
+    NodeRule(
+        "the alignment is a power of two, or 0", lambda b: b.alignment >= 0 and b.alignment & (b.alignment - 1) == 0
+    ),
 )
-_FLAT_RULE = NodeRule("buffers have one dimension and no strides once flattened",
-                      lambda b: b.ndim == 1 and not b.strides and b.elem_offset is None)
+_FLAT_RULE = NodeRule(
+    "buffers have one dimension and no strides once flattened",
+    lambda b: b.ndim == 1 and not b.strides and b.elem_offset is None,
+)
 
 
 class _Leave:
@@ -213,8 +259,12 @@ class _Verifier:
         stage = f" at stage '{self.name}'" if self.name else ""
         text = subject if isinstance(subject, str) else _first_line(subject)
         raise NotWellFormed(
-            f"{self.function.name} is not well formed{stage}: {rule}", reason=f"in `{text}`{details}", called=user_source(),
-            loops=excerpt(self.function, self.statement), fix=f"change what is marked with > so that this holds: {rule}")
+            f"{self.function.name} is not well formed{stage}: {rule}",
+            reason=f"in `{text}`{details}",
+            called=user_source(),
+            loops=excerpt(self.function, self.statement),
+            fix=f"change what is marked with > so that this holds: {rule}",
+        )
 
     def define(self, thing: Var | Buffer) -> None:
         if thing in self.ever:
@@ -387,8 +437,12 @@ def verify(function: Function, stage: str | None = None, sound: dict[str, Sound]
     """
     name = str(function.attrs.get("stage", "")) if stage is None else stage
     if name and name not in STAGES:
-        raise NotWellFormed(f"{function.name} claims the unknown stage '{name}'", called=user_source(),
-                            allowed=", ".join(STAGES), fix='function.with_attrs(stage="loops")')
+        raise NotWellFormed(
+            f"{function.name} claims the unknown stage '{name}'",
+            called=user_source(),
+            allowed=", ".join(STAGES),
+            fix='function.with_attrs(stage="loops")',
+        )
     verifier = _Verifier(function, name, {} if sound is None else sound.setdefault(name, {}))
     verifier.signature()
     verifier.body()

@@ -17,8 +17,24 @@ from .buffer import Buffer
 from .expr import BufferLoad, Expr, Let, Node, Reduce, Var
 from .stmt import Allocate, BufferStore, For, Function, LetStmt, Seq, Stmt
 
-__all__ = ["Rewriter", "SharingRewriter", "children", "deep_recursion", "free_vars", "is_recursion_deep", "loads", "post_order",
-           "rebuild", "rewrite", "seq", "statements", "stores", "substitute", "walk", "without_lets"]
+__all__ = [
+    "Rewriter",
+    "SharingRewriter",
+    "children",
+    "deep_recursion",
+    "free_vars",
+    "is_recursion_deep",
+    "loads",
+    "post_order",
+    "rebuild",
+    "rewrite",
+    "seq",
+    "statements",
+    "stores",
+    "substitute",
+    "walk",
+    "without_lets",
+]
 
 NodeT = TypeVar("NodeT", bound=Node)
 
@@ -98,7 +114,9 @@ def _rebuilt(node: NodeT, new_children: Sequence[Node]) -> NodeT:
             if new_children[at] is not value:
                 changed[name] = new_children[at]
             at += 1
-    return type(node)(**{name: changed[name] if name in changed else getattr(node, name) for name in _init_fields(type(node))})
+    return type(node)(
+        **{name: changed[name] if name in changed else getattr(node, name) for name in _init_fields(type(node))}
+    )
 
 
 def _differs(a: object, b: object) -> bool:
@@ -132,7 +150,9 @@ def statements(node: Stmt) -> Iterator[Stmt]:
         stack += [inner for inner in children(node)[::-1] if isinstance(inner, Stmt)]
 
 
-def post_order(*roots: Node, below: Callable[[Any], Sequence[Any]] = children, done: Container[int] = ()) -> Iterator[Any]:
+def post_order(
+    *roots: Node, below: Callable[[Any], Sequence[Any]] = children, done: Container[int] = ()
+) -> Iterator[Any]:
     """Every node once (shared ones too), children before parents. below: the children to go into. done: nodes to leave
     out, by identity."""
     met: set[int] = set()
@@ -161,7 +181,7 @@ def rewrite(node: Node, rule: Callable[[Any], Node | None]) -> Any:
     readers = _READERS
     while stack:
         original = stack.pop()
-        if original is None:    # what stands below the next node is done
+        if original is None:  # what stands below the next node is done
             original, below = stack.pop(), stack.pop()
             changed = [results[id(child)] for child in below]
             rebuilt = original if all(map(is_, below, changed)) else _rebuilt(original, changed)
@@ -193,7 +213,7 @@ def substitute(node: NodeT, values: Mapping[Var, Expr]) -> NodeT:
             return values.get(inner)
         if isinstance(inner, (Allocate, BufferLoad, BufferStore)) and inner.buffer in buffers:
             return replace(inner, buffer=buffers[inner.buffer])
-        if isinstance(inner, Reduce):       # a combiner and its identity may read axes
+        if isinstance(inner, Reduce):  # a combiner and its identity may read axes
             own = (*inner.combiner.result, *inner.combiner.identity)
             made = tuple(substitute(value, values) for value in own)
             if any(map(_differs, made, own)):
@@ -256,7 +276,9 @@ class Rewriter:
     _statements_only: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        cls._statements_only = cls.visit is Rewriter.visit and not any(hasattr(cls, kind.__name__) for kind in _classes(Expr))
+        cls._statements_only = cls.visit is Rewriter.visit and not any(
+            hasattr(cls, kind.__name__) for kind in _classes(Expr)
+        )
 
     def visit(self, node: Any) -> Any:
         if self._statements_only and isinstance(node, Expr):
@@ -307,10 +329,14 @@ class _DeepRecursion:
 
     def __enter__(self) -> None:
         self._thread = threading.get_ident()
+        # fmt: off
         with _DeepRecursion._lock: self._begin()
+        # fmt: on
 
     def __exit__(self, *_: object) -> None:
+        # fmt: off
         with _DeepRecursion._lock: self._end()
+        # fmt: on
 
     def __del__(self) -> None:
         if self._thread != -1:

@@ -1,6 +1,6 @@
 """Index arithmetic in 64 bits, whose products of symbols do not overflow.
 
-    n * n, int32      →      int64(n) * int64(n)
+n * n, int32      →      int64(n) * int64(n)
 """
 
 from __future__ import annotations
@@ -38,8 +38,12 @@ def _widened(node: Expr, names: Mapping[Var, Var], known: Mapping[int, Expr]) ->
     elif isinstance(node, Not):
         result = logical_not(known[id(node.value)])
     elif isinstance(node, Cast):
-        result = cast(cast(known[id(node.value)], node.value.dtype) if node.value.dtype == INT32 and node.dtype != INT64
-                      else known[id(node.value)], node.dtype)
+        result = cast(
+            cast(known[id(node.value)], node.value.dtype)
+            if node.value.dtype == INT32 and node.dtype != INT64
+            else known[id(node.value)],
+            node.dtype,
+        )
     elif isinstance(node, (Select, IfThenElse)):
         result = if_then_else(known[id(node.condition)], known[id(node.true_value)], known[id(node.false_value)])
     elif isinstance(node, Call) and node.name in _KEEP_WIDE:

@@ -9,5 +9,19 @@ from .signature import Signature
 from .threads import num_threads, set_num_threads
 from .timing import TimingResult
 
-__all__ = ["Array", "Device", "Kernel", "Module", "Signature", "TimingResult", "array", "cpu", "cuda", "empty", "from_dlpack",
-           "load", "num_threads", "set_num_threads"]
+__all__ = [
+    "Array",
+    "Device",
+    "Kernel",
+    "Module",
+    "Signature",
+    "TimingResult",
+    "array",
+    "cpu",
+    "cuda",
+    "empty",
+    "from_dlpack",
+    "load",
+    "num_threads",
+    "set_num_threads",
+]

@@ -13,9 +13,26 @@ from functools import cache
 
 import numpy as np
 
-__all__ = ["DLPACK_TYPES", "GIL_THRESHOLD", "ITEM_BYTES", "NUMPY_TYPE_NUMBERS", "OUT_OF_MEMORY", "ArgumentRecord",
-           "ArrayFields", "CallTable", "Check", "DLTensor", "DescrFields", "ExchangeApi", "Flag", "Trouble", "WRITEABLE",
-           "numpy_layout_holds", "pack_status", "unpack_status"]
+__all__ = [
+    "DLPACK_TYPES",
+    "GIL_THRESHOLD",
+    "ITEM_BYTES",
+    "NUMPY_TYPE_NUMBERS",
+    "OUT_OF_MEMORY",
+    "ArgumentRecord",
+    "ArrayFields",
+    "CallTable",
+    "Check",
+    "DLTensor",
+    "DescrFields",
+    "ExchangeApi",
+    "Flag",
+    "Trouble",
+    "WRITEABLE",
+    "numpy_layout_holds",
+    "pack_status",
+    "unpack_status",
+]
 
 OUT_OF_MEMORY = -1
 GIL_THRESHOLD = 1 << 16
@@ -36,11 +53,11 @@ class Check(IntEnum):
     TOO_LARGE = 9
     OVERLAP = 10
     SCALAR_RANGE = 11
-    PROCESSOR = 12      # these five only the C functions of exported libraries report
+    PROCESSOR = 12  # these five only the C functions of exported libraries report
     NULL = 13
     EXTENT = 14
     CASE = 15
-    CUDA = 16           # in the place of a parameter, a Trouble; the detail is the driver's CUresult
+    CUDA = 16  # in the place of a parameter, a Trouble; the detail is the driver's CUresult
 
 
 class Trouble(IntEnum):
@@ -81,8 +98,14 @@ class ArgumentRecord(ctypes.Structure):
     """
 
     _fields_ = (
-        ("data", ctypes.c_uint64), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("unit", ctypes.c_int64),
-        ("dtype", ctypes.c_uint32), ("ndim", ctypes.c_int32), ("flags", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
+        ("data", ctypes.c_uint64),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("unit", ctypes.c_int64),
+        ("dtype", ctypes.c_uint32),
+        ("ndim", ctypes.c_int32),
+        ("flags", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
     )
 
 
@@ -91,7 +114,8 @@ def _dlpack(code: int, bits: int) -> int:
 
 
 DLPACK_TYPES = {
-    "bool": _dlpack(6, 8), "bfloat16": _dlpack(4, 16),
+    "bool": _dlpack(6, 8),
+    "bfloat16": _dlpack(4, 16),
     **{f"int{bits}": _dlpack(0, bits) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": _dlpack(1, bits) for bits in (8, 16, 32, 64)},
     **{f"float{bits}": _dlpack(2, bits) for bits in (16, 32, 64)},
@@ -102,8 +126,18 @@ ITEM_BYTES = {name: (number >> 8 & 0xFF) // 8 for name, number in DLPACK_TYPES.i
 
 
 NUMPY_TYPE_NUMBERS = {
-    "bool": (0,), "int8": (1,), "uint8": (2,), "int16": (3,), "uint16": (4,), "int32": (5,), "uint32": (6,),
-    "int64": (7, 9), "uint64": (8, 10), "float32": (11,), "float64": (12,), "float16": (23,),
+    "bool": (0,),
+    "int8": (1,),
+    "uint8": (2,),
+    "int16": (3,),
+    "uint16": (4,),
+    "int32": (5,),
+    "uint32": (6,),
+    "int64": (7, 9),
+    "uint64": (8, 10),
+    "float32": (11,),
+    "float64": (12,),
+    "float16": (23,),
 }
 """numpy's type numbers, public and fixed; bfloat16 gets its own when ml_dtypes registers it."""
 
@@ -113,9 +147,15 @@ class ArrayFields(ctypes.Structure):
     extension module."""
 
     _fields_ = (
-        ("ob_refcnt", ctypes.c_ssize_t), ("ob_type", ctypes.c_void_p), ("data", ctypes.c_void_p), ("nd", ctypes.c_int),
-        ("dimensions", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("base", ctypes.c_void_p),
-        ("descr", ctypes.c_void_p), ("flags", ctypes.c_int),
+        ("ob_refcnt", ctypes.c_ssize_t),
+        ("ob_type", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+        ("nd", ctypes.c_int),
+        ("dimensions", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("base", ctypes.c_void_p),
+        ("descr", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
     )
 
 
@@ -123,8 +163,13 @@ class DescrFields(ctypes.Structure):
     """The head of numpy's PyArray_Descr, likewise public."""
 
     _fields_ = (
-        ("ob_refcnt", ctypes.c_ssize_t), ("ob_type", ctypes.c_void_p), ("typeobj", ctypes.c_void_p),
-        ("kind", ctypes.c_char), ("type", ctypes.c_char), ("byteorder", ctypes.c_char), ("flags", ctypes.c_char),
+        ("ob_refcnt", ctypes.c_ssize_t),
+        ("ob_type", ctypes.c_void_p),
+        ("typeobj", ctypes.c_void_p),
+        ("kind", ctypes.c_char),
+        ("type", ctypes.c_char),
+        ("byteorder", ctypes.c_char),
+        ("flags", ctypes.c_char),
         ("type_num", ctypes.c_int),
     )
 
@@ -136,10 +181,28 @@ class CallTable(ctypes.Structure):
     that does it, once one was met."""
 
     _fields_ = tuple(
-        (name, ctypes.c_void_p) for name in (
-            "array_type", "own_array_type", "bfloat16_number", "none", "true", "false", "int_type", "float_type",
-            "incref", "save_thread", "restore_thread", "vectorcall", "call_method", "int_value",
-            "exchange_type", "exchange", "get_attribute", "requires_grad", "decref", "clear_error",
+        (name, ctypes.c_void_p)
+        for name in (
+            "array_type",
+            "own_array_type",
+            "bfloat16_number",
+            "none",
+            "true",
+            "false",
+            "int_type",
+            "float_type",
+            "incref",
+            "save_thread",
+            "restore_thread",
+            "vectorcall",
+            "call_method",
+            "int_value",
+            "exchange_type",
+            "exchange",
+            "get_attribute",
+            "requires_grad",
+            "decref",
+            "clear_error",
         )
     )
 
@@ -149,8 +212,13 @@ class ExchangeApi(ctypes.Structure):
     exactly this type are described without a capsule."""
 
     _fields_ = (
-        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("previous", ctypes.c_void_p), ("allocate", ctypes.c_void_p),
-        ("managed", ctypes.c_void_p), ("to_object", ctypes.c_void_p), ("describe", ctypes.c_void_p),
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("previous", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p),
+        ("managed", ctypes.c_void_p),
+        ("to_object", ctypes.c_void_p),
+        ("describe", ctypes.c_void_p),
     )
 
 
@@ -158,9 +226,14 @@ class DLTensor(ctypes.Structure):
     """DLPack's description of a tensor."""
 
     _fields_ = (
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32), ("dtype", ctypes.c_uint32), ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("dtype", ctypes.c_uint32),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
     )
 
 
@@ -187,7 +260,8 @@ def numpy_layout_holds() -> bool:
         fields.data == probe.ctypes.data
         and tuple((ctypes.c_int64 * 3).from_address(fields.dimensions)) == probe.shape
         and tuple((ctypes.c_int64 * 3).from_address(fields.strides)) == probe.strides
-        and not fields.flags & WRITEABLE and bool(other.flags & WRITEABLE)
+        and not fields.flags & WRITEABLE
+        and bool(other.flags & WRITEABLE)
         and (descr.byteorder, descr.type_num) == (b"=", 3)
         and (other_descr.byteorder, other_descr.type_num) == (b">", 12)
         and all(np.dtype(name).num in numbers for name, numbers in NUMPY_TYPE_NUMBERS.items())

@@ -53,8 +53,11 @@ class Array(NDArray[Any]):
         """
         values = _readable(source)
         if values.shape != self.shape:
-            raise WrongShape(f"cannot copy shape {values.shape} into an array of shape {self.shape}",
-                             called=user_source(), fix="give a source of the same shape")
+            raise WrongShape(
+                f"cannot copy shape {values.shape} into an array of shape {self.shape}",
+                called=user_source(),
+                fix="give a source of the same shape",
+            )
         np.copyto(self, values, casting="unsafe")
         return self
 
@@ -112,8 +115,12 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     try:
         memory = np.empty(size + ALIGNMENT, np.uint8)
     except (MemoryError, ValueError) as refused:
-        raise KernelOutOfMemory(f"could not get memory for an array of shape {shape}", reason=f"it has {size} bytes",
-                                called=user_source(), fix="make it smaller, or compute it in parts") from refused
+        raise KernelOutOfMemory(
+            f"could not get memory for an array of shape {shape}",
+            reason=f"it has {size} bytes",
+            called=user_source(),
+            fix="make it smaller, or compute it in parts",
+        ) from refused
     begin = -memory.__array_interface__["data"][0] % ALIGNMENT
     return Array(shape, dtype, memory, begin)
 
@@ -146,16 +153,24 @@ def _extents(shape: Any) -> tuple[int, ...]:
     except TypeError:
         extents = (-1,)
     if any(extent < 0 for extent in extents):
-        raise WrongShape(f"cannot make an array of shape {shape!r}", called=user_source(),
-                         allowed="an integer, or several, none negative", fix="tw.empty((16, 8))")
+        raise WrongShape(
+            f"cannot make an array of shape {shape!r}",
+            called=user_source(),
+            allowed="an integer, or several, none negative",
+            fix="tw.empty((16, 8))",
+        )
     return extents
 
 
 def _is_gpu(device: Device | None) -> bool:
     """Whether `device` is a GPU; without a device, arrays are the host's."""
     if device is not None and not isinstance(cast(object, device), Device):
-        raise UnknownDevice(f"{device!r} is no device", reason=f"got {type(device).__name__}", called=user_source(),
-                            fix="tw.cpu(), or tw.cuda(0)")
+        raise UnknownDevice(
+            f"{device!r} is no device",
+            reason=f"got {type(device).__name__}",
+            called=user_source(),
+            fix="tw.cpu(), or tw.cuda(0)",
+        )
     return device is not None and device.kind == "cuda"
 
 
@@ -189,8 +204,12 @@ def _readable(x: object) -> NDArray[Any]:
     try:
         return np.asarray(x)
     except ValueError as error:
-        raise WrongShape(f"this {type(x).__name__} has no one shape", reason=str(error), called=user_source(),
-                         fix="give nested lists of equal lengths") from None
+        raise WrongShape(
+            f"this {type(x).__name__} has no one shape",
+            reason=str(error),
+            called=user_source(),
+            fix="give nested lists of equal lengths",
+        ) from None
 
 
 def _natural_dtype(x: Any, source: NDArray[Any]) -> np.dtype[Any]:
@@ -199,7 +218,7 @@ def _natural_dtype(x: Any, source: NDArray[Any]) -> np.dtype[Any]:
         return source.dtype
     if source.dtype == np.float64:
         return np.dtype(np.float32)
-    fits = source.dtype == np.int64 and (source.size == 0 or (source.min() >= -2**31 and source.max() < 2**31))
+    fits = source.dtype == np.int64 and (source.size == 0 or (source.min() >= -(2**31) and source.max() < 2**31))
     return np.dtype(np.int32) if fits else source.dtype
 
 
@@ -215,9 +234,16 @@ def from_dlpack(x: Any) -> Array:
             raise RefusedMemory(f"it holds {tensor.dtype} on {tensor.device or 'the host'}")
         return array_of(tensor).view(Array)
     except NoMemory as error:
-        raise NotATensor(f"a {type(x).__name__} has no memory to share", reason=str(error), called=user_source(),
-                         fix="pass a numpy array or anything with __dlpack__") from None
+        raise NotATensor(
+            f"a {type(x).__name__} has no memory to share",
+            reason=str(error),
+            called=user_source(),
+            fix="pass a numpy array or anything with __dlpack__",
+        ) from None
     except RefusedMemory as error:
-        raise UnreadableTensor(f"this {type(x).__name__} cannot be read", reason=str(error), called=user_source(),
-                               fix="copy it to the host first, or pass np.asarray(x)") from error
-
+        raise UnreadableTensor(
+            f"this {type(x).__name__} cannot be read",
+            reason=str(error),
+            called=user_source(),
+            fix="copy it to the host first, or pass np.asarray(x)",
+        ) from error

@@ -35,8 +35,12 @@ def _drop_capsule(capsule: int) -> None:
 
 _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
-_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", ctypes.pythonapi))
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
 
 
 def make_capsule(data: int, shape: tuple[int, ...], dtype: str, device: tuple[int, int], owner: Any) -> Any:
@@ -47,9 +51,12 @@ def make_capsule(data: int, shape: tuple[int, ...], dtype: str, device: tuple[in
     """
     rank = len(shape)
     extents = (ctypes.c_int64 * rank)(*shape)
-    strides = (ctypes.c_int64 * rank)(*(math.prod(shape[d + 1:]) for d in range(rank)))
-    managed = _Managed(DLTensor(data, *device, rank, DLPACK_TYPES[dtype], extents, strides, 0), None,
-                       ctypes.cast(_delete, ctypes.c_void_p))
+    strides = (ctypes.c_int64 * rank)(*(math.prod(shape[d + 1 :]) for d in range(rank)))
+    managed = _Managed(
+        DLTensor(data, *device, rank, DLPACK_TYPES[dtype], extents, strides, 0),
+        None,
+        ctypes.cast(_delete, ctypes.c_void_p),
+    )
     address = ctypes.addressof(managed)
     _held[address] = managed, extents, strides, owner
     return _new(address, _UNUSED, ctypes.cast(_drop_capsule, ctypes.c_void_p))

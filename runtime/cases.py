@@ -48,10 +48,12 @@ class _Choice:
         self.known: dict[Any, Kernel] = {}
 
     def __call__(self, *args: Any, **named: Any) -> None:
-        key: Any = tuple([(getattr(each, "dtype", None), getattr(each, "shape", None)) for each in (*args, *named.values())])
+        key: Any = tuple(
+            [(getattr(each, "dtype", None), getattr(each, "shape", None)) for each in (*args, *named.values())]
+        )
         try:
             kernel = self.known.get(key)
-        except TypeError:       # what cannot be hashed is looked for each time
+        except TypeError:  # what cannot be hashed is looked for each time
             kernel, key = None, None
         if kernel is not None and self._taken(kernel, args, named):
             return
@@ -62,8 +64,13 @@ class _Choice:
                 return
         shapes = "; ".join(str(case.signature) for case in self.cases)
         given = ", ".join(f"{kind} {shape}" for kind, shape in key or () if shape is not None)
-        raise NoCase(f"no case of {self.signature.name} takes these arguments", reason=f"given: {given}" if given else "",
-                     called=user_source(), allowed=shapes, fix="pass tensors of one of these shapes and dtypes")
+        raise NoCase(
+            f"no case of {self.signature.name} takes these arguments",
+            reason=f"given: {given}" if given else "",
+            called=user_source(),
+            allowed=shapes,
+            fix="pass tensors of one of these shapes and dtypes",
+        )
 
     def _taken(self, case: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
         try:

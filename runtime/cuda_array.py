@@ -45,8 +45,14 @@ class DeviceArray:
     def __dlpack_device__(self) -> tuple[int, int]:
         return _DLPACK_CUDA, self.device.index
 
-    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
-                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
         """A capsule that shares the memory. Raises BufferError for another device, as the protocol asks.
 
         stream: where the consumer will work; -1 for a consumer that synchronises by itself. max_version: capsules are of the

@@ -34,12 +34,20 @@ def driver_library(index: int = 0) -> ctypes.CDLL:
     try:
         status, count = ask_driver()
     except OSError as error:
-        raise DriverMissing("cannot run on a GPU: this machine has no NVIDIA driver", reason=str(error), called=user_source(),
-                            fix=f"install NVIDIA's driver; {_EMULATE}") from None
+        raise DriverMissing(
+            "cannot run on a GPU: this machine has no NVIDIA driver",
+            reason=str(error),
+            called=user_source(),
+            fix=f"install NVIDIA's driver; {_EMULATE}",
+        ) from None
     if status or count <= index:
         reason = f"the driver's cuInit returned {status}" if status else f"the driver finds {count} GPUs"
-        raise GpuMissing(f"cannot run on a GPU: there is no cuda({index})", reason=reason, called=user_source(),
-                         fix=f"run where a GPU is visible (CUDA_VISIBLE_DEVICES, container options); {_EMULATE}")
+        raise GpuMissing(
+            f"cannot run on a GPU: there is no cuda({index})",
+            reason=reason,
+            called=user_source(),
+            fix=f"run where a GPU is visible (CUDA_VISIBLE_DEVICES, container options); {_EMULATE}",
+        )
     return ctypes.CDLL(DRIVER_LIBRARY)
 
 
@@ -52,8 +60,12 @@ def find_driver(index: int = 0) -> Any:
     try:
         driver = importlib.import_module("pycuda.driver")
     except ImportError as error:
-        raise PycudaMissing("cannot run on a GPU: pycuda is not installed", reason=str(error), called=user_source(),
-                            fix=f"pip install 'tilewright[cuda]'; {_EMULATE}") from None
+        raise PycudaMissing(
+            "cannot run on a GPU: pycuda is not installed",
+            reason=str(error),
+            called=user_source(),
+            fix=f"pip install 'tilewright[cuda]'; {_EMULATE}",
+        ) from None
     driver.init()
     return driver
 
@@ -82,13 +94,19 @@ def primary_context(index: int) -> Generator[ctypes.CDLL]:
     GpuMissing (TW0831)."""
     driver = driver_library(index)
     device, held = ctypes.c_int(), ctypes.c_void_p()
-    for result in (lambda: driver.cuDeviceGet(ctypes.byref(device), index),
-                   lambda: driver.cuDevicePrimaryCtxRetain(ctypes.byref(held), device),
-                   lambda: driver.cuCtxPushCurrent_v2(held)):
+    for result in (
+        lambda: driver.cuDeviceGet(ctypes.byref(device), index),
+        lambda: driver.cuDevicePrimaryCtxRetain(ctypes.byref(held), device),
+        lambda: driver.cuCtxPushCurrent_v2(held),
+    ):
         status = result()
         if status:
-            raise GpuMissing(f"cannot run on cuda({index})", called=user_source(),
-                             reason=f"the driver says: {RESULTS.get(status, status)}", fix="see what else holds this GPU")
+            raise GpuMissing(
+                f"cannot run on cuda({index})",
+                called=user_source(),
+                reason=f"the driver says: {RESULTS.get(status, status)}",
+                fix="see what else holds this GPU",
+            )
     try:
         yield driver
     finally:

@@ -64,7 +64,11 @@ class DeviceArguments:
     kernel's entries read them. Raises CallError."""
 
     def __init__(
-        self, signature: Signature, check: Callable[[int, int], int], args: tuple[Any, ...], named: dict[str, Any],
+        self,
+        signature: Signature,
+        check: Callable[[int, int], int],
+        args: tuple[Any, ...],
+        named: dict[str, Any],
     ) -> None:
         given = arguments_in_order(signature, args, named)
         self.values = [_argument(signature, i, value) for i, value in enumerate(given)]
@@ -98,7 +102,9 @@ class _DeviceEntry:
     def _prepared(self, index: int, values: list[Found | int | float], symbols: list[int]) -> _Prepared:
         signature = self.signature
         known = {symbol.name: symbols[i] for i, symbol in enumerate(signature.symbols)}
-        known |= {p.name: int(v) for p, v in zip(signature.params, values, strict=True) if not isinstance(v, (Found, float))}
+        known |= {
+            p.name: int(v) for p, v in zip(signature.params, values, strict=True) if not isinstance(v, (Found, float))
+        }
         if self.program.checks is not None:
             self.program.checks(known)
         items = [_launch_value(p, v) for p, v in zip(signature.params, values, strict=True)]
@@ -107,10 +113,19 @@ class _DeviceEntry:
             constants = self._constants(driver, index)
             items += [int(block) for block in (*memory, *constants)]
             items += [known[s.name] for s in signature.symbols]
-            unaligned = any(items[place] % _VECTOR_BYTES for launch in self.program.launches for place in launch.aligned_items)
+            unaligned = any(
+                items[place] % _VECTOR_BYTES for launch in self.program.launches for place in launch.aligned_items
+            )
             functions = self._functions(driver, index, unaligned)
-            steps = [(functions[launch.name], [_parameter(arg, items, known, unaligned) for arg in launch.args],
-                      launch.blocks(known), launch) for launch in self.program.launches]
+            steps = [
+                (
+                    functions[launch.name],
+                    [_parameter(arg, items, known, unaligned) for arg in launch.args],
+                    launch.blocks(known),
+                    launch,
+                )
+                for launch in self.program.launches
+            ]
         return _Prepared(index, steps, (memory, constants, values))
 
     def _constants(self, driver: Any, index: int) -> list[Any]:
@@ -137,7 +152,9 @@ class _DeviceEntry:
 class _Prepared:
     """Launches on checked arguments. keep: the workspaces and the tensors."""
 
-    def __init__(self, index: int, steps: list[tuple[Any, list[Any], tuple[int, int, int], KernelLaunch]], keep: object) -> None:
+    def __init__(
+        self, index: int, steps: list[tuple[Any, list[Any], tuple[int, int, int], KernelLaunch]], keep: object
+    ) -> None:
         self.index, self.steps, self.keep = index, steps, keep
 
     def __call__(self) -> None:
@@ -167,8 +184,11 @@ def _argument(signature: Signature, i: int, value: Any) -> Found | int | float:
     if not tensor.device.startswith("cuda("):
         raise WrongDevice(
             f"{diagnose.argument(signature, i)} is on {tensor.device or 'the host'}; this kernel runs on a GPU",
-            reason=f"expected {signature.params[i]} in device memory", called=user_source(), allowed=str(signature),
-            fix="tw.array(x, tw.cuda(0)), or x.cuda() of torch; tw.build(..., target=\"cuda -emulate\") takes host arrays")
+            reason=f"expected {signature.params[i]} in device memory",
+            called=user_source(),
+            allowed=str(signature),
+            fix='tw.array(x, tw.cuda(0)), or x.cuda() of torch; tw.build(..., target="cuda -emulate") takes host arrays',
+        )
     return tensor
 
 
@@ -187,13 +207,28 @@ def _device_of(signature: Signature, values: Sequence[Found | int | float]) -> i
         raise WrongDevice(
             f"{diagnose.argument(signature, places[first])} is on {first}, "
             f"{diagnose.argument(signature, places[second])} on {second}",
-            reason="a kernel runs on one GPU", called=user_source(), allowed=str(signature), fix="copy all tensors to one GPU")
+            reason="a kernel runs on one GPU",
+            called=user_source(),
+            allowed=str(signature),
+            fix="copy all tensors to one GPU",
+        )
     return int(next(iter(places), "cuda(0)").removeprefix("cuda(").removesuffix(")"))
 
 
 _FORMATS = {
-    "bool": "B", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
-    "float16": "H", "bfloat16": "H", "float32": "f", "float64": "d",
+    "bool": "B",
+    "int8": "b",
+    "uint8": "B",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "uint64": "Q",
+    "float16": "H",
+    "bfloat16": "H",
+    "float32": "f",
+    "float64": "d",
 }
 """How pycuda packs a scalar, in the letters of Python's struct; of 16-bit floats it packs the bits."""
 
@@ -202,7 +237,9 @@ def _formats(signature: Signature, program: DeviceProgram, launch: KernelLaunch)
     """The letters of a kernel's parameters. They are said once: pycuda's plain call remembers the types of arguments by
     their values, and 1 equals 1.0."""
     kinds = ["P" if isinstance(p, BufferParam) else _FORMATS[p.dtype] for p in signature.params]
-    kinds += ["P"] * (len(program.workspaces) + len(program.constants)) + [_FORMATS[symbol.dtype] for symbol in signature.symbols]
+    kinds += ["P"] * (len(program.workspaces) + len(program.constants)) + [
+        _FORMATS[symbol.dtype] for symbol in signature.symbols
+    ]
     return "".join(f"{MAP_BYTES}s" if isinstance(arg, TensorMap) else kinds[arg] for arg in launch.args)
 
 
@@ -221,8 +258,12 @@ def _allocated(driver: Any, workspace: Workspace, known: dict[str, int]) -> Any:
     try:
         return driver.mem_alloc(max(size, 1))
     except driver.Error as error:
-        raise LaunchFailed(f"no memory on the GPU for the intermediate {workspace.name}", reason=f"{size} bytes: {error}",
-                           called=user_source(), fix="compute it at its consumer, or free memory") from error
+        raise LaunchFailed(
+            f"no memory on the GPU for the intermediate {workspace.name}",
+            reason=f"{size} bytes: {error}",
+            called=user_source(),
+            fix="compute it at its consumer, or free memory",
+        ) from error
 
 
 def _copied(driver: Any, held: NDArray[Any]) -> Any:
@@ -231,8 +272,12 @@ def _copied(driver: Any, held: NDArray[Any]) -> Any:
         if held.nbytes:
             driver.memcpy_htod(memory, held.reshape(-1).view(np.uint8))
     except driver.Error as error:
-        raise LaunchFailed("no memory on the GPU for a constant", reason=f"{held.nbytes} bytes: {error}", called=user_source(),
-                           fix="pass it as an argument, or free memory") from error
+        raise LaunchFailed(
+            "no memory on the GPU for a constant",
+            reason=f"{held.nbytes} bytes: {error}",
+            called=user_source(),
+            fix="pass it as an argument, or free memory",
+        ) from error
     return memory
 
 
@@ -240,19 +285,30 @@ def _loaded(driver: Any, index: int, program: DeviceProgram, unaligned: bool) ->
     major, minor = driver.Device(index).compute_capability()
     wanted, only = int(program.arch.removeprefix("sm_").rstrip("a")), program.arch.endswith("a")
     if major * 10 + minor < wanted or (only and major * 10 + minor != wanted):
-        raise WrongArchitecture(f"cannot run code for {program.arch} on cuda({index})", reason=f"this GPU is sm_{major}{minor}",
-                                called=user_source(), fix=f'target="cuda -arch=sm_{major}{minor}"')
+        raise WrongArchitecture(
+            f"cannot run code for {program.arch} on cuda({index})",
+            reason=f"this GPU is sm_{major}{minor}",
+            called=user_source(),
+            fix=f'target="cuda -arch=sm_{major}{minor}"',
+        )
     binary = program.binary(unaligned)
-    code = binary.cubin if major == wanted // 10 else binary.ptx.encode()  # the driver compiles PTX for newer generations
+    code = (
+        binary.cubin if major == wanted // 10 else binary.ptx.encode()
+    )  # the driver compiles PTX for newer generations
     return driver.module_from_buffer(code)
 
 
-def _launched(driver: Any, function: Any, arguments: list[Any], grid: tuple[int, int, int], launch: KernelLaunch) -> None:
+def _launched(
+    driver: Any, function: Any, arguments: list[Any], grid: tuple[int, int, int], launch: KernelLaunch
+) -> None:
     try:
         function.prepared_call(grid, launch.block, *arguments, shared_size=launch.dynamic_shared_bytes)
     except driver.Error as error:
-        raise LaunchFailed(f"the driver refused to launch {launch.name}", reason=f"grid {grid}, block {launch.block}: {error}",
-                           called=user_source()) from error
+        raise LaunchFailed(
+            f"the driver refused to launch {launch.name}",
+            reason=f"grid {grid}, block {launch.block}: {error}",
+            called=user_source(),
+        ) from error
 
 
 class DeviceKernel(Kernel):
@@ -270,7 +326,9 @@ class DeviceKernel(Kernel):
             while len(results) < repeat:
                 milliseconds = _timed(driver, run, number)
                 if not results and milliseconds < min_repeat_ms:
-                    number = max(number + 1, min(number * 10, int(number * min_repeat_ms * 1.2 / max(milliseconds, 1e-6)) + 1))
+                    number = max(
+                        number + 1, min(number * 10, int(number * min_repeat_ms * 1.2 / max(milliseconds, 1e-6)) + 1)
+                    )
                     continue
                 results.append(milliseconds * 1e-3 / number)
         return TimingResult(tuple(results), number)
@@ -286,8 +344,14 @@ def _timed(driver: Any, run: Callable[[], None], number: int) -> float:
     return float(end.time_since(begin))
 
 
-def device_kernel(signature: Signature, check: int, program: DeviceProgram, sources: Callable[[str], str], code: object,
-                  exporting: Exporting | None = None) -> Kernel:
+def device_kernel(
+    signature: Signature,
+    check: int,
+    program: DeviceProgram,
+    sources: Callable[[str], str],
+    code: object,
+    exporting: Exporting | None = None,
+) -> Kernel:
     """The callable for a program on a GPU. check: the address of the generated check. code: keeps it in memory. exporting: writes
     its library."""
     return DeviceKernel(_DeviceEntry(signature, check, program, code), sources, exporting)

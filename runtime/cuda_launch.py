@@ -46,9 +46,12 @@ class KernelLaunch:
         """The grid for the values of scalars and shape symbols. Raises LaunchFailed (TW0834) where no GPU has so many blocks."""
         x, y, z = grid = tuple(max(evaluate_extent(extent, values), 0) for extent in self.grid)
         if x and y and z and any(extent > most for extent, most in zip(grid, _MOST_BLOCKS, strict=True)):
-            raise LaunchFailed(f"{self.name} cannot be launched on {x} x {y} x {z} blocks", called=user_source(),
-                               reason=f"a grid has at most {' x '.join(map(str, _MOST_BLOCKS))}",
-                               fix="split the axis that is bound to blockIdx, and let each block compute more")
+            raise LaunchFailed(
+                f"{self.name} cannot be launched on {x} x {y} x {z} blocks",
+                called=user_source(),
+                reason=f"a grid has at most {' x '.join(map(str, _MOST_BLOCKS))}",
+                fix="split the axis that is bound to blockIdx, and let each block compute more",
+            )
         return x, y, z
 
 
@@ -64,6 +67,10 @@ class Workspace:
         """Its size for the values of scalars and shape symbols. Raises KernelOutOfMemory (TW0517) where no memory holds it."""
         size = max(evaluate_extent(self.elements, values), 0) * ITEM_BYTES[self.dtype]
         if size >= _MOST_BYTES:
-            raise KernelOutOfMemory(f"could not get memory for the intermediate {self.name}", reason=f"it has {size} bytes",
-                                    called=user_source(), fix="call it on smaller tensors, or compute it at its consumer")
+            raise KernelOutOfMemory(
+                f"could not get memory for the intermediate {self.name}",
+                reason=f"it has {size} bytes",
+                called=user_source(),
+                fix="call it on smaller tensors, or compute it at its consumer",
+            )
         return size

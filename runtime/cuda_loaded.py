@@ -34,7 +34,7 @@ class _LoadedEntry:
 
     def launched(self, args: tuple[Any, ...], named: dict[str, Any], synchronized: bool = False) -> None:
         """Queues it on the default stream. synchronized: and waits until it is done."""
-        driver_library()    # what is missing on this machine is said before what is wrong with the arguments
+        driver_library()  # what is missing on this machine is said before what is wrong with the arguments
         given = DeviceArguments(self.signature, self._check, args, named)
         with primary_context(given.index) as driver:
             status = self._run(ctypes.addressof(given.records), ctypes.addressof(given.symbols), None)
@@ -42,8 +42,11 @@ class _LoadedEntry:
                 raise self._failure(status, given)
             result = driver.cuCtxSynchronize() if synchronized else 0
         if result:
-            raise LaunchFailed(f"{self.signature.name} failed on the GPU", called=user_source(),
-                               reason=RESULTS.get(result, f"the driver's result {result}"))
+            raise LaunchFailed(
+                f"{self.signature.name} failed on the GPU",
+                called=user_source(),
+                reason=RESULTS.get(result, f"the driver's result {result}"),
+            )
 
     def _failure(self, status: int, given: DeviceArguments) -> BaseException:
         check, kind, result = unpack_status(status) if status < -1 else (None, 0, 0)
@@ -52,8 +55,11 @@ class _LoadedEntry:
         if check is not Check.CUDA:
             return diagnose.decode_status(self.signature, status, given.values)
         error, reason = TROUBLES[Trouble(kind)]
-        return error(f"{self.signature.name} did not run", reason=f"{reason} ({RESULTS[result]})" if result in RESULTS else reason,
-                     called=user_source())
+        return error(
+            f"{self.signature.name} did not run",
+            reason=f"{reason} ({RESULTS[result]})" if result in RESULTS else reason,
+            called=user_source(),
+        )
 
 
 class _LoadedDeviceKernel(Kernel):
@@ -65,8 +71,13 @@ class _LoadedDeviceKernel(Kernel):
         `number` growing until a measurement takes `min_repeat_ms`."""
         entry = self._entry
         assert isinstance(entry, _LoadedEntry)
-        return time_calls(lambda *given: entry.launched(given, {}, synchronized=True), args,
-                          number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
+        return time_calls(
+            lambda *given: entry.launched(given, {}, synchronized=True),
+            args,
+            number=number,
+            repeat=repeat,
+            min_repeat_ms=min_repeat_ms,
+        )
 
 
 def loaded_device_kernel(signature: Signature, check: int, run: int, messages: Sequence[str], code: object) -> Kernel:

@@ -11,7 +11,14 @@ __all__ = ["Device", "cpu", "cuda"]
 
 DLPACK_KINDS = {"cpu": 1, "cuda": 2}
 _DLPACK_NAMES = {
-    1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda_managed",
+    1: "cpu",
+    2: "cuda",
+    3: "cuda_host",
+    4: "opencl",
+    7: "vulkan",
+    8: "metal",
+    10: "rocm",
+    13: "cuda_managed",
 }
 HOST_KINDS = (1, 3)
 """DLPack device types whose memory the CPU may read and write."""
@@ -28,8 +35,12 @@ class Device:
 
     def __post_init__(self) -> None:
         if self.kind not in DLPACK_KINDS or type(self.index) is not int or self.index < 0:
-            raise UnknownDevice(f"there is no device {self.kind!r} with index {self.index!r}", called=user_source(),
-                                allowed="cpu and cuda, with an index from 0", fix="tw.cpu(), or tw.cuda(0)")
+            raise UnknownDevice(
+                f"there is no device {self.kind!r} with index {self.index!r}",
+                called=user_source(),
+                allowed="cpu and cuda, with an index from 0",
+                fix="tw.cpu(), or tw.cuda(0)",
+            )
 
     @property
     def dlpack(self) -> tuple[int, int]:

@@ -53,60 +53,82 @@ def wrong_count(signature: Signature, given: int) -> CallError:
     missing = ", ".join(f"'{p.name}'" for p in signature.params[given:])
     reason = f"no value for {missing}" if missing else f"{given - len(signature.params)} too many"
     return WrongArgumentCount(
-        f"{signature.name} takes {len(signature.params)} arguments, {given} were given", reason=reason,
-        fix="pass every tensor, outputs included, in the order shown", **_raise_at(signature))
+        f"{signature.name} takes {len(signature.params)} arguments, {given} were given",
+        reason=reason,
+        fix="pass every tensor, outputs included, in the order shown",
+        **_raise_at(signature),
+    )
 
 
 def wrong_keyword(signature: Signature, name: str) -> CallError:
     known = any(p.name == name for p in signature.params)
     what = f"gets a second value for '{name}'" if known else f"has no parameter '{name}'"
-    return WrongKeyword(f"{signature.name} {what}", fix="name each parameter once, or pass arguments by position",
-                        **_raise_at(signature))
+    return WrongKeyword(
+        f"{signature.name} {what}",
+        fix="name each parameter once, or pass arguments by position",
+        **_raise_at(signature),
+    )
 
 
 def missing_argument(signature: Signature, i: int) -> CallError:
-    return WrongArgumentCount(f"no value for {argument(signature, i)}", fix="pass it by position or by name",
-                              **_raise_at(signature))
+    return WrongArgumentCount(
+        f"no value for {argument(signature, i)}", fix="pass it by position or by name", **_raise_at(signature)
+    )
 
 
 def not_a_tensor(signature: Signature, i: int, value: object, hint: str) -> CallError:
     param = signature.params[i]
     return NotATensor(
-        f"{argument(signature, i)} is {_kind_of(value)}, not a tensor", reason=f"expected {param}",
-        fix=hint or "pass a numpy array, a tw.Array, or anything with DLPack", **_raise_at(signature))
+        f"{argument(signature, i)} is {_kind_of(value)}, not a tensor",
+        reason=f"expected {param}",
+        fix=hint or "pass a numpy array, a tw.Array, or anything with DLPack",
+        **_raise_at(signature),
+    )
 
 
 def unreadable(signature: Signature, i: int, value: object, reason: str) -> CallError:
-    return UnreadableTensor(f"{argument(signature, i)}, {_kind_of(value)}, does not hand out its memory", reason=reason,
-                            fix=how_to_hand_out(value), **_raise_at(signature))
+    return UnreadableTensor(
+        f"{argument(signature, i)}, {_kind_of(value)}, does not hand out its memory",
+        reason=reason,
+        fix=how_to_hand_out(value),
+        **_raise_at(signature),
+    )
 
 
 def how_to_hand_out(value: object) -> str:
     """What to pass in the place of a tensor that does not hand out its memory."""
     if getattr(value, "requires_grad", False) is True:
-        return "pass x.detach(); for a gradient make an operator of the kernel: f.as_torch_op(\"mine::name\")"
+        return 'pass x.detach(); for a gradient make an operator of the kernel: f.as_torch_op("mine::name")'
     return "pass a plain copy, e.g. np.array(x)"
 
 
 def swapped_bytes(signature: Signature, i: int, found: Found) -> CallError:
     return WrongByteOrder(
         f"{argument(signature, i)} holds {found.dtype} in {'big' if sys.byteorder == 'little' else 'little'}-endian "
-        "byte order", reason=f"expected {signature.params[i]} in this machine's order",
-        fix="pass x.astype(x.dtype.newbyteorder('='))", **_raise_at(signature))
+        "byte order",
+        reason=f"expected {signature.params[i]} in this machine's order",
+        fix="pass x.astype(x.dtype.newbyteorder('='))",
+        **_raise_at(signature),
+    )
 
 
 def wrong_scalar(signature: Signature, i: int, value: object) -> CallError:
     param = signature.params[i]
     return WrongScalar(
         f"{argument(signature, i)} is {_kind_of(value)}, not a number that {param.dtype} takes",
-        reason=f"expected a scalar, {param}", fix=f"pass a Python {_python_kind(param.dtype)}", **_raise_at(signature))
+        reason=f"expected a scalar, {param}",
+        fix=f"pass a Python {_python_kind(param.dtype)}",
+        **_raise_at(signature),
+    )
 
 
 def scalar_out_of_range(signature: Signature, i: int, value: object, least: int, greatest: int) -> CallError:
     return ScalarOutOfRange(
         f"{argument(signature, i)} is {value}; it must lie in {least} to {greatest}",
-        reason=f"expected a scalar, {signature.params[i]}", fix="pass a number within the range",
-        **_raise_at(signature))
+        reason=f"expected a scalar, {signature.params[i]}",
+        fix="pass a number within the range",
+        **_raise_at(signature),
+    )
 
 
 def _python_kind(dtype: str) -> str:
@@ -151,8 +173,13 @@ class _Report:
 
     def error(self, kind: type[CallError], what: str, fix: str, reason: str = "") -> CallError:
         called: SourceLine | None = user_source()
-        return kind(f"{argument(self.signature, self.i)} {what}", reason=reason or f"expected {self.param}",
-                    called=called, allowed=str(self.signature), fix=fix)
+        return kind(
+            f"{argument(self.signature, self.i)} {what}",
+            reason=reason or f"expected {self.param}",
+            called=called,
+            allowed=str(self.signature),
+            fix=fix,
+        )
 
     def got(self, text: str) -> str:
         return text if self.found is not None else "another"
@@ -173,9 +200,14 @@ class _Report:
 
 def _wrong_dtype(r: _Report) -> CallError:
     got = f"dtype {r.found.dtype}" if r.found else "another dtype"
-    fix = f'make the output with dtype="{r.param.dtype}"' if r.buffer.is_output else (
-        f'pass x.astype("{r.param.dtype}"), or declare the placeholder with that dtype')
-    if r.found is not None and str(r.found.dtype) == {"float32": "complex64", "float64": "complex128"}.get(str(r.param.dtype)):
+    fix = (
+        f'make the output with dtype="{r.param.dtype}"'
+        if r.buffer.is_output
+        else (f'pass x.astype("{r.param.dtype}"), or declare the placeholder with that dtype')
+    )
+    if r.found is not None and str(r.found.dtype) == {"float32": "complex64", "float64": "complex128"}.get(
+        str(r.param.dtype)
+    ):
         fix = f'complex numbers are pairs here: pass x[..., None].view("{r.param.dtype}"), whose last dimension is 2'
     return r.error(WrongDType, f"has {got}; {r.param.dtype} is expected", fix)
 
@@ -189,21 +221,32 @@ def _wrong_rank(r: _Report) -> CallError:
 def _wrong_device(r: _Report) -> CallError:
     got = f"device {r.found.device}" if r.found else "another device"
     if r.signature.on_stream:
-        return r.error(WrongDevice, f"is on {got}; this function runs on a GPU", "copy it to the memory of the stream's GPU first")
-    return r.error(WrongDevice, f"is on {got}; this kernel runs on the CPU",
-                   "copy it to the host first (for torch and cupy: x.cpu(), x.get())")
+        return r.error(
+            WrongDevice, f"is on {got}; this function runs on a GPU", "copy it to the memory of the stream's GPU first"
+        )
+    return r.error(
+        WrongDevice,
+        f"is on {got}; this kernel runs on the CPU",
+        "copy it to the host first (for torch and cupy: x.cpu(), x.get())",
+    )
 
 
 def _read_only(r: _Report) -> CallError:
-    return r.error(ReadOnlyOutput, "is read-only; the kernel writes to it",
-                   "pass a writable array, e.g. x.copy() or tw.empty(shape, dtype)")
+    return r.error(
+        ReadOnlyOutput,
+        "is read-only; the kernel writes to it",
+        "pass a writable array, e.g. x.copy() or tw.empty(shape, dtype)",
+    )
 
 
 def _wrong_shape(r: _Report) -> CallError:
     expected = extent_text(r.buffer.shape[r.detail])
     got = f"{r.found.shape[r.detail]} (shape {r.found.shape})" if r.found else "another extent"
-    return r.error(WrongShape, f"has {got} in dimension {r.detail}; {expected} is expected",
-                   f"pass a tensor whose dimension {r.detail} is {expected}")
+    return r.error(
+        WrongShape,
+        f"has {got} in dimension {r.detail}; {expected} is expected",
+        f"pass a tensor whose dimension {r.detail} is {expected}",
+    )
 
 
 def _symbol_disagrees(r: _Report) -> CallError:
@@ -213,8 +256,12 @@ def _symbol_disagrees(r: _Report) -> CallError:
     names = sorted(extent_names(extent))
     value = f" = {evaluate_extent(extent, known)}" if all(name in known for name in names) else ""
     where = [f"'{n}' is {known[n]}, from {_origin(r.signature, n)}" for n in names if n in known]
-    return r.error(SymbolDisagrees, f"has {got} in dimension {r.detail}; {extent_text(extent)}{value} is expected",
-                   "make the extents that share a symbol agree", "; ".join(where))
+    return r.error(
+        SymbolDisagrees,
+        f"has {got} in dimension {r.detail}; {extent_text(extent)}{value} is expected",
+        "make the extents that share a symbol agree",
+        "; ".join(where),
+    )
 
 
 def _origin(signature: Signature, name: str) -> str:
@@ -232,34 +279,53 @@ def _wrong_stride(r: _Report) -> CallError:
             strides.append(step)
             step *= extent
         compact = str(tuple(reversed(strides)))
-    return r.error(WrongStride, f"has {got} in bytes; {compact} is expected: dimension {r.detail} has another "
-                   "stride than a compact row-major tensor",
-                   "pass np.ascontiguousarray(x)" if not r.buffer.is_output else "give a contiguous output, then copy")
+    return r.error(
+        WrongStride,
+        f"has {got} in bytes; {compact} is expected: dimension {r.detail} has another "
+        "stride than a compact row-major tensor",
+        "pass np.ascontiguousarray(x)" if not r.buffer.is_output else "give a contiguous output, then copy",
+    )
 
 
 def _misaligned(r: _Report) -> CallError:
     got = f"lies at address {r.found.data:#x}" if r.found else "lies at an address"
     if isinstance(r.param, BufferParam) and r.param.alignment > ITEM_BYTES[r.param.dtype]:
         if r.signature.on_stream:
-            return r.error(Misaligned, f"{got}, which is no multiple of the {r.param.alignment} bytes that a thread takes at once",
-                           "pass memory as the driver allocates it")
-        return r.error(Misaligned, f"{got}, which is no multiple of the {r.param.alignment} bytes that the kernel was built for "
-                       "(data_alignment of a tensor intrinsic)", "pass tw.array(x), which is aligned to 64 bytes")
-    return r.error(Misaligned, f"{got}, which is no multiple of the element's {ITEM_BYTES[r.param.dtype]} bytes",
-                   "pass x.copy(), whose alignment is right")
+            return r.error(
+                Misaligned,
+                f"{got}, which is no multiple of the {r.param.alignment} bytes that a thread takes at once",
+                "pass memory as the driver allocates it",
+            )
+        return r.error(
+            Misaligned,
+            f"{got}, which is no multiple of the {r.param.alignment} bytes that the kernel was built for "
+            "(data_alignment of a tensor intrinsic)",
+            "pass tw.array(x), which is aligned to 64 bytes",
+        )
+    return r.error(
+        Misaligned,
+        f"{got}, which is no multiple of the element's {ITEM_BYTES[r.param.dtype]} bytes",
+        "pass x.copy(), whose alignment is right",
+    )
 
 
 def _too_large(r: _Report) -> CallError:
     names = [n for n, b in r.signature.bindings.items() if (b.param, b.dim) == (r.i, r.detail)]
     got = r.found.shape[r.detail] if r.found else "an extent"
-    return r.error(ExtentTooLarge, f"has {got} in dimension {r.detail}: too large for the int32 symbol {names}",
-                   'declare the symbol with te.size_var(name, "int64")')
+    return r.error(
+        ExtentTooLarge,
+        f"has {got} in dimension {r.detail}: too large for the int32 symbol {names}",
+        'declare the symbol with te.size_var(name, "int64")',
+    )
 
 
 def _overlaps(r: _Report) -> CallError:
     other = argument(r.signature, r.detail)
-    return r.error(OverlappingOutput, f"is written to and shares memory with {other}",
-                   "pass an output of its own; only inputs may share memory")
+    return r.error(
+        OverlappingOutput,
+        f"is written to and shares memory with {other}",
+        "pass an output of its own; only inputs may share memory",
+    )
 
 
 def _scalar_range(r: _Report) -> CallError:
@@ -273,14 +339,23 @@ def scalar_range(param: BufferParam | ScalarParam) -> tuple[int, int]:
     assert isinstance(param, ScalarParam)
     bits = ITEM_BYTES[param.dtype] * 8
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if param.dtype.startswith("int") else (0, (1 << bits) - 1)
-    return (low if param.least is None else max(low, param.least),
-            high if param.greatest is None else min(high, param.greatest))
+    return (
+        low if param.least is None else max(low, param.least),
+        high if param.greatest is None else min(high, param.greatest),
+    )
 
 
 _REPORTS = {
-    Check.DTYPE: _wrong_dtype, Check.RANK: _wrong_rank, Check.DEVICE: _wrong_device, Check.READ_ONLY: _read_only,
-    Check.SHAPE: _wrong_shape, Check.SYMBOL: _symbol_disagrees, Check.STRIDE: _wrong_stride,
-    Check.ALIGNMENT: _misaligned, Check.TOO_LARGE: _too_large, Check.OVERLAP: _overlaps,
+    Check.DTYPE: _wrong_dtype,
+    Check.RANK: _wrong_rank,
+    Check.DEVICE: _wrong_device,
+    Check.READ_ONLY: _read_only,
+    Check.SHAPE: _wrong_shape,
+    Check.SYMBOL: _symbol_disagrees,
+    Check.STRIDE: _wrong_stride,
+    Check.ALIGNMENT: _misaligned,
+    Check.TOO_LARGE: _too_large,
+    Check.OVERLAP: _overlaps,
     Check.SCALAR_RANGE: _scalar_range,
 }
 
@@ -291,8 +366,14 @@ _REPORTS = {
 def kernel_failure(signature: Signature, status: int, messages: Sequence[str]) -> CallError:
     """The error for a kernel that ran and returned `status`: KernelOutOfMemory (TW0517), KernelAssertion (TW0518)."""
     if status == OUT_OF_MEMORY:
-        return KernelOutOfMemory(f"{signature.name} could not get memory for its intermediates", called=user_source(),
-                                 fix="free memory, or schedule with smaller tiles (compute_at)")
+        return KernelOutOfMemory(
+            f"{signature.name} could not get memory for its intermediates",
+            called=user_source(),
+            fix="free memory, or schedule with smaller tiles (compute_at)",
+        )
     message = messages[status - 1] if 0 < status <= len(messages) else f"the kernel returned status {status}"
-    return KernelAssertion(f"{signature.name} stopped: {message}", called=user_source(),
-                           fix="check the arguments' contents, such as indices, against what the kernel declares")
+    return KernelAssertion(
+        f"{signature.name} stopped: {message}",
+        called=user_source(),
+        fix="check the arguments' contents, such as indices, against what the kernel declares",
+    )

@@ -43,7 +43,16 @@ from .timing import TimingResult, time_calls
 if TYPE_CHECKING:
     from .cuda_launch import Workspace
 
-__all__ = ["Entry", "Exporting", "Kernel", "Prepared", "arguments_in_order", "foreign_kernel", "make_kernel", "number_argument"]
+__all__ = [
+    "Entry",
+    "Exporting",
+    "Kernel",
+    "Prepared",
+    "arguments_in_order",
+    "foreign_kernel",
+    "make_kernel",
+    "number_argument",
+]
 
 Exporting = Callable[[Any, str, bool], tuple[Path, Path, Path]]
 """Writes a library for (path, threads)."""
@@ -75,7 +84,10 @@ class _MethodDef(ctypes.Structure):
     """CPython's PyMethodDef."""
 
     _fields_ = (
-        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
     )
 
 
@@ -90,7 +102,11 @@ class _Entry:
     """
 
     def __init__(
-        self, signature: Signature, addresses: Mapping[str, int], code: object, failure: Callable[[int], BaseException],
+        self,
+        signature: Signature,
+        addresses: Mapping[str, int],
+        code: object,
+        failure: Callable[[int], BaseException],
     ) -> None:
         self.signature, self.code, self.failure = signature, code, failure
         self.check, self.run = _Raw(addresses["check"]), _Raw(addresses["run"])
@@ -119,7 +135,7 @@ class _Entry:
             describe = describing_function(kind)
             if describe:
                 self.table.exchange, self.table.exchange_type = describe, id(kind)
-                self.exchanging = kind      # which stays, as its address does in the table
+                self.exchanging = kind  # which stays, as its address does in the table
                 return True
         return False
 
@@ -157,7 +173,9 @@ def _fill_table(table: CallTable, signature: Signature) -> None:
         table.bfloat16_number = numpy_dtype("bfloat16").num
     table.none, table.true, table.false = id(None), id(True), id(False)
     table.int_type, table.float_type = (id(int), id(float)) if known else (None, None)
-    table.incref, table.decref, table.int_value = map(_address, ("Py_IncRef", "Py_DecRef", "PyLong_AsLongLongAndOverflow"))
+    table.incref, table.decref, table.int_value = map(
+        _address, ("Py_IncRef", "Py_DecRef", "PyLong_AsLongLongAndOverflow")
+    )
     table.get_attribute, table.clear_error = _address("PyObject_GetAttr"), _address("PyErr_Clear")
     table.exchange_type, table.requires_grad = None, id(_REQUIRES_GRAD)
     table.save_thread, table.restore_thread = _address("PyEval_SaveThread"), _address("PyEval_RestoreThread")
@@ -170,7 +188,7 @@ def arguments_in_order(signature: Signature, args: tuple[Any, ...], named: dict[
     if len(args) > len(params) or (not named and len(args) < len(params)):
         raise diagnose.wrong_count(signature, len(args))
     values = list(args)
-    places = {p.name for p in params[len(args):]}
+    places = {p.name for p in params[len(args) :]}
     for name in named:
         if name not in places:
             raise diagnose.wrong_keyword(signature, name)
@@ -258,9 +276,12 @@ class Prepared:
         signature = entry.signature
         if not isinstance(entry, _Entry) or len(values) != len(signature.params):
             raise diagnose.wrong_count(signature, len(values))
-        self._found = [number_argument(signature, i, param, value) if isinstance(param, ScalarParam) else
-                       Found(0, value[1], value[0], None, False, None)
-                       for i, (param, value) in enumerate(zip(signature.params, values, strict=True))]
+        self._found = [
+            number_argument(signature, i, param, value)
+            if isinstance(param, ScalarParam)
+            else Found(0, value[1], value[0], None, False, None)
+            for i, (param, value) in enumerate(zip(signature.params, values, strict=True))
+        ]
         records, self._kept = make_records(signature, self._found)
         self.records = ctypes.string_at(ctypes.addressof(records), ctypes.sizeof(records))
         self.places = tuple(i for i, _ in signature.buffers)
@@ -324,7 +345,10 @@ class Kernel:
     """What `is_exact` answers; None where nobody knows."""
 
     def __init__(
-        self, entry: Entry, sources: Callable[[str], str] | None, exporting: Exporting | None = None,
+        self,
+        entry: Entry,
+        sources: Callable[[str], str] | None,
+        exporting: Exporting | None = None,
     ) -> None:
         self._entry, self._sources, self._exporting = entry, sources, exporting
 
@@ -367,8 +391,12 @@ class Kernel:
 
     def _program(self, wanted: str) -> Origin:
         if self.origin is None:
-            raise NoFramework(f"{self.name} cannot become {wanted}", called=user_source(),
-                              reason="nothing is known of what it was built from", fix="build it from its schedule here")
+            raise NoFramework(
+                f"{self.name} cannot become {wanted}",
+                called=user_source(),
+                reason="nothing is known of what it was built from",
+                fix="build it from its schedule here",
+            )
         return self.origin
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -385,8 +413,11 @@ class Kernel:
         """The kernel's text at one level. kind: "ir", the loop IR, for all; "llvm" and "asm" of a CPU build, "c" and "asm" of one
         for C, "cuda", "ptx" and "sass" of one for a GPU. Raises NoSuchSource (TW0522) where there is none."""
         if self._sources is None:
-            raise NoSuchSource(f"{self.name} has no source texts", reason="it was loaded as machine code alone",
-                               fix="build it from its schedule to see its source")
+            raise NoSuchSource(
+                f"{self.name} has no source texts",
+                reason="it was loaded as machine code alone",
+                fix="build it from its schedule to see its source",
+            )
         return self._sources(kind)
 
     @property
@@ -395,12 +426,18 @@ class Kernel:
         or false and printed with the reason; and false of a build with fast_math or fp_contract. Raises NoSuchSource (TW0522) for a
         kernel that was loaded."""
         if self.exactness is None:
-            raise NoSuchSource(f"nothing tells whether {self.name} is exact", reason="it was loaded as machine code alone",
-                               fix="build it from its schedule, and ask that kernel")
+            raise NoSuchSource(
+                f"nothing tells whether {self.name} is exact",
+                reason="it was loaded as machine code alone",
+                fix="build it from its schedule, and ask that kernel",
+            )
         return self.exactness()
 
     def export(
-        self, path: str | PathLike[str], threads: str = "openmp", loadable: bool = False,
+        self,
+        path: str | PathLike[str],
+        threads: str = "openmp",
+        loadable: bool = False,
     ) -> tuple[Path, Path, Path]:
         """Write a library that C and C++ programs link with and `tw.load` loads: "libname.so", "libname.a" or "name.o",
         with the header name.h and the manifest name.json beside it. Returns the three paths.
@@ -413,18 +450,24 @@ class Kernel:
         code, and another ExportError where the name, the options or the linker do not allow it.
         """
         if self._exporting is None:
-            raise NothingToExport(f"cannot export {self.name}", called=user_source(),
-                                  reason="only what was built here for a processor is: not what was loaded or emulated",
-                                  fix='build it from its schedule with target="llvm", and export that')
+            raise NothingToExport(
+                f"cannot export {self.name}",
+                called=user_source(),
+                reason="only what was built here for a processor is: not what was loaded or emulated",
+                fix='build it from its schedule with target="llvm", and export that',
+            )
         return self._exporting(path, threads, loadable)
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature}>"
 
     def _repr_html_(self) -> str:
-        rows = [(p.name, p.dtype, "number", "in") if isinstance(p, ScalarParam) else
-                (p.name, p.dtype, f"({', '.join(map(extent_text, p.shape))})", "out" if p.is_output else "in")
-                for p in self.signature.params]
+        rows = [
+            (p.name, p.dtype, "number", "in")
+            if isinstance(p, ScalarParam)
+            else (p.name, p.dtype, f"({', '.join(map(extent_text, p.shape))})", "out" if p.is_output else "in")
+            for p in self.signature.params
+        ]
         return html_table(f"kernel {self.name}", ("argument", "dtype", "shape", ""), rows)
 
 
@@ -435,8 +478,13 @@ def _let_go(kernel: Any) -> None:
 
 
 def make_kernel(
-    signature: Signature, addresses: Mapping[str, int], *, messages: Sequence[str] = (), code: object = None,
-    sources: Callable[[str], str] | None = None, exporting: Exporting | None = None,
+    signature: Signature,
+    addresses: Mapping[str, int],
+    *,
+    messages: Sequence[str] = (),
+    code: object = None,
+    sources: Callable[[str], str] | None = None,
+    exporting: Exporting | None = None,
     failure: Callable[[int], BaseException] | None = None,
 ) -> Kernel:
     """The callable for compiled code.
@@ -446,7 +494,9 @@ def make_kernel(
     kernel's text of a kind, and raises NoSuchSource for a kind that it does not have. exporting: writes the kernel's
     library. failure: the error that a status stands for, where it is not one of `messages` or want of memory.
     """
-    entry = _Entry(signature, addresses, code, failure or partial(diagnose.kernel_failure, signature, messages=tuple(messages)))
+    entry = _Entry(
+        signature, addresses, code, failure or partial(diagnose.kernel_failure, signature, messages=tuple(messages))
+    )
     builtin = _new_builtin(ctypes.addressof(entry.method), entry, None)
     # A builtin in a class's dictionary does not bind: the interpreter calls it with the user's arguments alone.
     own = {"__call__": builtin, "__del__": _let_go, "__module__": Kernel.__module__, "__doc__": Kernel.__doc__}
@@ -454,7 +504,10 @@ def make_kernel(
 
 
 def foreign_kernel(
-    signature: Signature, refusal: Callable[[], Exception], sources: Callable[[str], str], exporting: Exporting,
+    signature: Signature,
+    refusal: Callable[[], Exception],
+    sources: Callable[[str], str],
+    exporting: Exporting,
 ) -> Kernel:
     """A kernel for another machine: its text can be read, it can be exported, and a call raises `refusal()`."""
     return Kernel(_NoEntry(signature, refusal), sources, exporting)

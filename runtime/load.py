@@ -60,11 +60,19 @@ def load(path: str | os.PathLike[str]) -> Loaded:
         content = _content(place)
         metadata = read_metadata(content)
     except OSError as error:
-        raise NotALibrary(f"cannot read {str(path)!r}", reason=error.strerror or str(error), called=user_source(),
-                          fix="give the path of a .so that f.export wrote") from error
+        raise NotALibrary(
+            f"cannot read {str(path)!r}",
+            reason=error.strerror or str(error),
+            called=user_source(),
+            fix="give the path of a .so that f.export wrote",
+        ) from error
     except NoMetadata as error:
-        raise NotALibrary(f"{str(path)!r} is no library of tilewright's", reason=str(error), called=user_source(),
-                          allowed='a shared library that f.export("libname.so") wrote of a kernel for llvm') from None
+        raise NotALibrary(
+            f"{str(path)!r} is no library of tilewright's",
+            reason=str(error),
+            called=user_source(),
+            allowed='a shared library that f.export("libname.so") wrote of a kernel for llvm',
+        ) from None
     _require_machine(place, metadata)
     library = _open(place, content, metadata)
     base = _base_address(library, metadata) + metadata.address
@@ -72,15 +80,21 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     _require_instructions(place, metadata, addresses[0])
     if metadata.has_threads:
         join_threads(addresses[1])
-    entries = iter(addresses[len(COMMON):])
-    kernels = [make_kernel(each.signature, dict(zip(ROLES, entries, strict=False)), messages=each.messages, code=library)
-               for each in metadata.functions]
-    kernels += [loaded_device_kernel(each.signature, next(entries), next(entries), each.messages, library)
-                for each in metadata.gpu_functions]
+    entries = iter(addresses[len(COMMON) :])
+    kernels = [
+        make_kernel(each.signature, dict(zip(ROLES, entries, strict=False)), messages=each.messages, code=library)
+        for each in metadata.functions
+    ]
+    kernels += [
+        loaded_device_kernel(each.signature, next(entries), next(entries), each.messages, library)
+        for each in metadata.gpu_functions
+    ]
     if metadata.is_module:
         keys = [each.key for each in (*metadata.functions, *metadata.gpu_functions)]
         named: dict[str, Kernel] = dict(zip(keys, kernels, strict=True))
-        cases: dict[str, Kernel] = {name: Cases(name, [named[key] for key in keys]) for name, keys in metadata.cases.items()}
+        cases: dict[str, Kernel] = {
+            name: Cases(name, [named[key] for key in keys]) for name, keys in metadata.cases.items()
+        }
         return cast("Loaded", Module({**cases, **named}))
     if metadata.model is not None:
         return cast("Loaded", LoadedModel(kernels[0], metadata.model, library, place.absolute()))
@@ -89,7 +103,7 @@ def load(path: str | os.PathLike[str]) -> Loaded:
 
 def _content(place: Path) -> bytes:
     """The bytes of a file. Raises NoMetadata for what is none, or too large to be a library, without reading it."""
-    descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)     # a pipe would wait for ever
+    descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait for ever
     with os.fdopen(descriptor, "rb") as file:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
@@ -103,11 +117,17 @@ def _require_machine(place: Path, metadata: Metadata) -> None:
     here = os.uname().machine
     here = _MACHINE_NAMES.get(here, here)
     if metadata.machine != here or here not in MACHINES.values():
-        raise WrongMachine(f"{place.name!r} is for {metadata.machine}; this machine is {here}", called=user_source(),
-                           fix="load it on such a machine, or export it for this one")
+        raise WrongMachine(
+            f"{place.name!r} is for {metadata.machine}; this machine is {here}",
+            called=user_source(),
+            fix="load it on such a machine, or export it for this one",
+        )
     if metadata.version != VERSION:
-        raise OtherVersion(f"{place.name!r} describes itself in version {metadata.version}; version {VERSION} is known here",
-                           called=user_source(), fix="export it again, or load it with the tilewright that wrote it")
+        raise OtherVersion(
+            f"{place.name!r} describes itself in version {metadata.version}; version {VERSION} is known here",
+            called=user_source(),
+            fix="export it again, or load it with the tilewright that wrote it",
+        )
 
 
 def _open(place: Path, content: bytes, metadata: Metadata) -> ctypes.CDLL:
@@ -117,18 +137,24 @@ def _open(place: Path, content: bytes, metadata: Metadata) -> ctypes.CDLL:
         library = ctypes.CDLL(str(place.absolute()))
         if _loaded_section(library, metadata) == metadata.raw:
             return library
-        descriptor = os.memfd_create(place.name)        # stays open: its number is the copy's name
+        descriptor = os.memfd_create(place.name)  # stays open: its number is the copy's name
         with os.fdopen(os.dup(descriptor), "wb") as copy:
             copy.write(content)
         library = ctypes.CDLL(f"/proc/self/fd/{descriptor}")
     except (OSError, ValueError) as error:
         raise NotLinkable(
-            f"cannot load {place.name!r}", reason=str(error), called=user_source(),
+            f"cannot load {place.name!r}",
+            reason=str(error),
+            called=user_source(),
             fix='install what it needs (libgomp, for threads="openmp"), or export with threads="none"',
         ) from error
     if _loaded_section(library, metadata) != metadata.raw:
-        raise NotALibrary(f"{place.name!r} is no library of tilewright's", reason="its description lies elsewhere than it says",
-                          called=user_source(), fix="export it again")
+        raise NotALibrary(
+            f"{place.name!r} is no library of tilewright's",
+            reason="its description lies elsewhere than it says",
+            called=user_source(),
+            fix="export it again",
+        )
     return library
 
 
@@ -138,7 +164,7 @@ def _loaded_section(library: ctypes.CDLL, metadata: Metadata) -> bytes:
         address = _base_address(library, metadata) + metadata.address
     except NotALibrary:
         return b""
-    with open("/proc/self/mem", "rb") as memory:        # reading there cannot crash where nothing is mapped
+    with open("/proc/self/mem", "rb") as memory:  # reading there cannot crash where nothing is mapped
         try:
             memory.seek(address)
             return memory.read(len(metadata.raw))
@@ -149,7 +175,12 @@ def _loaded_section(library: ctypes.CDLL, metadata: Metadata) -> bytes:
 class _SymbolInfo(ctypes.Structure):
     """The C library's Dl_info."""
 
-    _fields_ = (("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("address", ctypes.c_void_p))
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
 
 
 def _base_address(library: ctypes.CDLL, metadata: Metadata) -> int:
@@ -159,8 +190,11 @@ def _base_address(library: ctypes.CDLL, metadata: Metadata) -> int:
     try:
         address = ctypes.cast(getattr(library, name), ctypes.c_void_p)
     except AttributeError:
-        raise NotALibrary(f"the library has no function {name!r}, of which its description speaks", called=user_source(),
-                          fix="export it again") from None
+        raise NotALibrary(
+            f"the library has no function {name!r}, of which its description speaks",
+            called=user_source(),
+            fix="export it again",
+        ) from None
     ctypes.CDLL(None).dladdr(address, ctypes.byref(info))
     return info.base or 0
 
@@ -175,5 +209,6 @@ def _require_instructions(place: Path, metadata: Metadata, address: int) -> None
             raise MissingInstructions(
                 f"{place.name!r} needs instructions that this processor lacks: {', '.join(lacking)}",
                 reason=f"it was exported for {metadata.target}",
-                called=user_source(), fix='export it for what both machines have, such as target="llvm -mcpu=x86-64-v3"',
+                called=user_source(),
+                fix='export it for what both machines have, such as target="llvm -mcpu=x86-64-v3"',
             )

@@ -87,7 +87,9 @@ class LoadedModel(Kernel):
         self._arenas.append(arena)
         return results[0] if len(results) == 1 else results
 
-    def time(self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any) -> TimingResult:
+    def time(
+        self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any
+    ) -> TimingResult:
         """Seconds a call, of inputs alone or of all arguments, as Kernel.time measures. State that is given is updated."""
         if len(args) != len(self.signature.params):
             given, _, arena = self._bound(args, named, None)
@@ -102,18 +104,25 @@ class LoadedModel(Kernel):
     def _bound(self, args: tuple[Any, ...], named: dict[str, Any], out: Any) -> tuple[dict[str, Any], list[Any], Array]:
         """All arguments but the arena, by their parameters' names, the outputs among them, and the arena."""
         values = arguments_in_order(self._sides, args, named)
-        given: dict[str, Any] = {param.name: value if param.is_output else _compact(value)
-                                 for param, value in zip(self._inputs.values(), values, strict=True)}
+        given: dict[str, Any] = {
+            param.name: value if param.is_output else _compact(value)
+            for param, value in zip(self._inputs.values(), values, strict=True)
+        }
         sizes = self._sizes(values)
         if out is None:
-            results = [empty([max(evaluate_extent(extent, sizes), 0) for extent in param.shape], param.dtype).view(np.ndarray)
-                       for param in self._outputs.values()]
+            results = [
+                empty([max(evaluate_extent(extent, sizes), 0) for extent in param.shape], param.dtype).view(np.ndarray)
+                for param in self._outputs.values()
+            ]
         else:
             results = list(cast("Sequence[Any]", out)) if isinstance(out, (list, tuple)) else [out]
             if len(results) != len(self._outputs):
-                raise WrongArgumentCount(f"{self.name} gives {len(self._outputs)} outputs, and out= names {len(results)}",
-                                         called=user_source(), allowed=", ".join(map(str, self._outputs.values())),
-                                         fix="leave out= out, and take what the call returns")
+                raise WrongArgumentCount(
+                    f"{self.name} gives {len(self._outputs)} outputs, and out= names {len(results)}",
+                    called=user_source(),
+                    allowed=", ".join(map(str, self._outputs.values())),
+                    fix="leave out= out, and take what the call returns",
+                )
         given.update(zip((param.name for param in self._outputs.values()), results, strict=True))
         if self._roles.weights:
             given[self._roles.weights] = self._weights()
@@ -147,8 +156,12 @@ class LoadedModel(Kernel):
             if status or not handle.value:
                 told = self._library[f"{self.name}_error"]
                 told.argtypes, told.restype = [ctypes.c_int32], ctypes.c_char_p
-                raise NotLinkable(f"cannot open the weights of {self.name}", reason=f"{path.name}: {told(status).decode()}",
-                                  called=user_source(), fix=f"keep {path.name} beside the library, as both were written")
+                raise NotLinkable(
+                    f"cannot open the weights of {self.name}",
+                    reason=f"{path.name}: {told(status).decode()}",
+                    called=user_source(),
+                    fix=f"keep {path.name} beside the library, as both were written",
+                )
             memory = (ctypes.c_uint8 * evaluate_extent(param.shape[0], {})).from_address(handle.value)
             self._mapped = np.frombuffer(memoryview(memory).toreadonly(), np.uint8)
         return self._mapped
@@ -156,10 +169,18 @@ class LoadedModel(Kernel):
 
 def _sides(signature: Signature, inputs: Mapping[str, BufferParam]) -> Signature:
     """A signature of the inputs alone, by the model's names for them."""
-    return Signature(signature.name, tuple(BufferParam(name, param.dtype, param.shape, param.is_output, param.alignment)
-                                           for name, param in inputs.items()), signature.symbols)
+    return Signature(
+        signature.name,
+        tuple(
+            BufferParam(name, param.dtype, param.shape, param.is_output, param.alignment)
+            for name, param in inputs.items()
+        ),
+        signature.symbols,
+    )
 
 
 def _compact(value: Any) -> Any:
     """An array whose elements stand side by side."""
-    return np.ascontiguousarray(value).reshape(value.shape) if is_array(value) and not value.flags.c_contiguous else value
+    return (
+        np.ascontiguousarray(value).reshape(value.shape) if is_array(value) and not value.flags.c_contiguous else value
+    )

@@ -21,8 +21,20 @@ from ..untrusted import plain_json
 from .loaded_model import ModelRoles
 from .signature import Signature
 
-__all__ = ["COMMON", "GPU_ROLES", "MACHINES", "MAGIC", "ROLES", "SECTION", "VERSION", "LoadedFunction", "Metadata", "NoMetadata",
-           "read_metadata", "sealed"]
+__all__ = [
+    "COMMON",
+    "GPU_ROLES",
+    "MACHINES",
+    "MAGIC",
+    "ROLES",
+    "SECTION",
+    "VERSION",
+    "LoadedFunction",
+    "Metadata",
+    "NoMetadata",
+    "read_metadata",
+    "sealed",
+]
 
 SECTION = ".tilewright"
 MAGIC = b"TILEWRGT"
@@ -110,7 +122,7 @@ def read_metadata(content: bytes) -> Metadata:
     if begin + size > len(raw):
         raise NoMetadata("its section of tilewright's is damaged")
     offsets = struct.unpack_from(f"<{count}i", raw, _HEADER.size)
-    text = raw[begin:begin + size]
+    text = raw[begin : begin + size]
     if zlib.crc32(text) != checksum:
         raise NoMetadata("its section of tilewright's is damaged")
     try:
@@ -127,7 +139,7 @@ def read_metadata(content: bytes) -> Metadata:
 def sealed(content: bytes) -> bytes:
     """A library with its seal. Raises NoMetadata where it is no library of ours."""
     at = _section(content)[2]
-    return content[:at + _SEAL] + _seal_of(content, at).to_bytes(4, "little") + content[at + _HEADER.size:]
+    return content[: at + _SEAL] + _seal_of(content, at).to_bytes(4, "little") + content[at + _HEADER.size :]
 
 
 def _seal_of(content: bytes, section: int) -> int:
@@ -137,7 +149,7 @@ def _seal_of(content: bytes, section: int) -> int:
         sound[left_out] = bytes(left_out.stop - left_out.start)
     checksum = 0
     for segment in _segments(content):
-        checksum = zlib.crc32(memoryview(sound)[segment.offset:segment.offset + segment.stored], checksum)
+        checksum = zlib.crc32(memoryview(sound)[segment.offset : segment.offset + segment.stored], checksum)
     return checksum or 1
 
 
@@ -159,9 +171,17 @@ def _described(plain: Any) -> dict[str, Any]:
     if not all(keys and known.issuperset(keys) for keys in cases.values()) or known & cases.keys():
         raise ValueError("shapes of a function that is not there")
     model = ModelRoles.of(plain["model"], functions[0].signature) if plain.get("model") else None
-    return {"functions": functions, "gpu_functions": gpu_functions, "cases": cases, "model": model, "is_module": switches[0],
-            "has_threads": switches[1] and plain["threads"] != "none", "target": f"{target['text']!r} ({target['cpu']})",
-            "features": features, "description": plain}
+    return {
+        "functions": functions,
+        "gpu_functions": gpu_functions,
+        "cases": cases,
+        "model": model,
+        "is_module": switches[0],
+        "has_threads": switches[1] and plain["threads"] != "none",
+        "target": f"{target['text']!r} ({target['cpu']})",
+        "features": features,
+        "description": plain,
+    }
 
 
 def _require_places(content: bytes, address: int, offsets: Sequence[tuple[str, int]]) -> None:
@@ -212,8 +232,8 @@ def _section(content: bytes) -> tuple[str, int, int, bytes]:
         if sort != _NOBITS and offset + size > len(content):
             raise NoMetadata("it is cut off: the file ends before its contents do")
         start = strings[4] + name
-        if content[start:start + len(SECTION) + 1] == SECTION.encode() + b"\0":
-            return MACHINES.get(machine, f"machine {machine}"), address, offset, content[offset:offset + size]
+        if content[start : start + len(SECTION) + 1] == SECTION.encode() + b"\0":
+            return MACHINES.get(machine, f"machine {machine}"), address, offset, content[offset : offset + size]
     raise NoMetadata("it was not made by tilewright, or has lost the section that says so")
 
 

@@ -24,9 +24,12 @@ class Module:
     def __getitem__(self, name: str) -> Kernel:
         """The kernel of this name. Raises NoSuchKernel."""
         if name not in self._kernels:
-            raise NoSuchKernel(f"the module has no kernel {name!r}", called=user_source(),
-                               allowed=", ".join(self._kernels) or "none: it is empty",
-                               fix=_nearest(name, self._kernels))
+            raise NoSuchKernel(
+                f"the module has no kernel {name!r}",
+                called=user_source(),
+                allowed=", ".join(self._kernels) or "none: it is empty",
+                fix=_nearest(name, self._kernels),
+            )
         return self._kernels[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -39,15 +42,21 @@ class Module:
         return name in self._kernels
 
     def export(
-        self, path: str | PathLike[str], threads: str = "openmp", loadable: bool = False,
+        self,
+        path: str | PathLike[str],
+        threads: str = "openmp",
+        loadable: bool = False,
     ) -> tuple[Path, Path, Path]:
         """Write one library with all kernels, each a C function of its name, with its header and its manifest: see Kernel.export,
         which tells of path, threads, loadable and the three paths that are returned. Raises NothingToExport (TW0740), and what
         Kernel.export raises."""
         if self._exporting is None:
-            raise NothingToExport(f"cannot export {self!r}", called=user_source(),
-                                  reason="only what was built here for a CPU is: not what was loaded, interpreted, or is for a GPU",
-                                  fix='build it from its schedules with target="llvm", and export that')
+            raise NothingToExport(
+                f"cannot export {self!r}",
+                called=user_source(),
+                reason="only what was built here for a CPU is: not what was loaded, interpreted, or is for a GPU",
+                fix='build it from its schedules with target="llvm", and export that',
+            )
         return self._exporting(path, threads, loadable)
 
     def __repr__(self) -> str:

@@ -18,7 +18,8 @@ __all__ = ["make_records"]
 
 
 def make_records(
-    signature: Signature, values: Sequence[Found | int | float],
+    signature: Signature,
+    values: Sequence[Found | int | float],
 ) -> tuple[ctypes.Array[ArgumentRecord], list[Any]]:
     """The records of all arguments, and what must live as long as they do."""
     records = (ArgumentRecord * max(len(values), 1))()

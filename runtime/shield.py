@@ -76,7 +76,7 @@ def shielded(work: Callable[[], T]) -> T:
     job = _Job(work, sys._getframe())  # pyright: ignore[reportPrivateUsage]
     try:
         _thread.start_new_thread(job.run, ())
-    except RuntimeError:    # no more threads: then without
+    except RuntimeError:  # no more threads: then without
         return work()
     job.wait()
     return job.outcome()
@@ -151,4 +151,6 @@ def _let_end() -> None:
 
 atexit.register(_let_end)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=lambda: _turn.acquire(), after_in_parent=lambda: _turn.release(), after_in_child=_in_child)
+    os.register_at_fork(
+        before=lambda: _turn.acquire(), after_in_parent=lambda: _turn.release(), after_in_child=_in_child
+    )

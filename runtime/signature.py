@@ -134,8 +134,13 @@ class Signature:
     def from_json(data: Any) -> Signature:
         """The signature that `as_json` wrote. Raises ValueError, TypeError, KeyError or SymbolNotBound (TW0521) for other data."""
         symbols = tuple(Symbol(_text(name), _dtype(dtype)) for name, dtype in data["symbols"])
-        return Signature(_text(data["name"]), tuple(map(_param_from_json, data["params"])), symbols, bool(data["long_running"]),
-                         bool(data.get("on_stream", False)))
+        return Signature(
+            _text(data["name"]),
+            tuple(map(_param_from_json, data["params"])),
+            symbols,
+            bool(data["long_running"]),
+            bool(data.get("on_stream", False)),
+        )
 
 
 def extent_text(extent: Extent) -> str:
@@ -143,8 +148,10 @@ def extent_text(extent: Extent) -> str:
     if not isinstance(extent, tuple):
         return str(extent)
     operator, left, right = extent
-    a, b = (f"({extent_text(x)})" if isinstance(x, tuple) and x[0] not in ("min", "max") else extent_text(x)
-            for x in (left, right))
+    a, b = (
+        f"({extent_text(x)})" if isinstance(x, tuple) and x[0] not in ("min", "max") else extent_text(x)
+        for x in (left, right)
+    )
     return f"{operator}({a}, {b})" if operator in ("min", "max") else f"{a} {operator} {b}"
 
 
@@ -176,7 +183,8 @@ def _bind_symbols(signature: Signature) -> dict[str, Binding]:
         if value is None:
             raise SymbolNotBound(
                 f"the shape symbol '{symbol.name}' of '{signature.name}' gets no value from any argument",
-                reason=f"no dimension of {signature} is '{symbol.name}' or can be solved for it", called=user_source(),
+                reason=f"no dimension of {signature} is '{symbol.name}' or can be solved for it",
+                called=user_source(),
                 fix=f"add '{symbol.name}' to the arguments as a scalar",
             )
         bindings[symbol.name] = value
@@ -204,8 +212,12 @@ def _solve(extent: Extent, name: str) -> tuple[tuple[str, int], ...] | None:
 def _param_json(param: BufferParam | ScalarParam) -> dict[str, Any]:
     if isinstance(param, ScalarParam):
         return {"name": param.name, "dtype": param.dtype, "least": param.least, "greatest": param.greatest}
-    return {"name": param.name, "dtype": param.dtype, "shape": [_extent_json(e) for e in param.shape],
-            "is_output": param.is_output} | ({"alignment": param.alignment} if param.alignment else {})
+    return {
+        "name": param.name,
+        "dtype": param.dtype,
+        "shape": [_extent_json(e) for e in param.shape],
+        "is_output": param.is_output,
+    } | ({"alignment": param.alignment} if param.alignment else {})
 
 
 def _extent_json(extent: Extent) -> Any:
@@ -224,8 +236,13 @@ def _extent_from_json(data: Any) -> Extent:
 def _param_from_json(data: Any) -> BufferParam | ScalarParam:
     name, dtype = _text(data["name"]), _dtype(data["dtype"])
     if "shape" in data:
-        return BufferParam(name, dtype, tuple(map(_extent_from_json, data["shape"])), bool(data["is_output"]),
-                           _number(data.get("alignment", 0)))
+        return BufferParam(
+            name,
+            dtype,
+            tuple(map(_extent_from_json, data["shape"])),
+            bool(data["is_output"]),
+            _number(data.get("alignment", 0)),
+        )
     least, greatest = (None if data[bound] is None else _number(data[bound]) for bound in ("least", "greatest"))
     return ScalarParam(name, dtype, least, greatest)
 

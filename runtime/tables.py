@@ -12,7 +12,13 @@ def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object
     """An HTML table. head: of the columns. rows: what stands in them; text is shown as it is."""
 
     def row(cells: Iterable[object], kind: str) -> str:
-        return "<tr>" + "".join(f'<{kind} style="text-align:left">{escape(str(cell))}</{kind}>' for cell in cells) + "</tr>"
+        return (
+            "<tr>"
+            + "".join(f'<{kind} style="text-align:left">{escape(str(cell))}</{kind}>' for cell in cells)
+            + "</tr>"
+        )
 
-    return (f'<table><caption style="text-align:left">{escape(caption)}</caption>'
-            f"<thead>{row(head, 'th')}</thead><tbody>{''.join(row(cells, 'td') for cells in rows)}</tbody></table>")
+    return (
+        f'<table><caption style="text-align:left">{escape(caption)}</caption>'
+        f"<thead>{row(head, 'th')}</thead><tbody>{''.join(row(cells, 'td') for cells in rows)}</tbody></table>"
+    )

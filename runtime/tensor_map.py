@@ -20,8 +20,21 @@ from .signature import Extent, evaluate_extent
 __all__ = ["DATA_TYPES", "L2_PROMOTION", "MAP_ALIGNMENT", "MAP_BYTES", "MOST_DIMENSIONS", "SWIZZLES", "TensorMap"]
 
 MAP_BYTES, MAP_ALIGNMENT, MOST_DIMENSIONS = 128, 64, 5
-DATA_TYPES = {"bool": 0, "int8": 0, "uint8": 0, "int16": 1, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5,
-              "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9}
+DATA_TYPES = {
+    "bool": 0,
+    "int8": 0,
+    "uint8": 0,
+    "int16": 1,
+    "uint16": 1,
+    "uint32": 2,
+    "int32": 3,
+    "uint64": 4,
+    "int64": 5,
+    "float16": 6,
+    "float32": 7,
+    "float64": 8,
+    "bfloat16": 9,
+}
 """CUtensorMapDataType; bytes are bytes."""
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 """CUtensorMapSwizzle, by the bytes within which parts of 16 are exchanged."""
@@ -64,14 +77,30 @@ class TensorMap:
         wide, narrow = ctypes.c_uint64 * MOST_DIMENSIONS, ctypes.c_uint32 * MOST_DIMENSIONS
         driver = ctypes.CDLL("libcuda.so.1")
         status = driver.cuTensorMapEncodeTiled(
-            ctypes.c_void_p(place), DATA_TYPES[self.dtype], rank, ctypes.c_void_p(address), wide(*shape), wide(*strides),
-            narrow(*reversed(self.box)), narrow(*[1] * rank), 0, SWIZZLES[self.swizzle], L2_PROMOTION, 0)
+            ctypes.c_void_p(place),
+            DATA_TYPES[self.dtype],
+            rank,
+            ctypes.c_void_p(address),
+            wide(*shape),
+            wide(*strides),
+            narrow(*reversed(self.box)),
+            narrow(*[1] * rank),
+            0,
+            SWIZZLES[self.swizzle],
+            L2_PROMOTION,
+            0,
+        )
         if status:
-            raise LaunchFailed("the driver refuses the map of a tensor's boxes", called=user_source(),
-                               reason=f"result {status}: extents {shape[::-1]}, strides {strides[::-1]} bytes, boxes {self.box}")
+            raise LaunchFailed(
+                "the driver refuses the map of a tensor's boxes",
+                called=user_source(),
+                reason=f"result {status}: extents {shape[::-1]}, strides {strides[::-1]} bytes, boxes {self.box}",
+            )
         return ctypes.string_at(place, MAP_BYTES)
 
     def _sizes(self, values: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Extents, and strides of all but the innermost dimension, from the innermost on."""
-        shape, strides = ([evaluate_extent(extent, values) for extent in reversed(part)] for part in (self.shape, self.strides))
+        shape, strides = (
+            [evaluate_extent(extent, values) for extent in reversed(part)] for part in (self.shape, self.strides)
+        )
         return tuple(shape), tuple(strides[1:])

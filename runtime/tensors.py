@@ -20,8 +20,19 @@ from ..arguments import is_array
 from .abi import DLPACK_TYPES, ITEM_BYTES, DLTensor, ExchangeApi
 from .device import HOST_KINDS, dlpack_name
 
-__all__ = ["BEYOND_MEMORY", "Found", "NoMemory", "RefusedMemory", "array_of", "capsule_tensor", "describing_function",
-           "find_device_tensor", "find_tensor", "is_ordinary", "quick_view"]
+__all__ = [
+    "BEYOND_MEMORY",
+    "Found",
+    "NoMemory",
+    "RefusedMemory",
+    "array_of",
+    "capsule_tensor",
+    "describing_function",
+    "find_device_tensor",
+    "find_tensor",
+    "is_ordinary",
+    "quick_view",
+]
 
 _NAMES = {number: name for name, number in DLPACK_TYPES.items()}
 _READ_ONLY_FLAG = 1
@@ -115,7 +126,14 @@ def _integers(rank: int, address: int) -> tuple[int, ...]:
 
 
 def _require_sound(
-    data: int, device: int, _index: int, rank: int, dtype: int, shape: int, strides: int, byte_offset: int,
+    data: int,
+    device: int,
+    _index: int,
+    rank: int,
+    dtype: int,
+    shape: int,
+    strides: int,
+    byte_offset: int,
 ) -> None:
     """Refuse what cannot be a tensor. That its addresses are those of memory is what its producer vouches for; what can be told
     from the description alone is looked at, since numpy and kernels follow it."""
@@ -188,8 +206,16 @@ def _find_cuda_interface(value: Any, interface: Mapping[str, Any]) -> Found:
     index = getattr(device, "index", None)
     if index is None:
         index = getattr(device, "id", 0)  # cupy's name for it
-    return Found(data, name, tuple(interface["shape"]), interface.get("strides"), read_only, value, f"cuda({int(index or 0)})",
-                 swapped=not dtype.isnative)
+    return Found(
+        data,
+        name,
+        tuple(interface["shape"]),
+        interface.get("strides"),
+        read_only,
+        value,
+        f"cuda({int(index or 0)})",
+        swapped=not dtype.isnative,
+    )
 
 
 def array_of(found: Found) -> NDArray[Any]:
@@ -211,12 +237,12 @@ def quick_view(value: Any, writable: bool) -> NDArray[Any] | None:
         capsule = _export(value)
         plain = _is_plain(capsule)
         if not plain:
-            _sound_tensor(capsule)          # numpy believes what it says
+            _sound_tensor(capsule)  # numpy believes what it says
         view = np.from_dlpack(_Exported(capsule))
         if plain and not _is_bounded(view):
             return None
     except (RefusedMemory, BufferError, RuntimeError, TypeError, ValueError, AttributeError):
-        return None        # numpy knows no bfloat16, no other devices; find_tensor does, and says what is wrong
+        return None  # numpy knows no bfloat16, no other devices; find_tensor does, and says what is wrong
     return view if view.flags.writeable or not writable else None
 
 
@@ -224,7 +250,11 @@ def describing_function(kind: type) -> int:
     """The address of the C function by which tensors of exactly this type fill a DLTensor, without a capsule; 0 where there is
     none. Only torch's: such a description cannot say that its tensor is read-only, and torch has none that are."""
     capsule = vars(kind).get("__dlpack_c_exchange_api__")
-    if type(capsule).__name__ != "PyCapsule" or kind.__module__ != "torch" or _capsule_name(capsule) != b"dlpack_exchange_api":
+    if (
+        type(capsule).__name__ != "PyCapsule"
+        or kind.__module__ != "torch"
+        or _capsule_name(capsule) != b"dlpack_exchange_api"
+    ):
         return 0
     api = ExchangeApi.from_address(_capsule_pointer(capsule, b"dlpack_exchange_api"))
     return (api.describe or 0) if api.major == 1 else 0
@@ -272,7 +302,10 @@ class _Interface:
     def __init__(self, found: Found) -> None:
         self.owner = found.owner
         self.__array_interface__ = {
-            "version": 3, "shape": found.shape, "strides": found.strides, "data": (found.data, found.read_only),
+            "version": 3,
+            "shape": found.shape,
+            "strides": found.strides,
+            "data": (found.data, found.read_only),
             "typestr": f"<u{ITEM_BYTES[found.dtype]}",
         }
 
@@ -289,8 +322,15 @@ def _find_array(values: NDArray[Any], owner: Any) -> Found:
     if isinstance(owner, np.ma.MaskedArray):
         raise NoMemory("it is a masked array, and kernels know no masks: pass x.data, or x.filled(value)")
     data = values.__array_interface__["data"][0]
-    return Found(data, values.dtype.name, values.shape, values.strides, not values.flags.writeable, values,
-                 swapped=not values.dtype.isnative)
+    return Found(
+        data,
+        values.dtype.name,
+        values.shape,
+        values.strides,
+        not values.flags.writeable,
+        values,
+        swapped=not values.dtype.isnative,
+    )
 
 
 def _device_of(value: Any) -> tuple[int, int]:
@@ -332,7 +372,7 @@ def _find_capsule(value: Any) -> Found:
 
 def _export(value: Any) -> Any:
     try:
-        return value.__dlpack__(max_version=(1, 0))      # only from version 1 on can a tensor say that it is read-only
+        return value.__dlpack__(max_version=(1, 0))  # only from version 1 on can a tensor say that it is read-only
     except TypeError:
         return value.__dlpack__()
 

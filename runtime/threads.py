@@ -25,8 +25,17 @@ from pathlib import Path
 from ..errors import user_source
 from .errors import WrongThreadCount
 
-__all__ = ["VARIABLE", "ThreadState", "available_cpus", "describe", "join_threads", "num_threads", "openmp_library",
-           "set_num_threads", "state_address"]
+__all__ = [
+    "VARIABLE",
+    "ThreadState",
+    "available_cpus",
+    "describe",
+    "join_threads",
+    "num_threads",
+    "openmp_library",
+    "set_num_threads",
+    "state_address",
+]
 
 VARIABLE = "TILEWRIGHT_THREADS"
 _POOL_MACHINES = ("x86_64", "aarch64", "riscv64")
@@ -39,7 +48,9 @@ class ThreadState(ctypes.Structure):
     """What tw_parallel_for reads. Null functions: no threads here, or not yet, or not any more."""
 
     _fields_ = (
-        ("count", ctypes.c_int32), ("reserved", ctypes.c_int32), ("parallel", ctypes.c_void_p),
+        ("count", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+        ("parallel", ctypes.c_void_p),
         ("thread_number", ctypes.c_void_p),
     )
 
@@ -72,7 +83,7 @@ def _threads() -> _Threads:
 
 def _made() -> _Threads:
     page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):        # kernels before 4.14; forks by Python are seen below all the same
+    with suppress(OSError):  # kernels before 4.14; forks by Python are seen below all the same
         page.madvise(_WIPE_ON_FORK)
     state = ThreadState.from_buffer(page)
     os.register_at_fork(after_in_child=lambda: ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state)))
@@ -81,7 +92,7 @@ def _made() -> _Threads:
     if openmp is not None:
         # Under OMP_PROC_BIND the library has pinned this thread by now, but knows what there was before.
         bound, cpus = cpus, max(cpus, _within_quota(openmp[1].omp_get_num_procs()))
-        own = own and cpus == bound     # our threads would be pinned like this one; OpenMP's are not
+        own = own and cpus == bound  # our threads would be pinned like this one; OpenMP's are not
     if openmp is not None and not own:
         state.parallel = _address(openmp[1], "GOMP_parallel")
         state.thread_number = _address(openmp[1], "omp_get_thread_num")
@@ -131,8 +142,12 @@ def set_num_threads(count: int) -> None:
     """Use this many threads from the next call of a kernel on, in the whole process. Raises WrongThreadCount (TW0523) below 1,
     beyond 1024, or for what is no integer."""
     if type(count) is not int or not 1 <= count <= 1024:
-        raise WrongThreadCount(f"cannot run on {count!r} threads", called=user_source(), allowed="1 to 1024",
-                               fix="tw.set_num_threads(1) runs serially")
+        raise WrongThreadCount(
+            f"cannot run on {count!r} threads",
+            called=user_source(),
+            allowed="1 to 1024",
+            fix="tw.set_num_threads(1) runs serially",
+        )
     _threads().state.count = count
 
 
@@ -141,7 +156,11 @@ def describe() -> tuple[bool, str]:
     threads = _threads()
     if not threads.has_pool and threads.library is None:
         return False, "no OpenMP library found; parallel loops run serially"
-    count, cpus, whose = num_threads(), available_cpus(), "tilewright's own pool" if threads.has_pool else threads.library
+    count, cpus, whose = (
+        num_threads(),
+        available_cpus(),
+        "tilewright's own pool" if threads.has_pool else threads.library,
+    )
     return True, f"{count} thread{'s' if count > 1 else ''} by {whose}; {cpus} CPU{'s' if cpus > 1 else ''} to use"
 
 
@@ -198,7 +217,9 @@ def _loaded_libraries() -> list[str]:
         maps = Path("/proc/self/maps").read_text()
     except OSError:
         return []
-    lines = "\n".join(line for line in maps.splitlines() if "omp" in line)     # of thousands of others, each with many slashes
+    lines = "\n".join(
+        line for line in maps.splitlines() if "omp" in line
+    )  # of thousands of others, each with many slashes
     return list(dict.fromkeys(re.findall(r"(/\S*/lib(?:gomp|omp|iomp5)\b[^/\s]*)$", lines, re.MULTILINE)))
 
 

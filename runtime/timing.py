@@ -53,8 +53,11 @@ class TimingResult:
 
     def _repr_html_(self) -> str:
         figures = {"median": self.median, "min": self.min, "max": self.max, "std": self.std}
-        return html_table("time of a call", [*figures, "repeats"],
-                          [[*map(_readable, figures.values()), f"{len(self.results)} x {self.number}"]])
+        return html_table(
+            "time of a call",
+            [*figures, "repeats"],
+            [[*map(_readable, figures.values()), f"{len(self.results)} x {self.number}"]],
+        )
 
 
 def _readable(seconds: float) -> str:
@@ -65,14 +68,25 @@ def _readable(seconds: float) -> str:
 
 
 def time_calls(
-    function: Callable[..., Any], args: tuple[Any, ...], *, number: int, repeat: int, min_repeat_ms: float,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    *,
+    number: int,
+    repeat: int,
+    min_repeat_ms: float,
 ) -> TimingResult:
     """Time `function(*args)`: one untimed call, then `repeat` times `number` calls, where `number` grows until a
     repeat takes `min_repeat_ms`. Raises WrongTiming (TW0524) for counts below 1 or a negative duration."""
-    if not all(isinstance(cast(object, count), Integral) and count >= 1 for count in (number, repeat)) or not min_repeat_ms >= 0:
-        raise WrongTiming(f"cannot time with number={number}, repeat={repeat}, min_repeat_ms={min_repeat_ms}",
-                          called=user_source(), allowed="whole numbers number >= 1 and repeat >= 1, min_repeat_ms >= 0",
-                          fix="give at least one call and one repeat")
+    if (
+        not all(isinstance(cast(object, count), Integral) and count >= 1 for count in (number, repeat))
+        or not min_repeat_ms >= 0
+    ):
+        raise WrongTiming(
+            f"cannot time with number={number}, repeat={repeat}, min_repeat_ms={min_repeat_ms}",
+            called=user_source(),
+            allowed="whole numbers number >= 1 and repeat >= 1, min_repeat_ms >= 0",
+            fix="give at least one call and one repeat",
+        )
     function(*args)
     results: list[float] = []
     while len(results) < repeat:

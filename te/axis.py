@@ -14,8 +14,17 @@ from .shape import axis_dtype, integer_expr, scalar_dtype, wide_enough
 __all__ = ["THREAD_TAGS", "reduce_axis", "size_var", "thread_axis", "var"]
 
 THREAD_TAGS = (
-    "blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z",
-    "vthread", "vthread.x", "vthread.y", "vthread.z", "cthread",
+    "blockIdx.x",
+    "blockIdx.y",
+    "blockIdx.z",
+    "threadIdx.x",
+    "threadIdx.y",
+    "threadIdx.z",
+    "vthread",
+    "vthread.x",
+    "vthread.y",
+    "vthread.z",
+    "cthread",
 )
 """What te.thread_axis takes; cthread is TVM's other name for a virtual thread."""
 
@@ -36,8 +45,12 @@ def size_var(name: str = "size", dtype: object = "int32") -> SizeVar:
     """
     kind = scalar_dtype(dtype)
     if not kind.is_integer:
-        raise BadExtent(f"the size '{name}' is no integer", reason=f"its dtype is {kind}", called=user_source(),
-                        fix=f"te.size_var(\"{name}\", \"int32\"), or te.var for a scalar of another type")
+        raise BadExtent(
+            f"the size '{name}' is no integer",
+            reason=f"its dtype is {kind}",
+            called=user_source(),
+            fix=f'te.size_var("{name}", "int32"), or te.var for a scalar of another type',
+        )
     return SizeVar(name, kind)
 
 
@@ -56,17 +69,22 @@ def _domain(dom: Any, name: str) -> Range:
         return dom
     if not isinstance(dom, (tuple, list)) or len(cast("list[Any]", dom)) != 2:
         raise BadExtent(
-            f"the domain of axis '{name}' is no pair (begin, end)", reason=f"got {dom!r}"[:200], called=user_source(),
-            fix=f"te.reduce_axis((0, {dom}), \"{name}\")" if isinstance(dom, (int, Expr)) else
-                f"te.reduce_axis((0, n), \"{name}\")",
+            f"the domain of axis '{name}' is no pair (begin, end)",
+            reason=f"got {dom!r}"[:200],
+            called=user_source(),
+            fix=f'te.reduce_axis((0, {dom}), "{name}")'
+            if isinstance(dom, (int, Expr))
+            else f'te.reduce_axis((0, n), "{name}")',
         )
     begin = wide_enough(integer_expr(dom[0], f"the begin of axis '{name}'"))
     end = wide_enough(integer_expr(dom[1], f"the end of axis '{name}'"))
     extent = ops.subtract(end, begin)
     if isinstance(extent, IntImm) and extent.value < 0:
         raise BadExtent(
-            f"the domain of axis '{name}' has a negative extent", reason=f"it begins at {begin} and ends at {end}",
-            called=user_source(), fix="the end is exclusive and not below the begin: (begin, end)",
+            f"the domain of axis '{name}' has a negative extent",
+            reason=f"it begins at {begin} and ends at {end}",
+            called=user_source(),
+            fix="the end is exclusive and not below the begin: (begin, end)",
         )
     dtype = INT64 if INT64 in (begin.dtype, axis_dtype(extent), axis_dtype(end)) else INT32
     return Range(ops.cast(begin, dtype), ops.cast(extent, dtype))
@@ -82,9 +100,10 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
         dom, tag = None, tag or dom
     if tag not in THREAD_TAGS:
         raise BadThreadAxis(
-            f"unknown thread tag {tag!r}" if tag else "a thread axis needs a tag", called=user_source(),
+            f"unknown thread tag {tag!r}" if tag else "a thread axis needs a tag",
+            called=user_source(),
             allowed=", ".join(THREAD_TAGS),
-            fix="te.thread_axis(\"threadIdx.x\") or te.thread_axis((0, 32), \"threadIdx.x\")",
+            fix='te.thread_axis("threadIdx.x") or te.thread_axis((0, 32), "threadIdx.x")',
         )
     if dom is None:
         return IterVar(name or tag, INT32, None, "thread", tag)

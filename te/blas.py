@@ -1,7 +1,7 @@
 """Matrix products by the BLAS library that scipy brings: `te.blas.matmul(A, B)`, an extern over a Python function.
 
-    C = te.blas.matmul(A, B)             # A: (n, k), B: (k, m), both float32 or both float64
-    D = te.compute((n, m), lambda i, j: te.max(C[i, j], 0))
+C = te.blas.matmul(A, B)             # A: (n, k), B: (k, m), both float32 or both float64
+D = te.compute((n, m), lambda i, j: te.max(C[i, j], 0))
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ __all__ = ["matmul"]
 _ROUTINES = {"float32": "sgemm", "float64": "dgemm"}
 
 
-def matmul(A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = False, name: str = "blas_matmul") -> Tensor:
+def matmul(
+    A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = False, name: str = "blas_matmul"
+) -> Tensor:
     """The product of two matrices, computed by scipy's sgemm or dgemm when the kernel runs.
 
     A: (n, k), or (k, n) with transpose_a; B: (k, m), or (m, k) with transpose_b; the result is (n, m), of their dtype.
@@ -40,12 +42,21 @@ def matmul(A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = 
     elif find_spec("scipy") is None:
         reason = "scipy is not installed"
     if reason:
-        raise BadExtern(f"cannot declare the matrix product {name}", reason=reason[:300], called=user_source(),
-                        fix="pip install scipy" if "scipy" in reason else "te.blas.matmul(A, B): (n, k) times (k, m)")
+        raise BadExtern(
+            f"cannot declare the matrix product {name}",
+            reason=reason[:300],
+            called=user_source(),
+            fix="pip install scipy" if "scipy" in reason else "te.blas.matmul(A, B): (n, k) times (k, m)",
+        )
     shape = (A.shape[1 if transpose_a else 0], B.shape[0 if transpose_b else 1])
     product: Tensor = extern(
-        shape, [A, B], lambda ins, outs: call_packed(_FUNCTION, ins[0], ins[1], outs[0], int(transpose_a), int(transpose_b)),
-        name=name, dtype=A.dtype, tag="blas")
+        shape,
+        [A, B],
+        lambda ins, outs: call_packed(_FUNCTION, ins[0], ins[1], outs[0], int(transpose_a), int(transpose_b)),
+        name=name,
+        dtype=A.dtype,
+        tag="blas",
+    )
     return product
 
 

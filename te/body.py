@@ -46,10 +46,11 @@ def _check_init(name: str, value: Reduce) -> None:
         for node in post_order(init):
             if isinstance(node, IterVar) and node in value.axes:
                 raise BadReducer(
-                    f"the init of {name} depends on the reduce axis '{node.name}'", called=user_source(),
+                    f"the init of {name} depends on the reduce axis '{node.name}'",
+                    called=user_source(),
                     reason=f"it is taken once, before the loop over '{node.name}': init={init}",
                     fix=f"use the axes of {name} alone in init=, and put what changes with '{node.name}' into the "
-                        "reduced value",
+                    "reduced value",
                 )
 
 
@@ -60,15 +61,16 @@ def _nested(name: str, node: Reduce) -> NestedReduction:
         reason="a reduction is a loop that updates its element, so it must be the whole body of a compute",
         called=user_source(),
         fix="reduce in a stage of its own, then use its elements:\n"
-            f"  S = te.compute(shape, lambda i: te.{node.combiner.name}(..., axis={axes}))\n"
-            f"  {name} = te.compute(shape, lambda i: ... S[i] ...)",
+        f"  S = te.compute(shape, lambda i: te.{node.combiner.name}(..., axis={axes}))\n"
+        f"  {name} = te.compute(shape, lambda i: ... S[i] ...)",
     )
 
 
 def _unreduced(name: str, axis: IterVar) -> UnreducedAxis:
     return UnreducedAxis(
         f"the body of {name} uses the reduce axis '{axis.name}' outside a reduction over it",
-        reason=f"'{axis.name}' takes many values for one element of {name}", called=user_source(),
+        reason=f"'{axis.name}' takes many values for one element of {name}",
+        called=user_source(),
         fix=f"reduce over it: te.sum(..., axis={axis.name}), or axis=[..., {axis.name}] beside others",
     )
 
@@ -76,7 +78,8 @@ def _unreduced(name: str, axis: IterVar) -> UnreducedAxis:
 def _foreign(name: str, axis: IterVar, own: tuple[IterVar, ...]) -> ForeignAxis:
     return ForeignAxis(
         f"the body of {name} uses the axis '{axis.name}', which is not one of its own",
-        reason=f"'{axis.name}' belongs to another compute and has no value here", called=user_source(),
+        reason=f"'{axis.name}' belongs to another compute and has no value here",
+        called=user_source(),
         allowed=", ".join(a.name for a in own) or f"none: {name} is a scalar",
         fix="use the parameters of this compute's function as indices",
     )
@@ -97,7 +100,8 @@ def join_reductions(name: str, values: tuple[Expr, ...]) -> tuple[tuple[Expr, ..
     for value in values:
         if not isinstance(value, Reduce) or not isinstance(first, Reduce):
             raise MixedReductions(
-                f"{name} returns a reduction beside a plain value", called=user_source(),
+                f"{name} returns a reduction beside a plain value",
+                called=user_source(),
                 reason="one loop nest computes all outputs of a compute",
                 fix="make two computes: one that reduces and one that does not",
             )
@@ -105,7 +109,8 @@ def join_reductions(name: str, values: tuple[Expr, ...]) -> tuple[tuple[Expr, ..
             raise MixedReductions(
                 f"{name} returns reductions over different axes",
                 reason=f"one runs over ({_names(first)}), another over ({_names(value)}); one loop nest computes both",
-                called=user_source(), fix="reduce over the same axis objects in the same order, or make two computes",
+                called=user_source(),
+                fix="reduce over the same axis objects in the same order, or make two computes",
             )
         at = next((n for n, group in enumerate(groups) if _one_reduction(group, value)), len(groups))
         if at == len(groups):
@@ -131,8 +136,12 @@ def _names(value: Reduce) -> str:
 def _one_reduction(a: Reduce, b: Reduce) -> bool:
     """Whether these are elements of one tuple reduction."""
     parts = zip(children(a), children(b), strict=False)
-    return (a.combiner is b.combiner and a.fused == b.fused and len(children(a)) == len(children(b))
-            and all(x is y for x, y in parts))
+    return (
+        a.combiner is b.combiner
+        and a.fused == b.fused
+        and len(children(a)) == len(children(b))
+        and all(x is y for x, y in parts)
+    )
 
 
 def _taken_up_where(condition: Expr, source: Expr, neutral: Expr, fused: bool) -> Expr:
@@ -153,15 +162,28 @@ def _join(groups: list[Reduce]) -> Reduce:
         identity = group.combiner.identity
         init += group.init or identity
         fused += group.fused or [False] * len(group.sources)
-        sources += group.sources if one_condition else (
-            _taken_up_where(group.condition, source, neutral, is_fused(group, at))
-            for at, (source, neutral) in enumerate(zip(group.sources, identity, strict=True)))
+        sources += (
+            group.sources
+            if one_condition
+            else (
+                _taken_up_where(group.condition, source, neutral, is_fused(group, at))
+                for at, (source, neutral) in enumerate(zip(group.sources, identity, strict=True))
+            )
+        )
     combiners = [group.combiner for group in groups]
     combiner = CommReducer(
-        tuple(v for c in combiners for v in c.lhs), tuple(v for c in combiners for v in c.rhs),
-        tuple(v for c in combiners for v in c.result), tuple(v for c in combiners for v in c.identity),
+        tuple(v for c in combiners for v in c.lhs),
+        tuple(v for c in combiners for v in c.rhs),
+        tuple(v for c in combiners for v in c.result),
+        tuple(v for c in combiners for v in c.identity),
         "_".join(c.name for c in combiners),
     )
     given = tuple(init) if any(group.init for group in groups) else ()
-    return Reduce(combiner, tuple(sources), groups[0].axes, condition if one_condition else TRUE, given,
-                  fused=tuple(fused) if any(fused) else ())
+    return Reduce(
+        combiner,
+        tuple(sources),
+        groups[0].axes,
+        condition if one_condition else TRUE,
+        given,
+        fused=tuple(fused) if any(fused) else (),
+    )

@@ -91,6 +91,7 @@ def mirrored(A: Tensor) -> Extended:
     is folded at an edge is shorter. It is the whole dimension where all of the window may lie farther outside than it is long.
     Raises NotExtendable (TW0127).
     """
+
     def index(i: Expr, n: Expr) -> Expr:
         within = ops.floormod(i, n * 2)
         return ops.minimum(within, n * 2 - 1 - within)
@@ -115,6 +116,7 @@ def padded(A: Tensor, value: Any) -> Extended:
     Where a stage is computed at a loop, the region of A is the part of the window that lies in A. Raises NotExtendable (TW0127),
     NotAnExpression (TW0106), LiteralOutOfRange (TW0105).
     """
+
     def element(tensor: Tensor, indices: list[Expr]) -> Expr:
         inside = [_inside(i, n) for i, n in zip(indices, tensor.shape, strict=True) if not _never_leaves(i, n)]
         if any(is_const(part, 0) for part in inside):
@@ -128,13 +130,19 @@ def padded(A: Tensor, value: Any) -> Extended:
 
 def _extended(name: str, A: object, element: _Element) -> Extended:
     if not isinstance(A, Tensor):
-        raise NotExtendable(f"te.{name} continues a tensor beyond its shape", reason=f"got {A!r}"[:200], called=user_source(),
-                         allowed="what te.placeholder and te.compute give", fix=f"te.{name}(A), and then read it: [i - 1, j]")
+        raise NotExtendable(
+            f"te.{name} continues a tensor beyond its shape",
+            reason=f"got {A!r}"[:200],
+            called=user_source(),
+            allowed="what te.placeholder and te.compute give",
+            fix=f"te.{name}(A), and then read it: [i - 1, j]",
+        )
     return Extended(A, element)
 
 
 def _within(index: Callable[[Expr, Expr], Expr], is_choice: bool = True) -> _Element:
     """Elements at indices that are brought into their dimensions. is_choice: `index` is of use outside alone, and dear."""
+
     def brought(i: Expr, n: Expr) -> Expr:
         if _never_leaves(i, n):
             return i

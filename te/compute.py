@@ -41,11 +41,20 @@ if TYPE_CHECKING:
 
     Ax: TypeAlias = IterVar
     Several: TypeAlias = (
-        Callable[[], Sequence[Body]] | Callable[[Ax], Sequence[Body]] | Callable[[Ax, Ax], Sequence[Body]]
-        | Callable[[Ax, Ax, Ax], Sequence[Body]] | Callable[[Ax, Ax, Ax, Ax], Sequence[Body]])
+        Callable[[], Sequence[Body]]
+        | Callable[[Ax], Sequence[Body]]
+        | Callable[[Ax, Ax], Sequence[Body]]
+        | Callable[[Ax, Ax, Ax], Sequence[Body]]
+        | Callable[[Ax, Ax, Ax, Ax], Sequence[Body]]
+    )
     Element: TypeAlias = (
-        OfAll | Callable[[Ax], Body] | Callable[[Ax, Ax], Body] | Callable[[Ax, Ax, Ax], Body] | Callable[[Ax, Ax, Ax, Ax], Body]
-        | Callable[[Ax, Ax, Ax, Ax, Ax], Body])
+        OfAll
+        | Callable[[Ax], Body]
+        | Callable[[Ax, Ax], Body]
+        | Callable[[Ax, Ax, Ax], Body]
+        | Callable[[Ax, Ax, Ax, Ax], Body]
+        | Callable[[Ax, Ax, Ax, Ax, Ax], Body]
+    )
     """What code of ours that calls compute takes for it."""
     Attrs: TypeAlias = Mapping[str, Any] | None
 
@@ -68,40 +77,76 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
 @overload
 def compute(shape: Any, fcompute: OfAll, name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
 @overload
-def compute(shape: Any, fcompute: Callable[[], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
-@overload
-def compute(shape: Any, fcompute: Callable[[Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
-@overload
-def compute(shape: Any, fcompute: Callable[[Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
-@overload
-def compute(shape: Any, fcompute: Callable[[Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
-@overload
 def compute(
-    shape: Any, fcompute: Callable[[Ax, Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...,
+    shape: Any, fcompute: Callable[[], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...
 ) -> Tensor: ...
 @overload
 def compute(
-    shape: Any, fcompute: Callable[[Ax, Ax, Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...,
+    shape: Any, fcompute: Callable[[Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...
 ) -> Tensor: ...
 @overload
 def compute(
-    shape: Any, fcompute: Callable[[Ax, Ax, Ax, Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...,
+    shape: Any, fcompute: Callable[[Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...
 ) -> Tensor: ...
 @overload
 def compute(
-    shape: Any, fcompute: Callable[[Ax, Ax, Ax, Ax, Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...,
+    shape: Any, fcompute: Callable[[Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...
+) -> Tensor: ...
+@overload
+def compute(
+    shape: Any,
+    fcompute: Callable[[Ax, Ax, Ax, Ax], Body],
+    name: str = ...,
+    tag: str = ...,
+    attrs: Attrs = ...,
+) -> Tensor: ...
+@overload
+def compute(
+    shape: Any,
+    fcompute: Callable[[Ax, Ax, Ax, Ax, Ax], Body],
+    name: str = ...,
+    tag: str = ...,
+    attrs: Attrs = ...,
+) -> Tensor: ...
+@overload
+def compute(
+    shape: Any,
+    fcompute: Callable[[Ax, Ax, Ax, Ax, Ax, Ax], Body],
+    name: str = ...,
+    tag: str = ...,
+    attrs: Attrs = ...,
+) -> Tensor: ...
+@overload
+def compute(
+    shape: Any,
+    fcompute: Callable[[Ax, Ax, Ax, Ax, Ax, Ax, Ax], Body],
+    name: str = ...,
+    tag: str = ...,
+    attrs: Attrs = ...,
 ) -> Tensor: ...
 # The last one is for functions of more indices; it gives a tensor too, since mypy makes Any of results that differ.
 @overload
 def compute(  # pyright: ignore[reportOverlappingOverload]
-    shape: Any, fcompute: SeveralOfAll, name: str = ..., tag: str = ..., attrs: Attrs = ...,
+    shape: Any,
+    fcompute: SeveralOfAll,
+    name: str = ...,
+    tag: str = ...,
+    attrs: Attrs = ...,
 ) -> tuple[Tensor, ...]: ...
 @overload
-def compute(shape: Any, fcompute: Several, name: str = ..., tag: str = ..., attrs: Attrs = ...) -> tuple[Tensor, ...]: ...
-@overload
-def compute(shape: Any, fcompute: Callable[..., Any], name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
 def compute(
-    shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "", attrs: Attrs = None,
+    shape: Any, fcompute: Several, name: str = ..., tag: str = ..., attrs: Attrs = ...
+) -> tuple[Tensor, ...]: ...
+@overload
+def compute(
+    shape: Any, fcompute: Callable[..., Any], name: str = ..., tag: str = ..., attrs: Attrs = ...
+) -> Tensor: ...
+def compute(
+    shape: Any,
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Attrs = None,
 ) -> Tensor | tuple[Tensor, ...]:
     """A tensor (or a tuple of tensors) of `shape`, whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
@@ -117,17 +162,25 @@ def compute(
     """
     source = user_source()
     if callable(shape) and not callable(fcompute):
-        raise WrongParameters(f"{name} is given its function before its shape", reason=f"got the shape {shape!r}"[:200],
-                              called=source, fix="te.compute(shape, lambda i, j: ...)")
+        raise WrongParameters(
+            f"{name} is given its function before its shape",
+            reason=f"got the shape {shape!r}"[:200],
+            called=source,
+            fix="te.compute(shape, lambda i, j: ...)",
+        )
     if tag in SCALAR_TYPES:
         raise WrongParameters(
-            f"cannot declare {name} with the tag '{tag}'", called=source,
+            f"cannot declare {name} with the tag '{tag}'",
+            called=source,
             reason="a dtype is none of compute's parameters: it is that of the elements",
-            fix=f'te.compute(shape, lambda i: A[i].astype("{tag}"), name="{name}")')
+            fix=f'te.compute(shape, lambda i: A[i].astype("{tag}"), name="{name}")',
+        )
     extents = as_shape(shape, name)
     names = _axis_names(fcompute, extents, name)
-    axis = tuple(IterVar(axis_name, domain.begin.dtype, domain)
-                 for axis_name, domain in zip(names, map(zero_based, extents), strict=False))
+    axis = tuple(
+        IterVar(axis_name, domain.begin.dtype, domain)
+        for axis_name, domain in zip(names, map(zero_based, extents), strict=False)
+    )
     returned = _element(fcompute, axis, extents, name)
     if isinstance(returned, IntrinsicCall):
         return tensor_compute(name, extents, axis, returned, tag or current_tag(), attrs or {})
@@ -136,8 +189,14 @@ def compute(
     values = _values(returned, name, source)
     check_body(name, axis, values)
     body, chosen = join_reductions(name, values)
-    op = ComputeOp(name=name, tag=tag or current_tag(), attrs=copy(attrs or {}), source=source, axis=axis,
-                   body=wrapping(axis, body))
+    op = ComputeOp(
+        name=name,
+        tag=tag or current_tag(),
+        attrs=copy(attrs or {}),
+        source=source,
+        axis=axis,
+        body=wrapping(axis, body),
+    )
     outputs = tuple(op.output(at) for at in chosen)
     return outputs[0] if len(outputs) == 1 else outputs
 
@@ -154,9 +213,11 @@ def _element(fcompute: Callable[..., Any], axis: tuple[IterVar, ...], extents: t
         if not str(error).startswith("only integers, slices"):
             raise
         raise NotAKnownNumber(
-            f"{name} reads an array of numpy at symbolic indices", called=user_source(),
+            f"{name} reads an array of numpy at symbolic indices",
+            called=user_source(),
             reason="the values of its axes are known when its kernel runs",
-            fix="declare the array as T = te.placeholder(shape, dtype), and pass it when the kernel is called") from error
+            fix="declare the array as T = te.placeholder(shape, dtype), and pass it when the kernel is called",
+        ) from error
 
 
 def _axis_names(fcompute: Callable[..., Any], shape: tuple[Expr, ...], name: str) -> list[str]:
@@ -164,8 +225,12 @@ def _axis_names(fcompute: Callable[..., Any], shape: tuple[Expr, ...], name: str
     indices than there are may call a tensor intrinsic: then the names are of the first axes."""
     rank = len(shape)
     if not callable(fcompute):
-        raise WrongParameters(f"{name} has no function to compute its elements", reason=f"got {fcompute!r}"[:200],
-                              called=user_source(), fix="te.compute(shape, lambda i, j: ...)")
+        raise WrongParameters(
+            f"{name} has no function to compute its elements",
+            reason=f"got {fcompute!r}"[:200],
+            called=user_source(),
+            fix="te.compute(shape, lambda i, j: ...)",
+        )
     numbered = [f"i{at}" for at in range(rank)]
     try:
         parameters = inspect.signature(fcompute).parameters.values()
@@ -190,7 +255,8 @@ def _wrong_parameters(fcompute: Callable[..., Any], shape: tuple[Expr, ...], nam
     return WrongParameters(
         f"the function of {name} takes {len(positional)} {'index' if len(positional) == 1 else 'indices'}, "
         f"but its shape has {rank} {'dimension' if rank == 1 else 'dimensions'}",
-        reason=f"parameters ({', '.join(map(str, parameters))}), shape {shape_text(shape)}", called=user_source(),
+        reason=f"parameters ({', '.join(map(str, parameters))}), shape {shape_text(shape)}",
+        called=user_source(),
         fix=f"lambda {wanted}: ..., or lambda *indices: ..." if rank else "lambda: ... for a scalar",
     )
 
@@ -201,8 +267,11 @@ def _values(returned: Any, name: str, source: SourceLine | None) -> tuple[Expr, 
     for item in as_list(returned):
         if isinstance(item, Tensor) and item.ndim:
             raise BadBody(
-                f"the function of {name} returned a whole tensor", reason=f"got {item}: one element is wanted",
-                declared=source, called=user_source(), fix=f"index it: {item.name}[{', '.join('ijkl'[:item.ndim])}]",
+                f"the function of {name} returned a whole tensor",
+                reason=f"got {item}: one element is wanted",
+                declared=source,
+                called=user_source(),
+                fix=f"index it: {item.name}[{', '.join('ijkl'[: item.ndim])}]",
             )
         try:
             value = None if isinstance(item, str) else convert(item)
@@ -210,13 +279,21 @@ def _values(returned: Any, name: str, source: SourceLine | None) -> tuple[Expr, 
             value = None
         if value is None or value.dtype.lanes != 1 or value.dtype.kind == "handle":
             raise BadBody(
-                f"the function of {name} returned no expression", reason=f"got {item!r}"[:200], declared=source,
-                called=user_source(), allowed="an expression, a number, a reduction, or a tuple of these",
-                fix="return the element: does the function lack a `return`?" if item is None else
-                    "build the element from tensors' elements, indices and numbers",
+                f"the function of {name} returned no expression",
+                reason=f"got {item!r}"[:200],
+                declared=source,
+                called=user_source(),
+                allowed="an expression, a number, a reduction, or a tuple of these",
+                fix="return the element: does the function lack a `return`?"
+                if item is None
+                else "build the element from tensors' elements, indices and numbers",
             )
         values.append(value)
     if not values:
-        raise BadBody(f"the function of {name} returned an empty {type(returned).__name__}", declared=source,
-                      called=user_source(), fix="return one expression for each output")
+        raise BadBody(
+            f"the function of {name} returned an empty {type(returned).__name__}",
+            declared=source,
+            called=user_source(),
+            fix="return one expression for each output",
+        )
     return tuple(values)

@@ -48,16 +48,26 @@ def constant(array: Any, name: str = "constant") -> Tensor:
     is built, not when it is called. Raises BadConstant (TW0142) for arrays of other types, and for what is no array.
     """
     elements = _as_array(array, name)
-    op = ConstantOp(name=name, shape=as_shape(elements.shape, name), dtype=scalar_dtype(str(elements.dtype)),
-                    value=Constant(name, aligned_copy(elements)), source=user_source())
+    op = ConstantOp(
+        name=name,
+        shape=as_shape(elements.shape, name),
+        dtype=scalar_dtype(str(elements.dtype)),
+        value=Constant(name, aligned_copy(elements)),
+        source=user_source(),
+    )
     return op.output(0)
 
 
 def open_constant(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Tensor:
     """A tensor whose elements are given once, after the kernel is built: what is computed from such alone and stored at root is
     computed then, and not in each call."""
-    op = ConstantOp(name=name, shape=as_shape(shape, name), dtype=scalar_dtype(str(dtype)), value=Constant.open(name, shape, dtype),
-                    source=user_source())
+    op = ConstantOp(
+        name=name,
+        shape=as_shape(shape, name),
+        dtype=scalar_dtype(str(dtype)),
+        value=Constant.open(name, shape, dtype),
+        source=user_source(),
+    )
     return op.output(0)
 
 
@@ -75,8 +85,9 @@ def _as_array(value: Any, name: str) -> NDArray[Any]:
     try:
         scalar_dtype(kind.name)
     except TilewrightError:
-        raise _bad(name, f"its elements are of numpy's {array.dtype}, which no kernel computes with",
-                   'array.astype("float32")') from None
+        raise _bad(
+            name, f"its elements are of numpy's {array.dtype}, which no kernel computes with", 'array.astype("float32")'
+        ) from None
     return array.astype(kind, copy=False)
 
 
@@ -93,5 +104,10 @@ def _of_numbers(array: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def _bad(name: str, reason: str, fix: str) -> BadConstant:
-    return BadConstant(f"cannot make the constant {name}", reason=reason, called=user_source(),
-                       allowed="arrays of bool, integers, float16, bfloat16, float32 and float64", fix=fix)
+    return BadConstant(
+        f"cannot make the constant {name}",
+        reason=reason,
+        called=user_source(),
+        allowed="arrays of bool, integers, float16, bfloat16, float32 and float64",
+        fix=fix,
+    )

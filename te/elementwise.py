@@ -23,13 +23,19 @@ __all__ = ["bitwise", "broadcast", "compare", "identity_compare", "lifted", "ope
 P = ParamSpec("P")
 R = TypeVar("R")
 _COMPARISONS: dict[str, tuple[str, type[CompareOp]]] = {
-    "<": ("less", LT), "<=": ("less_equal", LE), ">": ("greater", GT), ">=": ("greater_equal", GE),
-    "==": ("equal", EQ), "!=": ("not_equal", NE),
+    "<": ("less", LT),
+    "<=": ("less_equal", LE),
+    ">": ("greater", GT),
+    ">=": ("greater_equal", GE),
+    "==": ("equal", EQ),
+    "!=": ("not_equal", NE),
 }
 
 
 def operate(
-    name: str, function: Callable[[Any], Any] | Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any], *operands: Any,
+    name: str,
+    function: Callable[[Any], Any] | Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any],
+    *operands: Any,
 ) -> Any:
     """`function` of the elements of whole tensors and of scalars, as a new tensor of the broadcast shape.
 
@@ -46,11 +52,14 @@ def operate(
 def _is_value(operand: Any) -> bool:
     """Whether this is an expression of more than a symbol or constant: it belongs to the body of some compute."""
     return isinstance(operand, IterVar) or (
-        isinstance(operand, Expr) and not isinstance(operand, (Var, IntImm, FloatImm)))
+        isinstance(operand, Expr) and not isinstance(operand, (Var, IntImm, FloatImm))
+    )
 
 
 def broadcast(
-    name: str, function: Callable[..., Any], operands: tuple[Any, ...],
+    name: str,
+    function: Callable[..., Any],
+    operands: tuple[Any, ...],
     make: Callable[..., _operation.ComputeOp] | None = None,
 ) -> _operation.ComputeOp:
     """The operation of `operate`. make: what builds it (ComputeOp, or a subclass with more fields bound). Raises
@@ -62,7 +71,7 @@ def broadcast(
     shape = _broadcast_shape(name, tensors)
     axis = axes_over(shape, "i")
     values = (_element(operand, axis, shape) if isinstance(operand, Tensor) else operand for operand in operands)
-    body, = wrapping(axis, (ops.convert(function(*values)),))
+    (body,) = wrapping(axis, (ops.convert(function(*values)),))
     tag = current_tag() or ("elemwise" if len(tensors) == 1 else "broadcast")
     return (make or _operation.ComputeOp)(name=f"T_{name}", axis=axis, body=(body,), tag=tag, source=user_source())
 
@@ -72,7 +81,8 @@ def _check_scalar(name: str, scalar: Expr) -> None:
         if isinstance(node, IterVar):
             raise ForeignAxis(
                 f"cannot {name} a whole tensor and an expression over axis '{node.name}'",
-                reason=f"'{node.name}' has no value outside its own compute: {str(scalar)[:120]}", called=user_source(),
+                reason=f"'{node.name}' has no value outside its own compute: {str(scalar)[:120]}",
+                called=user_source(),
                 fix="index the tensor inside the compute: A[i] instead of A",
             )
 
@@ -101,16 +111,19 @@ def _mismatch(name: str, tensors: list[Tensor], at: int, a: Tensor, b: Tensor) -
     x, y = a.shape[at], b.shape[at]
     symbolic = not (isinstance(x, IntImm) and isinstance(y, IntImm))
     where = f"dimension {at + a.ndim}" if a.ndim == b.ndim else f"dimension {at}, counted from the end,"
-    declared = [tensor_text(tensor) + (f", declared at {tensor.source}: {tensor.source.text}" if tensor.source else "")
-                for tensor in dict.fromkeys(tensors)]
+    declared = [
+        tensor_text(tensor) + (f", declared at {tensor.source}: {tensor.source.text}" if tensor.source else "")
+        for tensor in dict.fromkeys(tensors)
+    ]
     return ShapesDoNotBroadcast(
         f"cannot {name} {a.name} and {b.name}: shapes {shape_text(a.shape)} and {shape_text(b.shape)} do not broadcast",
         reason="\n".join([f"{where} is {extent_text(x)} in {a.name} and {extent_text(y)} in {b.name}", *declared]),
         called=user_source(),
-        allowed="aligned from the last dimension on, extents are equal" +
-                (" (the same symbol)" if symbolic else "") + ", or one of them is 1",
+        allowed="aligned from the last dimension on, extents are equal"
+        + (" (the same symbol)" if symbolic else "")
+        + ", or one of them is 1",
         fix=f"declare {a.name} and {b.name} with one extent there, or say which elements meet: "
-            "te.compute(shape, lambda *i: ...)",
+        "te.compute(shape, lambda *i: ...)",
     )
 
 
@@ -118,7 +131,8 @@ def _element(tensor: Tensor, axis: tuple[IterVar, ...], shape: tuple[Expr, ...])
     """The element of `tensor` that meets the result's element at `axis`."""
     skipped = len(axis) - tensor.ndim
     indices = tuple(
-        ops.const(0, axis[skipped + at].dtype) if is_const(extent, 1) and not is_const(shape[skipped + at], 1)
+        ops.const(0, axis[skipped + at].dtype)
+        if is_const(extent, 1) and not is_const(shape[skipped + at], 1)
         else axis[skipped + at]
         for at, extent in enumerate(tensor.shape)
     )

@@ -87,19 +87,38 @@ class ExternOp(Operation):
 
 @overload
 def extern(
-    shape: int | Expr | Sequence[int | Expr], inputs: Sequence[Tensor],
-    fcompute: Callable[[list[Buffer], list[Buffer]], Stmt | Expr], name: str = "extern", dtype: object = None,
-    in_buffers: Any = None, out_buffers: Any = None, tag: str = "", attrs: Mapping[str, Any] | None = None,
+    shape: int | Expr | Sequence[int | Expr],
+    inputs: Sequence[Tensor],
+    fcompute: Callable[[list[Buffer], list[Buffer]], Stmt | Expr],
+    name: str = "extern",
+    dtype: object = None,
+    in_buffers: Any = None,
+    out_buffers: Any = None,
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
 ) -> Tensor: ...
 @overload
 def extern(
-    shape: Sequence[Sequence[int | Expr]], inputs: Sequence[Tensor], fcompute: Callable[[list[Buffer], list[Buffer]], Stmt | Expr],
-    name: str = "extern", dtype: object = None, in_buffers: Any = None, out_buffers: Any = None, tag: str = "",
+    shape: Sequence[Sequence[int | Expr]],
+    inputs: Sequence[Tensor],
+    fcompute: Callable[[list[Buffer], list[Buffer]], Stmt | Expr],
+    name: str = "extern",
+    dtype: object = None,
+    in_buffers: Any = None,
+    out_buffers: Any = None,
+    tag: str = "",
     attrs: Mapping[str, Any] | None = None,
 ) -> list[Tensor]: ...
 def extern(
-    shape: Any, inputs: Sequence[Tensor], fcompute: Callable[[list[Buffer], list[Buffer]], Any], name: str = "extern",
-    dtype: Any = None, in_buffers: Any = None, out_buffers: Any = None, tag: str = "", attrs: Mapping[str, Any] | None = None,
+    shape: Any,
+    inputs: Sequence[Tensor],
+    fcompute: Callable[[list[Buffer], list[Buffer]], Any],
+    name: str = "extern",
+    dtype: Any = None,
+    in_buffers: Any = None,
+    out_buffers: Any = None,
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
 ) -> Any:
     """The tensor (or the list of tensors) that outside code computes.
 
@@ -121,8 +140,17 @@ def extern(
     body = reading_only(_body(name, fcompute(list(ins), list(outs))), ins)
     _check_body(name, body, ins, outs)
     dims = tuple(axes_over(output_shape, "ax") for output_shape in shapes)
-    op = ExternOp(name=name, tag=tag or current_tag(), attrs=attrs or {}, source=source, inputs=tensors, in_buffers=ins,
-                  out_buffers=outs, body=body, dims=dims)
+    op = ExternOp(
+        name=name,
+        tag=tag or current_tag(),
+        attrs=attrs or {},
+        source=source,
+        inputs=tensors,
+        in_buffers=ins,
+        out_buffers=outs,
+        body=body,
+        dims=dims,
+    )
     return op.outputs[0] if len(shapes) == 1 else list(op.outputs)
 
 
@@ -134,7 +162,9 @@ def _inputs(name: str, inputs: object) -> tuple[Tensor, ...]:
     given = as_list(inputs)
     wrong = next((tensor for tensor in given if not isinstance(tensor, Tensor)), None)
     if wrong is not None:
-        raise _bad(name, f"an input is {wrong!r}, no tensor", "pass the tensors that it reads: te.extern(shape, [A, B], ...)")
+        raise _bad(
+            name, f"an input is {wrong!r}, no tensor", "pass the tensors that it reads: te.extern(shape, [A, B], ...)"
+        )
     return tuple(tensor for tensor in given if isinstance(tensor, Tensor))
 
 
@@ -165,10 +195,17 @@ def _buffers(name: str, what: str, given: Any, wanted: list[tuple[str, tuple[Exp
     if len(declared) != len(wanted):
         raise _bad(name, f"{len(declared)} {what} for {len(wanted)} tensors", "declare a buffer for each")
     for buffer, (label, shape, dtype) in zip(declared, wanted, strict=True):
-        if not isinstance(buffer, Buffer) or buffer.dtype != dtype or buffer.ndim != len(shape) or not all(
-                map(same_extent, buffer.shape, shape)):
-            raise _bad(name, f"the buffer of {label} is {buffer!r}, the tensor {dtype} of shape {shape_text(shape)}",
-                       "te.decl_buffer(T.shape, T.dtype, ...)")
+        if (
+            not isinstance(buffer, Buffer)
+            or buffer.dtype != dtype
+            or buffer.ndim != len(shape)
+            or not all(map(same_extent, buffer.shape, shape))
+        ):
+            raise _bad(
+                name,
+                f"the buffer of {label} is {buffer!r}, the tensor {dtype} of shape {shape_text(shape)}",
+                "te.decl_buffer(T.shape, T.dtype, ...)",
+            )
     return tuple(buffer for buffer in declared if isinstance(buffer, Buffer))
 
 
@@ -176,8 +213,11 @@ def _body(name: str, returned: object) -> Stmt:
     if isinstance(returned, Expr):
         return Evaluate(returned)
     if not isinstance(returned, Stmt):
-        raise _bad(name, f"its function returned {returned!r}, no statement and no call",
-                   "return te.call_packed(...), te.call_extern(...), or ib.get() of a tw.ir_builder()")
+        raise _bad(
+            name,
+            f"its function returned {returned!r}, no statement and no call",
+            "return te.call_packed(...), te.call_extern(...), or ib.get() of a tw.ir_builder()",
+        )
     return returned
 
 
@@ -187,15 +227,26 @@ def _check_body(name: str, body: Stmt, ins: tuple[Buffer, ...], outs: tuple[Buff
     for node in post_order(body):
         buffer = getattr(node, "buffer", None)
         if isinstance(buffer, Buffer) and buffer not in own:
-            raise _bad(name, f"its body uses the buffer {buffer.name}, none of those that the function was given",
-                       "use ins[...] and outs[...], and pass declared buffers by in_buffers and out_buffers")
+            raise _bad(
+                name,
+                f"its body uses the buffer {buffer.name}, none of those that the function was given",
+                "use ins[...] and outs[...], and pass declared buffers by in_buffers and out_buffers",
+            )
     overwritten = next((buffer for buffer in ins if buffer in written_buffers(body)), None)
     if overwritten is not None:
-        raise _bad(name, f"its body writes {overwritten.name}, which it is given to read", f'{overwritten.name}.access_ptr("r")')
+        raise _bad(
+            name,
+            f"its body writes {overwritten.name}, which it is given to read",
+            f'{overwritten.name}.access_ptr("r")',
+        )
     loose = next((var for var in free_vars(body) if isinstance(var, IterVar)), None)
     if loose is not None:
-        raise _bad(name, f"its body uses the axis {loose.name}, of which there is no loop", "open the loop: ib.for_range(0, n)")
-    unwritten = next((buffer for buffer in outs if buffer not in written_buffers(body) and not _reads_pointer(body, buffer)), None)
+        raise _bad(
+            name, f"its body uses the axis {loose.name}, of which there is no loop", "open the loop: ib.for_range(0, n)"
+        )
+    unwritten = next(
+        (buffer for buffer in outs if buffer not in written_buffers(body) and not _reads_pointer(body, buffer)), None
+    )
     if unwritten is not None:
         raise _bad(name, f"its body does not write {unwritten.name}", "write outs[...], or pass it to what does")
 

@@ -15,8 +15,15 @@ from ..ir.ops import call, convert
 from ..ir.pointers import packed_array
 from .errors import BadOutsideCall
 
-__all__ = ["call_extern", "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_packed", "call_pure_extern",
-           "target_has"]
+__all__ = [
+    "call_extern",
+    "call_intrin",
+    "call_llvm_intrin",
+    "call_llvm_pure_intrin",
+    "call_packed",
+    "call_pure_extern",
+    "target_has",
+]
 
 
 def call_extern(dtype: object, name: str, *args: Any) -> Expr:
@@ -44,9 +51,12 @@ def call_packed(name: str, *args: Any, dtype: object = "int32") -> Expr:
     """
     result = DType(dtype)
     if not is_a(name, str) or not name or not result.is_integer or result.bits > 32 or result.lanes > 1:
-        raise BadOutsideCall("a packed call needs the function's name, and gives an integer of at most 32 bits",
-                             reason=f"got {name!r} and {result}", called=user_source(),
-                             fix='te.call_packed("name", ins[0], outs[0])')
+        raise BadOutsideCall(
+            "a packed call needs the function's name, and gives an integer of at most 32 bits",
+            reason=f"got {name!r} and {result}",
+            called=user_source(),
+            fix='te.call_packed("name", ins[0], outs[0])',
+        )
     return Call("call_packed", (StringImm(name), *(_packed(name, arg) for arg in args)), result)
 
 
@@ -55,9 +65,12 @@ def _packed(name: str, arg: Any) -> Expr:
         arg = arg.buffer
     value = packed_array(arg) if isinstance(arg, Buffer) else convert(arg)
     if value.dtype.lanes > 1:
-        raise BadOutsideCall(f"cannot pass `{value}` to the packed function {name!r}"[:200], called=user_source(),
-                             reason="a Python function takes buffers, pointers into buffers, numbers and strings, no vectors",
-                             fix="pass the buffer itself: ins[0]")
+        raise BadOutsideCall(
+            f"cannot pass `{value}` to the packed function {name!r}"[:200],
+            called=user_source(),
+            reason="a Python function takes buffers, pointers into buffers, numbers and strings, no vectors",
+            fix="pass the buffer itself: ins[0]",
+        )
     return value
 
 
@@ -68,8 +81,12 @@ def call_llvm_intrin(dtype: object, name: str, *args: Any) -> Expr:
     te.target_has(feature). Raises BadOutsideCall (TW0134) for names that do not begin with "llvm.".
     """
     if not (is_a(name, str) and name.startswith("llvm.")):
-        raise BadOutsideCall(f"{name!r} is no LLVM intrinsic", reason="their names begin with 'llvm.'", called=user_source(),
-                             fix='te.call_llvm_intrin("int32x16", "llvm.x86.avx512.vpdpbusd.512", ...)')
+        raise BadOutsideCall(
+            f"{name!r} is no LLVM intrinsic",
+            reason="their names begin with 'llvm.'",
+            called=user_source(),
+            fix='te.call_llvm_intrin("int32x16", "llvm.x86.avx512.vpdpbusd.512", ...)',
+        )
     return _outside("call_llvm_intrinsic", dtype, name, args)
 
 
@@ -86,16 +103,28 @@ def call_intrin(dtype: object, name: str, *args: Any) -> Expr:
     plain = str(name).removeprefix("tir.")
     row = INTRINSICS.get(plain)
     if row is None or plain.startswith("call_") or row.arity not in (-1, len(args)):
-        reason = "there is none of this name" if row is None or plain.startswith("call_") else f"it takes {row.arity} operands"
-        raise BadOutsideCall(f"cannot call the intrinsic {name!r} with {len(args)} operands", reason=reason,
-                             called=user_source(), allowed=", ".join(n for n in INTRINSICS if not n.startswith("call_")),
-                             fix="call a C function by te.call_extern, an instruction by te.call_llvm_intrin")
+        reason = (
+            "there is none of this name"
+            if row is None or plain.startswith("call_")
+            else f"it takes {row.arity} operands"
+        )
+        raise BadOutsideCall(
+            f"cannot call the intrinsic {name!r} with {len(args)} operands",
+            reason=reason,
+            called=user_source(),
+            allowed=", ".join(n for n in INTRINSICS if not n.startswith("call_")),
+            fix="call a C function by te.call_extern, an instruction by te.call_llvm_intrin",
+        )
     if row.result == "given":
         return call(plain, *args, dtype=dtype)
     result = call(plain, *args)
     if result.dtype != DType(dtype):
-        raise BadOutsideCall(f"the intrinsic {name!r} gives {result.dtype} here, not {dtype}", called=user_source(),
-                             reason=f"operands `{', '.join(map(str, args))}`"[:200], fix="convert the operands, or the result")
+        raise BadOutsideCall(
+            f"the intrinsic {name!r} gives {result.dtype} here, not {dtype}",
+            called=user_source(),
+            reason=f"operands `{', '.join(map(str, args))}`"[:200],
+            fix="convert the operands, or the result",
+        )
     return result
 
 
@@ -108,6 +137,10 @@ def target_has(feature: str) -> Expr:
 
 def _outside(kind: str, dtype: object, name: str, args: tuple[Any, ...]) -> Expr:
     if not is_a(name, str) or not name:
-        raise BadOutsideCall("a call of outside code needs the function's name", reason=f"got {name!r}", called=user_source(),
-                             fix='te.call_extern("int32", "function", ...): the result\'s dtype, then the name')
+        raise BadOutsideCall(
+            "a call of outside code needs the function's name",
+            reason=f"got {name!r}",
+            called=user_source(),
+            fix='te.call_extern("int32", "function", ...): the result\'s dtype, then the name',
+        )
     return Call(kind, (StringImm(name), *map(convert, args)), DType(dtype))

@@ -23,8 +23,11 @@ def factors(op: Operation) -> tuple[Expr, Expr] | None:
 def guarded_load(value: Expr) -> ProducerLoad | None:
     """What an element of a padded image reads, `te.if_then_else(0 < i, A[i - 1], 0.0)`: the load that happens where a condition of
     axes holds, a constant being there otherwise; None of any other expression."""
-    if isinstance(value, IfThenElse) and isinstance(value.true_value, ProducerLoad) \
-            and isinstance(value.false_value, (FloatImm, IntImm)) \
-            and not any(isinstance(node, ProducerLoad) for node in post_order(value.condition)):
+    if (
+        isinstance(value, IfThenElse)
+        and isinstance(value.true_value, ProducerLoad)
+        and isinstance(value.false_value, (FloatImm, IntImm))
+        and not any(isinstance(node, ProducerLoad) for node in post_order(value.condition))
+    ):
         return value.true_value
     return None

@@ -31,8 +31,15 @@ __all__ = ["decl_buffer", "decl_tensor_intrin"]
 
 
 def decl_buffer(
-    shape: Any, dtype: object = "float32", name: str = "buffer", data: Var | None = None, strides: Sequence[Any] | None = None,
-    elem_offset: Any = None, scope: str = "", data_alignment: int = -1, offset_factor: int = 0,
+    shape: Any,
+    dtype: object = "float32",
+    name: str = "buffer",
+    data: Var | None = None,
+    strides: Sequence[Any] | None = None,
+    elem_offset: Any = None,
+    scope: str = "",
+    data_alignment: int = -1,
+    offset_factor: int = 0,
 ) -> Buffer:
     """A buffer that stands for a part of another in a tensor intrinsic.
 
@@ -52,17 +59,33 @@ def decl_buffer(
     elif offset_factor < 0:
         problem = f"its offset_factor is {offset_factor}"
     if problem:
-        raise BadDeclaredBuffer(f"cannot declare the buffer {name}", reason=problem, called=user_source(),
-                                fix='te.decl_buffer((16, 4), "int8", "B", strides=[te.var("s"), 1], offset_factor=1)')
+        raise BadDeclaredBuffer(
+            f"cannot declare the buffer {name}",
+            reason=problem,
+            called=user_source(),
+            fix='te.decl_buffer((16, 4), "int8", "B", strides=[te.var("s"), 1], offset_factor=1)',
+        )
     offset = elem_offset if elem_offset is not None else Var(f"{name}_elem_offset", INT32)
     pointer = data if data is not None else Var(f"{name}_data", HANDLE)
-    return Buffer(name, extents, scalar_dtype(dtype), steps, integer_expr(offset, f"the offset of {name}"), scope or "global",
-                  max(data_alignment, 0), pointer, offset_factor)
+    return Buffer(
+        name,
+        extents,
+        scalar_dtype(dtype),
+        steps,
+        integer_expr(offset, f"the offset of {name}"),
+        scope or "global",
+        max(data_alignment, 0),
+        pointer,
+        offset_factor,
+    )
 
 
 def decl_tensor_intrin(
-    op: Operation, fcompute: Callable[..., Any], name: str = "tensor_intrin",
-    binds: Mapping[Tensor, Buffer] | None = None, scalar_params: Sequence[Var] | None = None,
+    op: Operation,
+    fcompute: Callable[..., Any],
+    name: str = "tensor_intrin",
+    binds: Mapping[Tensor, Buffer] | None = None,
+    scalar_params: Sequence[Var] | None = None,
     default_buffer_params: Mapping[str, Any] | None = None,
 ) -> TensorIntrin:
     """An intrinsic for Stage.tensorize, and to be called in a te.compute.
@@ -78,9 +101,13 @@ def decl_tensor_intrin(
     """
     compute = op.as_compute if is_a(op, Operation) else None
     if compute is None or any(not tensor.op.is_passed for tensor in op.input_tensors):
-        raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", declared=getattr(op, "source", None),
-                              reason="what it computes must be one te.compute over placeholders", called=user_source(),
-                              fix="pass c.op, c being te.compute(shape, lambda ...) that reads te.placeholders alone")
+        raise BadTensorIntrin(
+            f"cannot declare the tensor intrinsic {name}",
+            declared=getattr(op, "source", None),
+            reason="what it computes must be one te.compute over placeholders",
+            called=user_source(),
+            fix="pass c.op, c being te.compute(shape, lambda ...) that reads te.placeholders alone",
+        )
     given = dict(binds or {})
     buffers: dict[Tensor, Buffer] = {}
     for tensor in (*compute.input_tensors, *compute.outputs):
@@ -91,9 +118,14 @@ def decl_tensor_intrin(
         buffers[tensor] = buffer
     if given:
         strangers = ", ".join(getattr(tensor, "name", str(tensor)) for tensor in given)
-        raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", called=user_source(), declared=compute.source,
-                              reason=f"binds has {strangers}, which {compute.name} does not read",
-                              allowed=", ".join(tensor.name for tensor in buffers), fix="bind the tensors of the operation")
+        raise BadTensorIntrin(
+            f"cannot declare the tensor intrinsic {name}",
+            called=user_source(),
+            declared=compute.source,
+            reason=f"binds has {strangers}, which {compute.name} does not read",
+            allowed=", ".join(tensor.name for tensor in buffers),
+            fix="bind the tensors of the operation",
+        )
     scalars = _scalars(name, compute, scalar_params)
     ins, outs = [buffers[tensor] for tensor in compute.input_tensors], [buffers[tensor] for tensor in compute.outputs]
     returned = fcompute(ins, outs, list(scalars)) if scalars else fcompute(ins, outs)
@@ -104,47 +136,75 @@ def decl_tensor_intrin(
         if part is not None:
             _check_buffers(name, compute, part, buffers)
             _check_writes(name, compute, part, buffers)
-    return TensorIntrin(name, compute, compute.input_tensors, buffers, body, init, update, user_source(), scalar_params=scalars)
+    return TensorIntrin(
+        name, compute, compute.input_tensors, buffers, body, init, update, user_source(), scalar_params=scalars
+    )
 
 
 def _scalars(name: str, op: ComputeOp, given: Sequence[Var] | None) -> tuple[Var, ...]:
     symbols = tuple(given or ())
     bad = next((symbol for symbol in symbols if not is_a(symbol, Var) or isinstance(symbol, IterVar)), None)
     if bad is not None or len(set(symbols)) != len(symbols):
-        raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", called=user_source(), declared=op.source,
-                              reason=f"its scalar_params are {', '.join(map(repr, symbols))}"[:300],
-                              allowed="te.vars, each once", fix='v = te.var("v", "float32"); scalar_params=[v]')
+        raise BadTensorIntrin(
+            f"cannot declare the tensor intrinsic {name}",
+            called=user_source(),
+            declared=op.source,
+            reason=f"its scalar_params are {', '.join(map(repr, symbols))}"[:300],
+            allowed="te.vars, each once",
+            fix='v = te.var("v", "float32"); scalar_params=[v]',
+        )
     return symbols
 
 
 def _check_bind(name: str, tensor: Tensor, buffer: Buffer) -> None:
-    same = is_a(buffer, Buffer) and buffer.dtype == tensor.dtype and buffer.ndim == tensor.ndim and all(
-        same_extent(a, b) for a, b in zip(buffer.shape, tensor.shape, strict=True))
+    same = (
+        is_a(buffer, Buffer)
+        and buffer.dtype == tensor.dtype
+        and buffer.ndim == tensor.ndim
+        and all(same_extent(a, b) for a, b in zip(buffer.shape, tensor.shape, strict=True))
+    )
     if not same:
         shown = f"{buffer.dtype} of shape {shape_text(buffer.shape)}" if is_a(buffer, Buffer) else repr(buffer)
         raise BadTensorIntrin(
-            f"cannot bind {tensor.name} in the tensor intrinsic {name}", declared=tensor.source, called=user_source(),
+            f"cannot bind {tensor.name} in the tensor intrinsic {name}",
+            declared=tensor.source,
+            called=user_source(),
             reason=f"the buffer is {shown}, the tensor {tensor.dtype} of shape {shape_text(tensor.shape)}"[:300],
-            fix=f"te.decl_buffer({tensor.name}.shape, {tensor.name}.dtype, ...)")
+            fix=f"te.decl_buffer({tensor.name}.shape, {tensor.name}.dtype, ...)",
+        )
 
 
 def _bodies(name: str, op: ComputeOp, returned: Any) -> tuple[Stmt, Stmt | None, Stmt | None]:
     """What fcompute returned, as (body, reduce_init, reduce_update)."""
     given: list[object] = as_list(returned)
     parts = [Evaluate(part) if isinstance(part, Expr) else part for part in given]
-    if len(parts) not in (1, 3) or any(not isinstance(part, Stmt) for part in (parts[0], *(p for p in parts[1:] if p is not None))):
+    if len(parts) not in (1, 3) or any(
+        not isinstance(part, Stmt) for part in (parts[0], *(p for p in parts[1:] if p is not None))
+    ):
         raise BadTensorIntrin(
-            f"the function of the tensor intrinsic {name} returned no body", declared=op.source, called=user_source(),
-            reason=f"got {returned!r}"[:200], allowed="a statement (ib.get()), a call, or (body, reduce_init, reduce_update)",
-            fix="ib = tw.ir_builder(); ib.emit(...); return ib.get()")
+            f"the function of the tensor intrinsic {name} returned no body",
+            declared=op.source,
+            called=user_source(),
+            reason=f"got {returned!r}"[:200],
+            allowed="a statement (ib.get()), a call, or (body, reduce_init, reduce_update)",
+            fix="ib = tw.ir_builder(); ib.emit(...); return ib.get()",
+        )
     if len(parts) == 3 and parts[2] is None:
         raise BadTensorIntrin(
-            f"the tensor intrinsic {name} has a reduce_init and no reduce_update", declared=op.source, called=user_source(),
-            reason="a reduction that begins must go on", fix="return (body, reduce_init, reduce_update), or the body alone")
+            f"the tensor intrinsic {name} has a reduce_init and no reduce_update",
+            declared=op.source,
+            called=user_source(),
+            reason="a reduction that begins must go on",
+            fix="return (body, reduce_init, reduce_update), or the body alone",
+        )
     if len(parts) == 3 and op.reduction is None:
         raise BadTensorIntrin(
-            f"the tensor intrinsic {name} has a reduce_update, but does not reduce", declared=op.source, called=user_source(),
-            reason=f"{op.name} is no reduction", fix="return the body alone")
+            f"the tensor intrinsic {name} has a reduce_update, but does not reduce",
+            declared=op.source,
+            called=user_source(),
+            reason=f"{op.name} is no reduction",
+            fix="return the body alone",
+        )
     body, init, update = (*parts, None, None)[:3]
     return cast(Stmt, body), cast("Stmt | None", init), cast("Stmt | None", update)
 
@@ -157,9 +217,13 @@ def _check_buffers(name: str, op: ComputeOp, part: Stmt, buffers: Mapping[Tensor
         buffer = _buffer_of(node)
         if buffer is not None and buffer not in known:
             raise BadTensorIntrin(
-                f"the body of the tensor intrinsic {name} uses the buffer {buffer.name}", declared=op.source, called=user_source(),
-                reason="it is none of those that the function was given", allowed=", ".join(b.name for b in buffers.values()),
-                fix="use ins[...] and outs[...], and pass declared buffers by binds={tensor: buffer}")
+                f"the body of the tensor intrinsic {name} uses the buffer {buffer.name}",
+                declared=op.source,
+                called=user_source(),
+                reason="it is none of those that the function was given",
+                allowed=", ".join(b.name for b in buffers.values()),
+                fix="use ins[...] and outs[...], and pass declared buffers by binds={tensor: buffer}",
+            )
 
 
 def _check_writes(name: str, op: ComputeOp, part: Stmt, buffers: Mapping[Tensor, Buffer]) -> None:
@@ -168,9 +232,12 @@ def _check_writes(name: str, op: ComputeOp, part: Stmt, buffers: Mapping[Tensor,
     for tensor in op.input_tensors:
         if buffers[tensor] in written:
             raise BadTensorIntrin(
-                f"the body of the tensor intrinsic {name} writes the buffer {buffers[tensor].name}", declared=op.source,
-                called=user_source(), reason=f"{op.name} only reads {tensor.name}: others may still need what is there",
-                fix=f'{buffers[tensor].name}.access_ptr("r")')
+                f"the body of the tensor intrinsic {name} writes the buffer {buffers[tensor].name}",
+                declared=op.source,
+                called=user_source(),
+                reason=f"{op.name} only reads {tensor.name}: others may still need what is there",
+                fix=f'{buffers[tensor].name}.access_ptr("r")',
+            )
 
 
 def _buffer_of(node: Node) -> Buffer | None:

@@ -30,15 +30,26 @@ def interpretable(intrinsic: TensorIntrin, part: Stmt, begins: bool, goes_on: bo
     """
     if not _is_opaque(part):
         return part
-    return If(target_has("interpreter"), seq(*([_init(intrinsic)] if begins and intrinsic.op.reduction is not None else []),
-                                             *([_update(intrinsic)] if goes_on else [])), part)
+    return If(
+        target_has("interpreter"),
+        seq(
+            *([_init(intrinsic)] if begins and intrinsic.op.reduction is not None else []),
+            *([_update(intrinsic)] if goes_on else []),
+        ),
+        part,
+    )
 
 
 def _is_opaque(part: Stmt) -> bool:
     """Whether the interpreter would meet code that it does not know."""
     interpreted = resolve_target(part, lambda name: name == "interpreter")
-    return any(isinstance(node, Call) and node.name.startswith("call_") and isinstance(node.args[0], StringImm)
-               and not _is_known(node.name, node.args[0].value) for node in post_order(interpreted))
+    return any(
+        isinstance(node, Call)
+        and node.name.startswith("call_")
+        and isinstance(node.args[0], StringImm)
+        and not _is_known(node.name, node.args[0].value)
+        for node in post_order(interpreted)
+    )
 
 
 def _is_known(kind: str, name: str) -> bool:
@@ -100,8 +111,12 @@ def _nest(loops: list[tuple[Var, IterVar]], body: Stmt) -> Stmt:
 
 def _stores(intrinsic: TensorIntrin, axes: Mapping[IterVar, Var], values: Sequence[Expr]) -> Stmt:
     place = tuple(axes[axis] for axis in intrinsic.op.axis)
-    return seq(*(BufferStore(intrinsic.buffers[tensor], value, place)
-                 for tensor, value in zip(intrinsic.op.outputs, values, strict=True)))
+    return seq(
+        *(
+            BufferStore(intrinsic.buffers[tensor], value, place)
+            for tensor, value in zip(intrinsic.op.outputs, values, strict=True)
+        )
+    )
 
 
 def _value(intrinsic: TensorIntrin, value: Expr, axes: Mapping[IterVar, Var]) -> Expr:
@@ -114,4 +129,3 @@ def _value(intrinsic: TensorIntrin, value: Expr, axes: Mapping[IterVar, Var]) ->
         return None
 
     return rewrite(value, rule)
-

@@ -31,7 +31,9 @@ def solved(extents: Sequence[Expr | int], wanted: Sequence[Expr], values: dict[V
     rest = list(range(len(sizes)))
     dims: list[int] = []
     for extent in reversed(wanted):
-        size: Any = values.get(extent, extent) if isinstance(extent, Var) else Analyzer().simplify(substitute(extent, values))
+        size: Any = (
+            values.get(extent, extent) if isinstance(extent, Var) else Analyzer().simplify(substitute(extent, values))
+        )
         if isinstance(size, IntImm):
             size = size.value
         while rest and sizes[rest[-1]] == 1 and isinstance(size, int) and size != 1:

@@ -21,11 +21,66 @@ from .elementwise import lifted
 from .errors import BadReinterpret
 
 __all__ = [
-    "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "ceildiv", "clz", "const",
-    "copysign", "cos", "cosh", "div", "erf", "exp", "exp10", "exp2", "expm1", "floor", "floordiv", "floormod", "fma",
-    "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely", "log",
-    "log10", "log1p", "log2", "max_value", "min_value", "nearbyint", "popcount", "pow", "power", "reinterpret", "round",
-    "rsqrt", "select", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "truncdiv", "truncmod",
+    "abs",
+    "acos",
+    "acosh",
+    "all",
+    "any",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "ceil",
+    "ceildiv",
+    "clz",
+    "const",
+    "copysign",
+    "cos",
+    "cosh",
+    "div",
+    "erf",
+    "exp",
+    "exp10",
+    "exp2",
+    "expm1",
+    "floor",
+    "floordiv",
+    "floormod",
+    "fma",
+    "fmod",
+    "hypot",
+    "if_then_else",
+    "indexdiv",
+    "indexmod",
+    "infinity",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "likely",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "max_value",
+    "min_value",
+    "nearbyint",
+    "popcount",
+    "pow",
+    "power",
+    "reinterpret",
+    "round",
+    "rsqrt",
+    "select",
+    "sigmoid",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+    "truncdiv",
+    "truncmod",
 ]
 
 
@@ -40,8 +95,12 @@ def _intrinsic(name: str, meaning: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = name
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(each, inspect.Parameter.POSITIONAL_ONLY, annotation="Any") for each in "xyz"[:INTRINSICS[name].arity]],
-        return_annotation="Any")
+        [
+            inspect.Parameter(each, inspect.Parameter.POSITIONAL_ONLY, annotation="Any")
+            for each in "xyz"[: INTRINSICS[name].arity]
+        ],
+        return_annotation="Any",
+    )
     function.__doc__ = f"""{meaning}
 
     Of scalars (numbers or expressions) the result is an expression, of tensors a tensor in the shape to which they broadcast; of
@@ -211,8 +270,12 @@ def const(value: Any, dtype: object = None) -> Expr:
     return ops.const(value, dtype)
 
 
-_GREATEST_FLOAT = {"float16": 65504.0, "bfloat16": (2 - 2**-7) * 2.0**127, "float32": (2 - 2**-23) * 2.0**127,
-                   "float64": (2 - 2**-52) * 2.0**1023}
+_GREATEST_FLOAT = {
+    "float16": 65504.0,
+    "bfloat16": (2 - 2**-7) * 2.0**127,
+    "float32": (2 - 2**-23) * 2.0**127,
+    "float64": (2 - 2**-52) * 2.0**1023,
+}
 
 
 def min_value(dtype: object) -> Expr:
@@ -245,7 +308,8 @@ def _bits_as(value: Any, dtype: DType) -> Expr:
         return expr
     if expr.dtype.bits != dtype.bits or expr.dtype.lanes != dtype.lanes or "bool" in (expr.dtype.kind, dtype.kind):
         raise BadReinterpret(
-            f"cannot read the bits of {expr.dtype} as {dtype}", called=user_source(),
+            f"cannot read the bits of {expr.dtype} as {dtype}",
+            called=user_source(),
             reason=f"`{expr}` has {expr.dtype.bits} bits, {dtype} {dtype.bits}",
             fix="x.astype(...) converts the value; te.reinterpret(dtype, x) needs equal widths",
         )

@@ -280,7 +280,9 @@ class PlaceholderOp(GivenOp):
         if tensor in sizes.shapes:
             return self.with_shape(sizes.shapes[tensor])
         wanted = sizes.needed.get(tensor, [None] * tensor.ndim)
-        return self.with_shape(tuple(sizes.extent(extent, need, False) for extent, need in zip(self.shape, wanted, strict=True)))
+        return self.with_shape(
+            tuple(sizes.extent(extent, need, False) for extent, need in zip(self.shape, wanted, strict=True))
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -393,7 +395,9 @@ class ComparisonOp(ComputeOp):
             return not self.identical
         raise AmbiguousTensorTruth(
             f"the truth of a comparison `{self.symbol}` of whole tensors is not known while the program is being built",
-            reason="it is a tensor of bools, one for each element", declared=self.source, called=user_source(),
+            reason="it is a tensor of bools, one for each element",
+            declared=self.source,
+            called=user_source(),
             fix="choose by element: te.compute(shape, lambda *i: te.if_then_else(A[i] < B[i], a, b))",
         )
 

@@ -63,8 +63,11 @@ class Reducer:
         return self._reduce(expr, self._axes(axis), where, init)
 
     def _means_values(self, second: Any) -> bool:
-        return self.elementwise and not isinstance(second, (list, tuple)) and not (
-            isinstance(second, IterVar) and second.kind == "reduce")
+        return (
+            self.elementwise
+            and not isinstance(second, (list, tuple))
+            and not (isinstance(second, IterVar) and second.kind == "reduce")
+        )
 
     def _axes(self, axis: Any) -> tuple[IterVar, ...]:
         axes = tuple(as_list(axis))
@@ -72,17 +75,25 @@ class Reducer:
             if not isinstance(candidate, IterVar) or candidate.kind != "reduce":
                 shown = f"the data axis '{candidate.name}'" if isinstance(candidate, IterVar) else repr(candidate)[:200]
                 raise NotAReduceAxis(
-                    f"{self.name} has no axis to reduce over" if axis is None else
-                    f"{self.name} cannot reduce over {shown}", called=user_source(),
+                    f"{self.name} has no axis to reduce over"
+                    if axis is None
+                    else f"{self.name} cannot reduce over {shown}",
+                    called=user_source(),
                     reason="only axes that te.reduce_axis made can be reduced over",
-                    fix="k = te.reduce_axis((0, n), \"k\"), and use k as the index that runs",
+                    fix='k = te.reduce_axis((0, n), "k"), and use k as the index that runs',
                 )
             if any(candidate is other for other in axes[:at]):
-                raise NotAReduceAxis(f"{self.name} lists the axis '{candidate.name}' twice", called=user_source(),
-                                     fix="name each reduce axis once")
+                raise NotAReduceAxis(
+                    f"{self.name} lists the axis '{candidate.name}' twice",
+                    called=user_source(),
+                    fix="name each reduce axis once",
+                )
         if not axes:
-            raise NotAReduceAxis(f"{self.name} has no axis to reduce over", called=user_source(),
-                                 fix="k = te.reduce_axis((0, n), \"k\"), then axis=k")
+            raise NotAReduceAxis(
+                f"{self.name} has no axis to reduce over",
+                called=user_source(),
+                fix='k = te.reduce_axis((0, n), "k"), then axis=k',
+            )
         return axes
 
     def _reduce(self, expr: Any, axes: tuple[IterVar, ...], where: Any, init: Any) -> Any:
@@ -94,10 +105,15 @@ class Reducer:
         condition = ops.TRUE if where is None else ops.truth(where)
         first = [] if init is None else as_list(init)
         if init is not None and len(first) != len(sources):
-            raise BadReducer(f"init= of {self.name} has {len(first)} elements for {len(sources)} values",
-                             called=user_source(), fix="give one init for each reduced value")
+            raise BadReducer(
+                f"init= of {self.name} has {len(first)} elements for {len(sources)} values",
+                called=user_source(),
+                fix="give one init for each reduced value",
+            )
         inits = tuple(self._fitting(value, sources[at].dtype, "init=") for at, value in enumerate(first))
-        fused = tuple(isinstance(source, Mul) and source.dtype.is_float and source.dtype.bits >= 32 for source in sources)
+        fused = tuple(
+            isinstance(source, Mul) and source.dtype.is_float and source.dtype.bits >= 32 for source in sources
+        )
         given = fused if self.fuses and any(fused) else ()
         elements = tuple(Reduce(combiner, sources, axes, condition, inits, at, given) for at in range(len(sources)))
         return elements if is_tuple else elements[0]
@@ -105,8 +121,9 @@ class Reducer:
     def combiner(self, dtypes: tuple[DType, ...], is_tuple: bool) -> CommReducer:
         """The combiner over fresh variables of `dtypes`. Raises BadReducer (TW0122) where it gives something else for these."""
         names = _parameter_names(self.combine)
-        lhs, rhs = (tuple(Var(f"{name}_{at}" if is_tuple else name, dtype) for at, dtype in enumerate(dtypes))
-                    for name in names)
+        lhs, rhs = (
+            tuple(Var(f"{name}_{at}" if is_tuple else name, dtype) for at, dtype in enumerate(dtypes)) for name in names
+        )
         combined = self.combine(lhs, rhs) if is_tuple else self.combine(lhs[0], rhs[0])
         result = self._tuple_of(combined, dtypes, "combiner")
         identity = self._tuple_of(self._identity(dtypes), dtypes, "identity")
@@ -116,9 +133,11 @@ class Reducer:
         if not _takes(self.identity, len(dtypes)):
             raise BadReducer(
                 f"the identity of {self.name} does not take {len(dtypes)} dtype{'s' if len(dtypes) > 1 else ''}",
-                called=user_source(), reason="it gives the neutral element for the dtype of each reduced value",
-                fix="fidentity=lambda t: te.const(0, t)" if len(dtypes) == 1 else
-                    "fidentity=lambda t0, t1: (te.const(-1, t0), te.min_value(t1))",
+                called=user_source(),
+                reason="it gives the neutral element for the dtype of each reduced value",
+                fix="fidentity=lambda t: te.const(0, t)"
+                if len(dtypes) == 1
+                else "fidentity=lambda t0, t1: (te.const(-1, t0), te.min_value(t1))",
             )
         return self.identity(*map(str, dtypes))
 
@@ -127,7 +146,8 @@ class Reducer:
         if len(given) != len(dtypes):
             raise BadReducer(
                 f"the {what} of {self.name} gives {len(given)} values for {len(dtypes)} reduced ones",
-                called=user_source(), fix="fcombine and fidentity return as many values as are reduced",
+                called=user_source(),
+                fix="fcombine and fidentity return as many values as are reduced",
             )
         return tuple(self._fitting(value, dtype, what) for value, dtype in zip(given, dtypes, strict=True))
 
@@ -137,7 +157,9 @@ class Reducer:
         if (expr.dtype.is_float and not dtype.is_float) or expr.dtype.kind == "handle":
             raise BadReducer(
                 f"the {what} of {self.name} is {expr.dtype}, but the reduced value is {dtype}",
-                reason=f"got {expr}", called=user_source(), fix=f"convert it: (...).astype(\"{dtype}\")",
+                reason=f"got {expr}",
+                called=user_source(),
+                fix=f'convert it: (...).astype("{dtype}")',
             )
         return ops.cast(expr, dtype)
 
@@ -179,8 +201,9 @@ def comm_reducer(
     not take two values; what they return is checked when the reduction is made.
     """
     if not _takes(fcombine, 2):
-        raise BadReducer(f"the combiner of {name} does not take two values", called=user_source(),
-                         fix="fcombine=lambda x, y: ...")
+        raise BadReducer(
+            f"the combiner of {name} does not take two values", called=user_source(), fix="fcombine=lambda x, y: ..."
+        )
     return Reducer(fcombine, fidentity, name)
 
 
@@ -207,24 +230,53 @@ def maximum(x: Any, y: Any) -> Any:
     return ops.maximum(x, y)
 
 
-def _zero(dtype: str) -> Expr: return ops.const(0, dtype)
-def _one(dtype: str) -> Expr: return ops.const(1, dtype)
+def _zero(dtype: str) -> Expr:
+    return ops.const(0, dtype)
 
 
-sum = Reducer(lambda x, y: x + y, _zero, "sum", counts=True, fuses=True, help="""The sum of `expr` over one or several axes.
+def _one(dtype: str) -> Expr:
+    return ops.const(1, dtype)
+
+
+sum = Reducer(
+    lambda x, y: x + y,
+    _zero,
+    "sum",
+    counts=True,
+    fuses=True,
+    help="""The sum of `expr` over one or several axes.
 
     te.sum(expr, axis, where=None, init=None), in the dtype of expr: integers wrap, and bools are counted in int32. Where the
     outermost operator of expr is a product of float32 or float64, the product is fused into the sum (one rounding) on targets that
-    fuse; a product that comes in by inlining is not. axis, where, init: as Reducer's. Raises NotAReduceAxis (TW0118).""")
+    fuse; a product that comes in by inlining is not. axis, where, init: as Reducer's. Raises NotAReduceAxis (TW0118).""",
+)
 
-prod = Reducer(lambda x, y: x * y, _one, "prod", counts=True, help="""The product of `expr` over one or several axes.
+prod = Reducer(
+    lambda x, y: x * y,
+    _one,
+    "prod",
+    counts=True,
+    help="""The product of `expr` over one or several axes.
 
-    te.prod(expr, axis, where=None, init=None), in the dtype of expr (int32 for bools): integers wrap.""")
+    te.prod(expr, axis, where=None, init=None), in the dtype of expr (int32 for bools): integers wrap.""",
+)
 
-min = Reducer(minimum, _greatest, "min", elementwise=True, help="""The least of `expr` over one or several axes, or of values.
+min = Reducer(
+    minimum,
+    _greatest,
+    "min",
+    elementwise=True,
+    help="""The least of `expr` over one or several axes, or of values.
 
-    te.min(expr, axis, where=None, init=None), or te.min(a, b, ...) of values. Of NaNs it is NaN.""")
+    te.min(expr, axis, where=None, init=None), or te.min(a, b, ...) of values. Of NaNs it is NaN.""",
+)
 
-max = Reducer(maximum, _least, "max", elementwise=True, help="""The greatest of `expr` over one or several axes, or of values.
+max = Reducer(
+    maximum,
+    _least,
+    "max",
+    elementwise=True,
+    help="""The greatest of `expr` over one or several axes, or of values.
 
-    te.max(expr, axis, where=None, init=None), or te.max(a, b, ...) of values. Of NaNs it is NaN.""")
+    te.max(expr, axis, where=None, init=None), or te.max(a, b, ...) of values. Of NaNs it is NaN.""",
+)

@@ -34,7 +34,9 @@ def redirect(value: Any, tensors: Mapping[Any, Producer]) -> Any:
 def inline(value: Expr, tensor: Producer, axes: Sequence[IterVar], definition: Expr) -> Expr:
     """`value` with every read of `tensor` replaced by `definition`, its element at `axes`, at the read's indices."""
 
-    definitions: dict[tuple[int, ...], Expr] = {}  # reads at the same indices share one definition: chains of x * x stay small
+    definitions: dict[
+        tuple[int, ...], Expr
+    ] = {}  # reads at the same indices share one definition: chains of x * x stay small
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, ProducerLoad) and node.producer is tensor:

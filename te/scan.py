@@ -1,10 +1,10 @@
 """te.scan: recurrences along the first axis.
 
-    X = te.placeholder((T, n), name="X")
-    state = te.placeholder((T, n))
-    first = te.compute((1, n), lambda _, i: X[0, i])
-    following = te.compute((T, n), lambda t, i: state[t - 1, i] + X[t, i])
-    sums = te.scan(first, following, state, inputs=[X])                # sums[t, i]: the sum of X[:t + 1, i]
+X = te.placeholder((T, n), name="X")
+state = te.placeholder((T, n))
+first = te.compute((1, n), lambda _, i: X[0, i])
+following = te.compute((T, n), lambda t, i: state[t - 1, i] + X[t, i])
+sums = te.scan(first, following, state, inputs=[X])                # sums[t, i]: the sum of X[:t + 1, i]
 """
 
 from __future__ import annotations
@@ -143,8 +143,12 @@ class ScanOp(Operation):
             needs = [needs[0], *(sizes.most(both) for both in zip(needs[1:], sizes.wanted(init)[1:], strict=True))]
             for at, (shape, need) in enumerate(zip(sizes.shapes[state], needs, strict=True)):
                 extent = state.shape[at]
-                if isinstance(shape, IntImm) and isinstance(extent, IntImm) and shape.value < extent.value and (
-                        need is None or need > shape.value):
+                if (
+                    isinstance(shape, IntImm)
+                    and isinstance(extent, IntImm)
+                    and shape.value < extent.value
+                    and (need is None or need > shape.value)
+                ):
                     sizes.asked.setdefault(state, [0] * state.ndim)[at] = None if whole else need
                     asked = True
         return asked
@@ -153,12 +157,17 @@ class ScanOp(Operation):
         (time,) = self.axis
         assert time.dom is not None, "axes of operations have a domain"
         end = sizes.shapes[self.states[0]][0]
-        dims = tuple(tuple(replace(axis, dom=zero_based(extent)) for axis, extent in zip(axes, sizes.shapes[state], strict=True))
-                     for axes, state in zip(self.dims, self.states, strict=True))
+        dims = tuple(
+            tuple(replace(axis, dom=zero_based(extent)) for axis, extent in zip(axes, sizes.shapes[state], strict=True))
+            for axes, state in zip(self.dims, self.states, strict=True)
+        )
         steps = replace(time, dom=Range(time.dom.begin, end - time.dom.begin)) if isinstance(end, IntImm) else time
-        states = tuple(tensors.get(state) or state.op.with_shape(sizes.shapes[state]).output(0) for state in self.states)
+        states = tuple(
+            tensors.get(state) or state.op.with_shape(sizes.shapes[state]).output(0) for state in self.states
+        )
         init, update, read = (
-            tuple(tensors.get(tensor, tensor) for tensor in some) for some in (self.init, self.update, self.inputs))
+            tuple(tensors.get(tensor, tensor) for tensor in some) for some in (self.init, self.update, self.inputs)
+        )
         return replace(self, axis=(steps,), dims=dims, states=states, init=init, update=update, inputs=read)
 
     def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> ScanOp:
@@ -172,17 +181,32 @@ class ScanOp(Operation):
 
 @overload
 def scan(
-    init: Tensor, update: Tensor, state_placeholder: Tensor, inputs: Sequence[Tensor] | None = None, name: str = "scan",
-    tag: str = "", attrs: Mapping[str, Any] | None = None,
+    init: Tensor,
+    update: Tensor,
+    state_placeholder: Tensor,
+    inputs: Sequence[Tensor] | None = None,
+    name: str = "scan",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
 ) -> Tensor: ...
 @overload
 def scan(
-    init: Sequence[Tensor], update: Sequence[Tensor], state_placeholder: Sequence[Tensor], inputs: Sequence[Tensor] | None = None,
-    name: str = "scan", tag: str = "", attrs: Mapping[str, Any] | None = None,
+    init: Sequence[Tensor],
+    update: Sequence[Tensor],
+    state_placeholder: Sequence[Tensor],
+    inputs: Sequence[Tensor] | None = None,
+    name: str = "scan",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
 ) -> list[Tensor]: ...
 def scan(
-    init: Any, update: Any, state_placeholder: Any, inputs: Sequence[Tensor] | None = None, name: str = "scan",
-    tag: str = "", attrs: Mapping[str, Any] | None = None,
+    init: Any,
+    update: Any,
+    state_placeholder: Any,
+    inputs: Sequence[Tensor] | None = None,
+    name: str = "scan",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
 ) -> Any:
     """The states of a recurrence, a tensor, or a list of tensors where lists are given.
 
@@ -194,20 +218,35 @@ def scan(
     holds as many steps as are read: those that an update reads, and the last ones that consumers read. Raises BadScan (TW0141).
     """
     source = user_source()
-    inits, updates, states = (_tensors(name, what, given) for what, given in (
-        ("init", init), ("update", update), ("state_placeholder", state_placeholder)))
+    inits, updates, states = (
+        _tensors(name, what, given)
+        for what, given in (("init", init), ("update", update), ("state_placeholder", state_placeholder))
+    )
     read = _tensors(name, "inputs", inputs) if inputs is not None else ()
     if not states or not len(inits) == len(updates) == len(states):
-        raise _bad(name, f"it has {len(inits)} initial tensors, {len(updates)} updates and {len(states)} states",
-                   "give one of each for every state")
+        raise _bad(
+            name,
+            f"it has {len(inits)} initial tensors, {len(updates)} updates and {len(states)} states",
+            "give one of each for every state",
+        )
     for state_parts in zip(inits, updates, states, strict=True):
         _check_state(name, *state_parts)
     _check_together(name, inits, updates, states)
     inits = tuple(_computed(name, at, inits) for at in range(len(inits)))
     labels = [name] if len(states) == 1 else [f"{name}.v{at}" for at in range(len(states))]
     dims = tuple(axes_over(state.shape, f"{label}.ax") for label, state in zip(labels, states, strict=True))
-    op = ScanOp(name=name, tag=tag or current_tag(), attrs=attrs or {}, source=source, axis=(_time(name, inits[0], states[0]),),
-                init=inits, update=updates, states=states, inputs=read, dims=dims)
+    op = ScanOp(
+        name=name,
+        tag=tag or current_tag(),
+        attrs=attrs or {},
+        source=source,
+        axis=(_time(name, inits[0], states[0]),),
+        init=inits,
+        update=updates,
+        states=states,
+        inputs=read,
+        dims=dims,
+    )
     return list(op.outputs) if isinstance(state_placeholder, (list, tuple)) and len(states) > 1 else op.outputs[0]
 
 
@@ -219,49 +258,91 @@ def _time(name: str, init: Tensor, state: Tensor) -> IterVar:
 
 
 def _bad(name: str, reason: str, fix: str, tensor: Tensor | None = None) -> BadScan:
-    return BadScan(f"cannot declare the scan {name}", reason=reason[:300], called=user_source(),
-                   declared=tensor.source if tensor is not None else None, fix=fix)
+    return BadScan(
+        f"cannot declare the scan {name}",
+        reason=reason[:300],
+        called=user_source(),
+        declared=tensor.source if tensor is not None else None,
+        fix=fix,
+    )
 
 
 def _tensors(name: str, what: str, given: object) -> tuple[Tensor, ...]:
-    several: tuple[object, ...] = tuple(cast("Sequence[object]", given)) if isinstance(given, (list, tuple)) else (given,)
+    several: tuple[object, ...] = (
+        tuple(cast("Sequence[object]", given)) if isinstance(given, (list, tuple)) else (given,)
+    )
     wrong = next((tensor for tensor in several if not isinstance(tensor, Tensor)), None)
     if wrong is not None:
-        raise _bad(name, f"{what} has {wrong!r}, no tensor", "te.scan(init, update, state, inputs=[X]), all of them tensors")
+        raise _bad(
+            name, f"{what} has {wrong!r}, no tensor", "te.scan(init, update, state, inputs=[X]), all of them tensors"
+        )
     return tuple(tensor for tensor in several if isinstance(tensor, Tensor))
 
 
 def _check_state(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
     if not state.op.is_passed or state.ndim == 0:
-        raise _bad(name, f"the state is {tensor_text(state)}, no placeholder with a first axis for time",
-                   "state = te.placeholder((time, ...)), which the update reads", state)
+        raise _bad(
+            name,
+            f"the state is {tensor_text(state)}, no placeholder with a first axis for time",
+            "state = te.placeholder((time, ...)), which the update reads",
+            state,
+        )
     if not update.op.values:
-        raise _bad(name, f"the update {update.name} is a {update.op.kind}, which is not computed step by step",
-                   "declare the update by te.compute", update)
+        raise _bad(
+            name,
+            f"the update {update.name} is a {update.op.kind}, which is not computed step by step",
+            "declare the update by te.compute",
+            update,
+        )
     for what, tensor, shape in (("update", update, state.shape), ("init", init, (*init.shape[:1], *state.shape[1:]))):
-        if tensor.dtype != state.dtype or len(tensor.shape) != len(shape) or not all(map(same_extent, tensor.shape, shape)):
-            wanted = shape_text(state.shape) if what == "update" else f"(steps, {shape_text(state.shape)[1:].split(',', 1)[-1]}"
-            raise _bad(name, f"the {what} is {tensor_text(tensor)}, the state {tensor_text(state)}",
-                       f"the {what} of a state has its dtype and the shape {wanted}", tensor)
+        if (
+            tensor.dtype != state.dtype
+            or len(tensor.shape) != len(shape)
+            or not all(map(same_extent, tensor.shape, shape))
+        ):
+            wanted = (
+                shape_text(state.shape)
+                if what == "update"
+                else f"(steps, {shape_text(state.shape)[1:].split(',', 1)[-1]}"
+            )
+            raise _bad(
+                name,
+                f"the {what} is {tensor_text(tensor)}, the state {tensor_text(state)}",
+                f"the {what} of a state has its dtype and the shape {wanted}",
+                tensor,
+            )
     first = update.op.axis[0]
     same = next((load for load in update.op.loads if load.producer is state and load.indices[0] is first), None)
     if same is not None:
-        raise _bad(name, f"the update {update.name} reads {same}, the step that it computes",
-                   f"read an earlier step: {state.name}[{first.name} - 1, ...]", update)
+        raise _bad(
+            name,
+            f"the update {update.name} reads {same}, the step that it computes",
+            f"read an earlier step: {state.name}[{first.name} - 1, ...]",
+            update,
+        )
 
 
-def _check_together(name: str, inits: tuple[Tensor, ...], updates: tuple[Tensor, ...], states: tuple[Tensor, ...]) -> None:
+def _check_together(
+    name: str, inits: tuple[Tensor, ...], updates: tuple[Tensor, ...], states: tuple[Tensor, ...]
+) -> None:
     steps, time = inits[0].shape[0], states[0].shape[0]
     for init, state in zip(inits, states, strict=True):
         if not same_extent(init.shape[0], steps) or not same_extent(state.shape[0], time):
-            raise _bad(name, f"{tensor_text(init)} and {tensor_text(state)} beside {steps} first steps of {time}",
-                       "give all states the same time, and all initial tensors the same number of steps", state)
+            raise _bad(
+                name,
+                f"{tensor_text(init)} and {tensor_text(state)} beside {steps} first steps of {time}",
+                "give all states the same time, and all initial tensors the same number of steps",
+                state,
+            )
     if isinstance(steps, IntImm) and isinstance(time, IntImm) and steps.value > time.value:
         raise _bad(name, f"{steps} first steps are more than the {time} that there are", "give fewer", inits[0])
     for what, given in (("update", updates), ("state", states)):
         if len(set(given)) < len(given):
-            raise _bad(name, f"one {what} is given twice", f"give each state {'a placeholder' if what == 'state' else 'an update'} "
-                       "of its own")
+            raise _bad(
+                name,
+                f"one {what} is given twice",
+                f"give each state {'a placeholder' if what == 'state' else 'an update'} of its own",
+            )
 
 
 def _computed(name: str, at: int, inits: tuple[Tensor, ...]) -> Tensor:

@@ -49,7 +49,11 @@ class ScatterOp(HybridOp):
 
 
 def scatter(
-    name: str, shape: Sequence[Expr], steps: Addition, combine: Combine = "add", begin: Tensor | None = None,
+    name: str,
+    shape: Sequence[Expr],
+    steps: Addition,
+    combine: Combine = "add",
+    begin: Tensor | None = None,
 ) -> Tensor:
     """The tensor of `shape` and of the value's dtype whose elements begin as those of `begin`, or as zeros; then at each of the
     steps, in the order of their axes, the value is combined with the element at its place."""
@@ -62,8 +66,14 @@ def scatter(
     if begin is not None:
         axes = axes_over(buffer.shape, "i")
         body = seq(_nest(axes, BufferStore(buffer, ProducerLoad(begin, axes), axes)), body)
-    op = ScatterOp(name=name, tag="scatter", source=user_source(), buffers=(buffer,), body=body,
-                   addition=steps if combine == "add" and begin is None else None)
+    op = ScatterOp(
+        name=name,
+        tag="scatter",
+        source=user_source(),
+        buffers=(buffer,),
+        body=body,
+        addition=steps if combine == "add" and begin is None else None,
+    )
     return op.output(0)
 
 

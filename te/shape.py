@@ -22,8 +22,18 @@ from ..limits import INT32_EXTENT_LIMIT
 from .errors import BadExtent
 
 __all__ = [
-    "as_shape", "axes_over", "axis_dtype", "constant_extent", "extent_text", "index_expr", "integer_expr", "same_extent",
-    "scalar_dtype", "shape_text", "wide_enough", "zero_based",
+    "as_shape",
+    "axes_over",
+    "axis_dtype",
+    "constant_extent",
+    "extent_text",
+    "index_expr",
+    "integer_expr",
+    "same_extent",
+    "scalar_dtype",
+    "shape_text",
+    "wide_enough",
+    "zero_based",
 ]
 
 INT64_FROM = INT32_EXTENT_LIMIT
@@ -47,17 +57,21 @@ def _extent(value: Any, subject: str) -> Expr:
     if isinstance(extent, IntImm):
         if extent.value < 0:
             raise BadExtent(
-                f"{subject} is negative", reason=f"got {extent.value}", called=user_source(),
+                f"{subject} is negative",
+                reason=f"got {extent.value}",
+                called=user_source(),
                 allowed="integers from 0 on, and integer expressions over te.var and te.size_var",
-                fix="if the size is not known yet, declare it: n = te.size_var(\"n\")",
+                fix='if the size is not known yet, declare it: n = te.size_var("n")',
             )
         return extent
     for node in post_order(extent):
         if isinstance(node, (ProducerLoad, IterVar)):
             what = f"tensor {node.producer.name}" if isinstance(node, ProducerLoad) else f"axis {node.name}"
             raise BadExtent(
-                f"{subject} depends on {what}", reason=f"got {extent}: a shape must be known before any element is",
-                called=user_source(), fix="declare the largest shape, and choose by te.if_then_else what lies in it",
+                f"{subject} depends on {what}",
+                reason=f"got {extent}: a shape must be known before any element is",
+                called=user_source(),
+                fix="declare the largest shape, and choose by te.if_then_else what lies in it",
             )
     return wide_enough(extent)
 
@@ -74,8 +88,10 @@ def wide_enough(extent: Expr) -> Expr:
         return Interval(0, INT32_EXTENT_LIMIT - 1) if var.dtype == INT32 else EVERYTHING
 
     values = IntervalEvaluator(of)
-    fits = all(not isinstance(node, BinaryOp) or node.dtype != INT32 or values(node).within(INT32.least, INT32.greatest)
-               for node in post_order(extent))
+    fits = all(
+        not isinstance(node, BinaryOp) or node.dtype != INT32 or values(node).within(INT32.least, INT32.greatest)
+        for node in post_order(extent)
+    )
     return extent if fits else widened(extent)
 
 
@@ -93,8 +109,12 @@ def integer_expr(value: Any, subject: str) -> Expr:
         if number is None or isinstance(value, bool):
             raise _no_integer(value, type(value).__name__, subject)
         if not INT64.least <= number <= INT64.greatest:
-            raise BadExtent(f"{subject} does not fit int64", reason=f"got {number}", called=user_source(),
-                            fix="no memory holds this: check how the size is computed")
+            raise BadExtent(
+                f"{subject} does not fit int64",
+                reason=f"got {number}",
+                called=user_source(),
+                fix="no memory holds this: check how the size is computed",
+            )
         return const(number, INT32 if INT32.least <= number <= INT32.greatest else INT64)
     if not expr.dtype.is_integer or expr.dtype.lanes != 1:
         raise _no_integer(expr, expr.dtype, subject)
@@ -112,7 +132,9 @@ def index_expr(expr: Expr) -> Expr:
 def _no_integer(value: object, kind: object, subject: str) -> BadExtent:
     shown = str(value) if isinstance(value, Expr) else repr(value)
     return BadExtent(
-        f"{subject} is no integer", reason=f"got {shown[:200]}, a {kind}", called=user_source(),
+        f"{subject} is no integer",
+        reason=f"got {shown[:200]}, a {kind}",
+        called=user_source(),
         allowed="ints, numpy integers, and integer expressions over te.var and te.size_var",
         fix="use // instead of / to compute sizes, or int(...)",
     )
@@ -122,8 +144,12 @@ def scalar_dtype(name: object) -> DType:
     """A dtype that tensors and symbols may have. Raises UnknownDType (TW0101) for vectors, pointers and what is none."""
     dtype = DType(name)
     if dtype not in SCALAR_TYPES:
-        raise UnknownDType(f"{dtype} is no dtype of elements", called=user_source(), allowed=", ".join(SCALAR_TYPES),
-                           fix="declare elements of a scalar type: vectors come from s[T].vectorize(axis)")
+        raise UnknownDType(
+            f"{dtype} is no dtype of elements",
+            called=user_source(),
+            allowed=", ".join(SCALAR_TYPES),
+            fix="declare elements of a scalar type: vectors come from s[T].vectorize(axis)",
+        )
     return dtype
 
 

@@ -51,4 +51,6 @@ def shrunk(outputs: Sequence[Operation], length: Callable[[int, int], int]) -> l
 def iterations(outputs: Sequence[Operation], values: Mapping[Var, int]) -> int:
     """About how often innermost bodies are evaluated, unscheduled. values: of the symbols. Extents that change with other axes
     count with the greatest value that they are known to take, those that are data as 8."""
-    return sum(innermost(work_of(op.statement(), values), unknown=8) for op in producers_first(outputs) if not op.is_given)
+    return sum(
+        innermost(work_of(op.statement(), values), unknown=8) for op in producers_first(outputs) if not op.is_given
+    )

@@ -66,6 +66,7 @@ class Sizes:
 
     def spans(self, axes: Iterable[IterVar]) -> SpanEvaluator:
         """What values expressions over these axes take."""
+
         def span(axis: IterVar) -> Span:
             assert axis.dom is not None, "axes of operations have a domain"
             return Span.of(axis.dom.begin, self.extents[axis])

@@ -44,45 +44,119 @@ class TensorOperators:
             return getattr(self, function.__name__)
         raise refuse(function)
 
-    def __matmul__(self, other: Any) -> Any: raise _no_matmul(self, other)
-    def __rmatmul__(self, other: Any) -> Any: raise _no_matmul(other, self)
+    def __matmul__(self, other: Any) -> Any:
+        raise _no_matmul(self, other)
 
-    def __add__(self, other: Any) -> Tensor: return _elementwise.operate("add", ops.add, self, other)
-    def __radd__(self, other: Any) -> Tensor: return _elementwise.operate("add", ops.add, other, self)
-    def __sub__(self, other: Any) -> Tensor: return _elementwise.operate("subtract", ops.subtract, self, other)
-    def __rsub__(self, other: Any) -> Tensor: return _elementwise.operate("subtract", ops.subtract, other, self)
-    def __mul__(self, other: Any) -> Tensor: return _elementwise.operate("multiply", ops.multiply, self, other)
-    def __rmul__(self, other: Any) -> Tensor: return _elementwise.operate("multiply", ops.multiply, other, self)
-    def __truediv__(self, other: Any) -> Tensor: return _elementwise.operate("divide", ops.divide, self, other)
-    def __rtruediv__(self, other: Any) -> Tensor: return _elementwise.operate("divide", ops.divide, other, self)
-    def __floordiv__(self, other: Any) -> Tensor: return _elementwise.operate("floordiv", ops.floordiv, self, other)
-    def __rfloordiv__(self, other: Any) -> Tensor: return _elementwise.operate("floordiv", ops.floordiv, other, self)
-    def __mod__(self, other: Any) -> Tensor: return _elementwise.operate("floormod", ops.floormod, self, other)
-    def __rmod__(self, other: Any) -> Tensor: return _elementwise.operate("floormod", ops.floormod, other, self)
-    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]: return _divmod(self, other)
-    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]: return _divmod(other, self)
-    def __pow__(self, other: Any) -> Tensor: return _elementwise.operate("power", ops.power, self, other)
-    def __rpow__(self, other: Any) -> Tensor: return _elementwise.operate("power", ops.power, other, self)
-    def __lshift__(self, other: Any) -> Tensor: return _elementwise.bitwise("shift_left", self, other)
-    def __rlshift__(self, other: Any) -> Tensor: return _elementwise.bitwise("shift_left", other, self)
-    def __rshift__(self, other: Any) -> Tensor: return _elementwise.bitwise("shift_right", self, other)
-    def __rrshift__(self, other: Any) -> Tensor: return _elementwise.bitwise("shift_right", other, self)
-    def __and__(self, other: Any) -> Tensor: return _elementwise.bitwise("bitwise_and", self, other)
-    def __rand__(self, other: Any) -> Tensor: return _elementwise.bitwise("bitwise_and", other, self)
-    def __or__(self, other: Any) -> Tensor: return _elementwise.bitwise("bitwise_or", self, other)
-    def __ror__(self, other: Any) -> Tensor: return _elementwise.bitwise("bitwise_or", other, self)
-    def __xor__(self, other: Any) -> Tensor: return _elementwise.bitwise("bitwise_xor", self, other)
-    def __rxor__(self, other: Any) -> Tensor: return _elementwise.bitwise("bitwise_xor", other, self)
-    def __neg__(self) -> Any: return _elementwise.operate("negative", ops.negative, self)
-    def __pos__(self) -> Self: return self
-    def __abs__(self) -> Tensor: return _elementwise.operate("abs", ops.absolute, self)
-    def __invert__(self) -> Tensor: return _elementwise.operate("invert", ops.invert, self)
-    def __lt__(self, other: Any) -> Tensor: return _elementwise.compare("<", self, other)
-    def __le__(self, other: Any) -> Tensor: return _elementwise.compare("<=", self, other)
-    def __gt__(self, other: Any) -> Tensor: return _elementwise.compare(">", self, other)
-    def __ge__(self, other: Any) -> Tensor: return _elementwise.compare(">=", self, other)
-    def __eq__(self, other: object) -> Any: return _elementwise.identity_compare("==", self, other)
-    def __ne__(self, other: object) -> Any: return _elementwise.identity_compare("!=", self, other)
+    def __rmatmul__(self, other: Any) -> Any:
+        raise _no_matmul(other, self)
+
+    def __add__(self, other: Any) -> Tensor:
+        return _elementwise.operate("add", ops.add, self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return _elementwise.operate("add", ops.add, other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return _elementwise.operate("subtract", ops.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return _elementwise.operate("subtract", ops.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return _elementwise.operate("multiply", ops.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return _elementwise.operate("multiply", ops.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return _elementwise.operate("divide", ops.divide, self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return _elementwise.operate("divide", ops.divide, other, self)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return _elementwise.operate("floordiv", ops.floordiv, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return _elementwise.operate("floordiv", ops.floordiv, other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return _elementwise.operate("floormod", ops.floormod, self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return _elementwise.operate("floormod", ops.floormod, other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return _divmod(self, other)
+
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return _divmod(other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return _elementwise.operate("power", ops.power, self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return _elementwise.operate("power", ops.power, other, self)
+
+    def __lshift__(self, other: Any) -> Tensor:
+        return _elementwise.bitwise("shift_left", self, other)
+
+    def __rlshift__(self, other: Any) -> Tensor:
+        return _elementwise.bitwise("shift_left", other, self)
+
+    def __rshift__(self, other: Any) -> Tensor:
+        return _elementwise.bitwise("shift_right", self, other)
+
+    def __rrshift__(self, other: Any) -> Tensor:
+        return _elementwise.bitwise("shift_right", other, self)
+
+    def __and__(self, other: Any) -> Tensor:
+        return _elementwise.bitwise("bitwise_and", self, other)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return _elementwise.bitwise("bitwise_and", other, self)
+
+    def __or__(self, other: Any) -> Tensor:
+        return _elementwise.bitwise("bitwise_or", self, other)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return _elementwise.bitwise("bitwise_or", other, self)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return _elementwise.bitwise("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return _elementwise.bitwise("bitwise_xor", other, self)
+
+    def __neg__(self) -> Any:
+        return _elementwise.operate("negative", ops.negative, self)
+
+    def __pos__(self) -> Self:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return _elementwise.operate("abs", ops.absolute, self)
+
+    def __invert__(self) -> Tensor:
+        return _elementwise.operate("invert", ops.invert, self)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return _elementwise.compare("<", self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return _elementwise.compare("<=", self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return _elementwise.compare(">", self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return _elementwise.compare(">=", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return _elementwise.identity_compare("==", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _elementwise.identity_compare("!=", self, other)
 
 
 class Tensor(TensorOperators, Producer):
@@ -143,19 +217,28 @@ class Tensor(TensorOperators, Producer):
         return self.op.truth()
 
     def __iter__(self) -> Iterator[Any]:
-        raise self._is_no_sequence("cannot be iterated over", "describe one element by its indices: "
-                                   f"te.compute({self.name}.shape, lambda *i: {self.name}[i])")
+        raise self._is_no_sequence(
+            "cannot be iterated over",
+            f"describe one element by its indices: te.compute({self.name}.shape, lambda *i: {self.name}[i])",
+        )
 
     if not TYPE_CHECKING:
+
         def __contains__(self, value: Any) -> bool:
-            raise self._is_no_sequence("cannot be searched", f"reduce over it: topi.any(topi.equal({self.name}, value))")
+            raise self._is_no_sequence(
+                "cannot be searched", f"reduce over it: topi.any(topi.equal({self.name}, value))"
+            )
 
         def __float__(self) -> float:
             raise NotAKnownNumber(
-                f"tensor {self.name} is no number", declared=self.source, called=user_source(),
-                reason="its elements are known when its kernel runs", allowed="te's functions, topi's operators and numpy's "
-                "functions of elements: te.round(A), topi.cast(A, \"int32\"), np.exp(A)",
-                fix=f"call one of these; for an array of it build a kernel: f = tw.build([..., {self.name}])")
+                f"tensor {self.name} is no number",
+                declared=self.source,
+                called=user_source(),
+                reason="its elements are known when its kernel runs",
+                allowed="te's functions, topi's operators and numpy's "
+                'functions of elements: te.round(A), topi.cast(A, "int32"), np.exp(A)',
+                fix=f"call one of these; for an array of it build a kernel: f = tw.build([..., {self.name}])",
+            )
 
         __int__ = __trunc__ = __ceil__ = __floor__ = __float__
 
@@ -166,27 +249,41 @@ class Tensor(TensorOperators, Producer):
             return format(self.__float__() if spec else str(self), spec)
 
         def __len__(self) -> int:
-            raise self._is_no_sequence("has no length", f"its extents are {self.name}.shape, of which there are {self.name}.ndim")
+            raise self._is_no_sequence(
+                "has no length", f"its extents are {self.name}.shape, of which there are {self.name}.ndim"
+            )
 
         def __setitem__(self, indices: Any, value: Any) -> None:
-            raise self._is_no_sequence("cannot be assigned to", f"declare a new tensor: te.compute({self.name}.shape, lambda *i: "
-                                       "te.if_then_else(condition, value, ...)); a te.hybrid.script assigns elements")
+            raise self._is_no_sequence(
+                "cannot be assigned to",
+                f"declare a new tensor: te.compute({self.name}.shape, lambda *i: "
+                "te.if_then_else(condition, value, ...)); a te.hybrid.script assigns elements",
+            )
 
         def __setattr__(self, name: str, value: Any) -> None:
             raise NoSuchName(
-                f"tensor {self.name}'s {name} cannot be assigned" if name in self.__slots__ else
-                f"tensor {self.name} has no {name} that could be assigned",
-                declared=self.source, called=user_source(), reason="operations that read it were declared with what it is",
-                fix=f"declare another tensor: topi.reshape({self.name}, ...), {self.name}.astype(...), te.compute(shape, ...)")
+                f"tensor {self.name}'s {name} cannot be assigned"
+                if name in self.__slots__
+                else f"tensor {self.name} has no {name} that could be assigned",
+                declared=self.source,
+                called=user_source(),
+                reason="operations that read it were declared with what it is",
+                fix=f"declare another tensor: topi.reshape({self.name}, ...), {self.name}.astype(...), te.compute(shape, ...)",
+            )
 
         def __getattr__(self, name: str) -> Any:
-            raise unknown_name(NoSuchName, "Tensor", name, (each for each in dir(type(self)) if not each.startswith("_")),
-                               WRITTEN)
+            raise unknown_name(
+                NoSuchName, "Tensor", name, (each for each in dir(type(self)) if not each.startswith("_")), WRITTEN
+            )
 
     def _is_no_sequence(self, what: str, fix: str) -> TensorIsNotIterable:
         return TensorIsNotIterable(
-            f"tensor {self.name} {what}", declared=self.source, called=user_source(), fix=fix,
-            reason="its elements are not known while the program is being built")
+            f"tensor {self.name} {what}",
+            declared=self.source,
+            called=user_source(),
+            fix=fix,
+            reason="its elements are not known while the program is being built",
+        )
 
     def __repr__(self) -> str:
         return f"Tensor({tensor_text(self)}, {self.op.kind})"
@@ -201,7 +298,7 @@ class TensorSlice(TensorOperators, Producer):
 
     def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
         self.tensor, self.indices = tensor, indices
-        self.name, self.dtype, self.shape = tensor.name, tensor.dtype, tensor.shape[len(indices):]
+        self.name, self.dtype, self.shape = tensor.name, tensor.dtype, tensor.shape[len(indices) :]
 
     def __getitem__(self, indices: Any) -> ProducerLoad:
         more = as_tuple(indices)
@@ -257,7 +354,9 @@ def wrong_number(tensor: Tensor, given: int) -> WrongNumberOfIndices:
     return WrongNumberOfIndices(
         f"tensor {tensor.name} has {_count(tensor.ndim, 'dimension')} and was read with "
         f"{_count(given, 'index', 'indices')}",
-        reason=f"{tensor_text(tensor)}", declared=tensor.source, called=user_source(),
+        reason=f"{tensor_text(tensor)}",
+        declared=tensor.source,
+        called=user_source(),
         fix=f"give one index for each dimension: {tensor.name}[{names or '()'}]",
     )
 
@@ -270,10 +369,11 @@ def _divmod(a: Any, b: Any) -> tuple[Tensor, Tensor]:
 def _no_matmul(a: Any, b: Any) -> NoMatrixProduct:
     names = [getattr(operand, "name", "...") for operand in (a, b)]
     return NoMatrixProduct(
-        f"{names[0]} @ {names[1]} is not declared by an operator", called=user_source(),
+        f"{names[0]} @ {names[1]} is not declared by an operator",
+        called=user_source(),
         reason="te's operators work element by element; a product of matrices is a sum that says its axis",
         fix=f"write topi.matmul({names[0]}, {names[1]}), or te.compute((n, m), lambda i, j: "
-            f"te.sum({names[0]}[i, k] * {names[1]}[k, j], axis=k))",
+        f"te.sum({names[0]}[i, k] * {names[1]}[k, j], axis=k))",
     )
 
 
@@ -302,7 +402,12 @@ def checked_index(tensor: Tensor, at: int, index: Any) -> Expr:
     if not expr.dtype.is_integer or expr.dtype.lanes != 1:
         raise _bad_index(tensor, at, index, expr.dtype)
     expr = index_expr(expr)
-    wide = tensor.shape[at].dtype == INT64 and expr.dtype == INT32 and not isinstance(expr, (Var, IntImm)) and is_index(expr)
+    wide = (
+        tensor.shape[at].dtype == INT64
+        and expr.dtype == INT32
+        and not isinstance(expr, (Var, IntImm))
+        and is_index(expr)
+    )
     return widened(expr) if wide else expr
 
 
@@ -314,28 +419,37 @@ def _index(tensor: Tensor, at: int, index: Any) -> Expr:
         else:
             fix = f"read within the shape {shape_text(tensor.shape)}"
         raise IndexOutOfRange(
-            f"index {at} of {tensor.name} is out of range", declared=tensor.source, called=user_source(),
+            f"index {at} of {tensor.name} is out of range",
+            declared=tensor.source,
+            called=user_source(),
             reason=f"got {expr.value}; dimension {at} of {tensor_text(tensor)} has indices from 0 to "
-                   f"{extent_text(extent)} - 1",
+            f"{extent_text(extent)} - 1",
             fix=fix,
         )
     return expr
 
 
-def _bad_index(tensor: Tensor, at: int, index: slice[Any, Any, Any] | Expr | str | EllipsisType, kind: object) -> BadIndex:
+def _bad_index(
+    tensor: Tensor, at: int, index: slice[Any, Any, Any] | Expr | str | EllipsisType, kind: object
+) -> BadIndex:
     shown = str(index) if isinstance(index, Expr) else repr(index)
     if isinstance(index, slice):
         shown = f"{tensor.name}[{index.start}:{index.stop}]"
-        fix = (f"compute a part by its elements: te.compute((n,), lambda i: {tensor.name}[begin + i]); ranges are what a "
-               "tensor intrinsic is called with")
+        fix = (
+            f"compute a part by its elements: te.compute((n,), lambda i: {tensor.name}[begin + i]); ranges are what a "
+            "tensor intrinsic is called with"
+        )
     elif index is ...:
         shown, fix = "...", "write an index for each dimension"
     else:
-        fix = "convert it: index.astype(\"int32\"), and use // instead of / between integers"
+        fix = 'convert it: index.astype("int32"), and use // instead of / between integers'
     return BadIndex(
-        f"index {at} of {tensor.name} is no integer", declared=tensor.source, called=user_source(),
+        f"index {at} of {tensor.name} is no integer",
+        declared=tensor.source,
+        called=user_source(),
         reason=f"got {shown[:200]}" if index is ... else f"got {shown[:200]}, a {kind}",
-        allowed="integer expressions, constants and numpy integers", fix=fix,
+        allowed="integer expressions, constants and numpy integers",
+        fix=fix,
     )
 
 

@@ -83,10 +83,13 @@ class TensorComputeOp(ComputeOp):
         renamed: dict[Var, Expr] = {old: new for old, new in zip(before, after, strict=True) if old is not new}
         begins = [substitute(begin, renamed) for begin in begins]
         if any(not isinstance(begin, ProducerLoad) for begin in begins):
-            return ComputeOp(name=self.name, tag=self.tag, attrs=self.attrs, source=self.source, axis=self.axis, body=body)
+            return ComputeOp(
+                name=self.name, tag=self.tag, attrs=self.attrs, source=self.source, axis=self.axis, body=body
+            )
         parts = tuple(replace(part, begin=begin) for part, begin in zip(self.boxes, begins, strict=True))
         same = all(new.begin is old.begin for new, old in zip(parts, self.boxes, strict=True)) and all(
-            new is old for new, old in zip(scalars, self.scalars, strict=True))
+            new is old for new, old in zip(scalars, self.scalars, strict=True)
+        )
         if same and body is self.body:
             return self
         return replace(self, body=body, boxes=parts, scalars=tuple(substitute(value, renamed) for value in scalars))
@@ -98,22 +101,30 @@ def intrinsic_call(op: Operation) -> TensorComputeOp | None:
 
 
 def tensor_compute(
-    name: str, shape: tuple[Expr, ...], axis: tuple[IterVar, ...], call: IntrinsicCall, tag: str, attrs: Mapping[str, Any],
+    name: str,
+    shape: tuple[Expr, ...],
+    axis: tuple[IterVar, ...],
+    call: IntrinsicCall,
+    tag: str,
+    attrs: Mapping[str, Any],
 ) -> Any:
     """The tensors that `call` gives at the outer axes `axis`; the other dimensions of `shape` are the intrinsic's.
 
     Raises BadTensorIntrin (TW0132) where the shape is not made of its parts, and what te.compute raises.
     """
-    inside = shape[len(axis):]
+    inside = shape[len(axis) :]
     values: dict[Var, Expr] = {}
     out_dims = solved([*[const(1)] * len(axis), *inside], call.intrinsic.op.output_shape, values)
     intrinsic = call.intrinsic.specialised(values)
     if out_dims is None:
         raise BadTensorIntrin(
-            f"cannot compute {name} by the tensor intrinsic {intrinsic.name}", declared=intrinsic.source, called=user_source(),
+            f"cannot compute {name} by the tensor intrinsic {intrinsic.name}",
+            declared=intrinsic.source,
+            called=user_source(),
             reason=f"its function takes {len(axis)} of the {len(shape)} indices, so each call is to give a part of shape "
-                   f"{shape_text(inside)}; the intrinsic gives {shape_text(intrinsic.op.output_shape)}",
-            fix=f"te.compute((..., {', '.join(map(extent_text, intrinsic.op.output_shape))}), lambda i: {intrinsic.name}(...))")
+            f"{shape_text(inside)}; the intrinsic gives {shape_text(intrinsic.op.output_shape)}",
+            fix=f"te.compute((..., {', '.join(map(extent_text, intrinsic.op.output_shape))}), lambda i: {intrinsic.name}(...))",
+        )
     tensor_axis = axes_over(inside, "ax")
     inner_reduce = tuple(replace(reduced, name=reduced.name) for reduced in intrinsic.op.reduce_axis)
     axes = (*axis, *tensor_axis)
@@ -126,8 +137,19 @@ def tensor_compute(
     body = _body(sized_call, values_at, (*call.reduce_axis, *inner_reduce))
     check_body(name, axes, body)
     op = TensorComputeOp(
-        name=name, tag=tag, attrs=dict(attrs), source=user_source(), axis=axes, body=wrapping(axes, body), intrinsic=intrinsic,
-        boxes=call.parts, scalars=scalars, tensor_axis=tensor_axis, inner_reduce=inner_reduce, out_dims=out_dims)
+        name=name,
+        tag=tag,
+        attrs=dict(attrs),
+        source=user_source(),
+        axis=axes,
+        body=wrapping(axes, body),
+        intrinsic=intrinsic,
+        boxes=call.parts,
+        scalars=scalars,
+        tensor_axis=tensor_axis,
+        inner_reduce=inner_reduce,
+        out_dims=out_dims,
+    )
     return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
 

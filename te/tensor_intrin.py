@@ -1,8 +1,8 @@
 """Tensor intrinsics, and their calls on parts of tensors in the function of a te.compute (see te/tensor_compute.py).
 
-    vadd(A[i, 0:16], B[i * 16 : i * 16 + 16])          a part for each tensor that the intrinsic reads
-    gemv(A[i, k, 0:4], W[j, k, 0:8, 0:4], reduce_axis=k)
-    scale(A[i, 0:16], i * 2)                           scalars where the intrinsic has parameters for them
+vadd(A[i, 0:16], B[i * 16 : i * 16 + 16])          a part for each tensor that the intrinsic reads
+gemv(A[i, k, 0:4], W[j, k, 0:8, 0:4], reduce_axis=k)
+scale(A[i, 0:16], i * 2)                           scalars where the intrinsic has parameters for them
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class TensorIntrin:
     shipped: tuple[str, tuple[int | str, ...]] | None = None
     scalar_params: tuple[Var, ...] = ()
 
-    def __call__(self, *arguments: Any, reduce_axis: Any = None, scalar_inputs: Sequence[Any] | None = None) -> IntrinsicCall:
+    def __call__(
+        self, *arguments: Any, reduce_axis: Any = None, scalar_inputs: Sequence[Any] | None = None
+    ) -> IntrinsicCall:
         """The intrinsic on parts of tensors: what the function of a te.compute returns.
 
             te.compute((n, 16), lambda i: vadd(A[i, 0:16], B[i, 0:16]))
@@ -94,18 +96,30 @@ class TensorIntrin:
         tensors = {**inputs, **dict(zip(self.op.outputs, op.outputs, strict=True))}
         buffers = {tensors[tensor]: sized_buffer(buffer, values) for tensor, buffer in self.buffers.items()}
         renamed = {buffer: buffers[tensors[tensor]] for tensor, buffer in self.buffers.items()}
-        body, init, update = (None if part is None else sized_body(part, renamed, values)
-                              for part in (self.body, self.reduce_init, self.reduce_update))
+        body, init, update = (
+            None if part is None else sized_body(part, renamed, values)
+            for part in (self.body, self.reduce_init, self.reduce_update)
+        )
         assert body is not None, "every intrinsic has a body"
-        return replace(self, op=op, inputs=tuple(inputs.values()), buffers=buffers, body=body, reduce_init=init,
-                       reduce_update=update)
+        return replace(
+            self,
+            op=op,
+            inputs=tuple(inputs.values()),
+            buffers=buffers,
+            body=body,
+            reduce_init=init,
+            reduce_update=update,
+        )
 
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name})"
 
 
 def _call(
-    intrinsic: TensorIntrin, arguments: Sequence[Any], scalars: Sequence[Any] | None, reduce_axis: Any,
+    intrinsic: TensorIntrin,
+    arguments: Sequence[Any],
+    scalars: Sequence[Any] | None,
+    reduce_axis: Any,
 ) -> IntrinsicCall:
     """See TensorIntrin.__call__."""
     tensors, scalar_values = _sorted_arguments(intrinsic, list(arguments), scalars)
@@ -116,21 +130,32 @@ def _call(
         fit = solved(box.extents, formal.shape, values)
         if fit is None:
             is_known = all(isinstance(extent, IntImm) for extent in box.extents)
-            raise _bad(intrinsic, f"the part {box.text} has the extents ({_listed(box.extents)}), and "
-                                  f"{tensor_text(formal)} is asked for" + ("" if is_known else ", in sizes that are numbers"),
-                       f"pass a part of shape ({_listed(formal.shape)})" if is_known else
-                       "pass parts of one size, as A[i:i + 8], of a tensor that is padded to it in a stage of its own")
+            raise _bad(
+                intrinsic,
+                f"the part {box.text} has the extents ({_listed(box.extents)}), and "
+                f"{tensor_text(formal)} is asked for" + ("" if is_known else ", in sizes that are numbers"),
+                f"pass a part of shape ({_listed(formal.shape)})"
+                if is_known
+                else "pass parts of one size, as A[i:i + 8], of a tensor that is padded to it in a stage of its own",
+            )
         if box.begin.dtype != formal.dtype:
-            raise _bad(intrinsic, f"the part {box.text} is {box.begin.dtype}, and {tensor_text(formal)} is asked for",
-                       "declare the intrinsic for the type of the tensor, or convert the tensor in a stage of its own")
+            raise _bad(
+                intrinsic,
+                f"the part {box.text} is {box.begin.dtype}, and {tensor_text(formal)} is asked for",
+                "declare the intrinsic for the type of the tensor, or convert the tensor in a stage of its own",
+            )
         dims.append(fit)
     axes = _axes(intrinsic, reduce_axis)
-    typed = tuple(_scalar(intrinsic, value, param) for value, param in zip(scalar_values, intrinsic.scalar_params, strict=True))
+    typed = tuple(
+        _scalar(intrinsic, value, param) for value, param in zip(scalar_values, intrinsic.scalar_params, strict=True)
+    )
     parts = tuple(TensorPart(box.begin, fit) for box, fit in zip(boxes, dims, strict=True))
     return IntrinsicCall(intrinsic.specialised(values), parts, typed, axes)
 
 
-def _sorted_arguments(intrinsic: TensorIntrin, given: list[Any], scalars: Sequence[Any] | None) -> tuple[list[Any], list[Any]]:
+def _sorted_arguments(
+    intrinsic: TensorIntrin, given: list[Any], scalars: Sequence[Any] | None
+) -> tuple[list[Any], list[Any]]:
     """The parts of tensors and the scalars. An element `A[i]` may be either: the first ones are parts, as many as lack."""
     lacking = len(intrinsic.inputs) - sum(isinstance(argument, (Tensor, TensorSlice)) for argument in given)
     tensors: list[Any] = []
@@ -146,8 +171,11 @@ def _sorted_arguments(intrinsic: TensorIntrin, given: list[Any], scalars: Sequen
     if len(tensors) != len(intrinsic.inputs) or len(values) != len(intrinsic.scalar_params):
         inputs = ", ".join(map(tensor_text, intrinsic.inputs)) or "no tensor"
         scalar = ", ".join(f"{param.name}: {param.dtype}" for param in intrinsic.scalar_params) or "no scalar"
-        raise _bad(intrinsic, f"it was given {len(tensors)} parts of tensors and {len(values)} scalars; it takes {inputs}, and "
-                              f"{scalar}", f"{intrinsic.name}(A[i, 0:16], ...): a part for each tensor, a value for each scalar")
+        raise _bad(
+            intrinsic,
+            f"it was given {len(tensors)} parts of tensors and {len(values)} scalars; it takes {inputs}, and {scalar}",
+            f"{intrinsic.name}(A[i, 0:16], ...): a part for each tensor, a value for each scalar",
+        )
     return tensors, values
 
 
@@ -175,7 +203,7 @@ def _box(given: Any) -> _Box:
             begins.append(index)
             extents.append(ops.const(1))
             shown.append(str(index))
-    for extent in tensor.shape[len(indices):]:
+    for extent in tensor.shape[len(indices) :]:
         begins.append(ops.const(0, extent.dtype))
         extents.append(extent)
     text = f"{tensor.name}[{', '.join(shown)}]" if isinstance(given, TensorRegion) or shown else tensor.name
@@ -187,11 +215,17 @@ def _axes(intrinsic: TensorIntrin, given: Any) -> tuple[IterVar, ...]:
     if not all(isinstance(axis, IterVar) and axis.kind == "reduce" for axis in axes):
         raise _bad(intrinsic, f"its reduce_axis is {given!r}"[:200], 'reduce_axis=te.reduce_axis((0, n), "k")')
     if axes and intrinsic.op.reduction is None:
-        raise _bad(intrinsic, f"it is to reduce over {axes[0].name}, and {intrinsic.op.name} does not reduce",
-                   "declare an operation that reduces (te.sum(..., axis=k)), and a reduce_update")
+        raise _bad(
+            intrinsic,
+            f"it is to reduce over {axes[0].name}, and {intrinsic.op.name} does not reduce",
+            "declare an operation that reduces (te.sum(..., axis=k)), and a reduce_update",
+        )
     if axes and intrinsic.reduce_update is None:
-        raise _bad(intrinsic, f"it is to go on with a reduction over {axes[0].name}, and has no reduce_update",
-                   "return (body, reduce_init, reduce_update) from its function")
+        raise _bad(
+            intrinsic,
+            f"it is to go on with a reduction over {axes[0].name}, and has no reduce_update",
+            "return (body, reduce_init, reduce_update) from its function",
+        )
     return axes
 
 
@@ -200,8 +234,14 @@ def _scalar(intrinsic: TensorIntrin, given: Any, param: Var) -> Expr:
         value = ops.convert(given)
     except NotAnExpression:
         value = None
-    if value is None or value.dtype.lanes != 1 or not (value.dtype.is_integer or value.dtype.is_float or value.dtype.is_bool):
-        raise _bad(intrinsic, f"the scalar {param.name} is {given!r}"[:200], f"pass a number or an expression of {param.dtype}")
+    if (
+        value is None
+        or value.dtype.lanes != 1
+        or not (value.dtype.is_integer or value.dtype.is_float or value.dtype.is_bool)
+    ):
+        raise _bad(
+            intrinsic, f"the scalar {param.name} is {given!r}"[:200], f"pass a number or an expression of {param.dtype}"
+        )
     return ops.cast(value, param.dtype)
 
 
@@ -210,5 +250,10 @@ def _listed(extents: Sequence[Expr]) -> str:
 
 
 def _bad(intrinsic: TensorIntrin, reason: str, fix: str) -> BadTensorIntrin:
-    return BadTensorIntrin(f"cannot call the tensor intrinsic {intrinsic.name}", reason=reason, declared=intrinsic.source,
-                           called=user_source(), fix=fix)
+    return BadTensorIntrin(
+        f"cannot call the tensor intrinsic {intrinsic.name}",
+        reason=reason,
+        declared=intrinsic.source,
+        called=user_source(),
+        fix=fix,
+    )

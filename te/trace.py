@@ -33,6 +33,10 @@ def trace(args: Sequence[Any], tag: str = "trace") -> Expr:
     if not is_a(tag, str):
         wrong = f"its tag is {tag!r}"
     if wrong:
-        raise BadOutsideCall("cannot trace", reason=wrong[:200], called=user_source(),
-                             fix='te.trace([i, A[i]], "A"): what to print, the value to go on with last')
+        raise BadOutsideCall(
+            "cannot trace",
+            reason=wrong[:200],
+            called=user_source(),
+            fix='te.trace([i, A[i]], "A"): what to print, the value to go on with last',
+        )
     return Call("trace", (StringImm(tag), *values), values[-1].dtype)

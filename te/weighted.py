@@ -15,7 +15,25 @@ from dataclasses import dataclass, replace
 
 from ..ir.combine import is_sum
 from ..ir.dtype import DType
-from ..ir.expr import GE, GT, LE, LT, Call, Cast, Div, Expr, FloatImm, IterVar, Max, Mul, Node, ProducerLoad, Reduce, Select, Sub
+from ..ir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    IterVar,
+    Max,
+    Mul,
+    Node,
+    ProducerLoad,
+    Reduce,
+    Select,
+    Sub,
+)
 from ..ir.ops import is_const
 from ..ir.structural import structural_key
 from ..ir.visit import post_order, rewrite, substitute
@@ -113,8 +131,13 @@ def rows_of_total(op: Operation, found: WeightedSum) -> dict[IterVar, IterVar] |
 def _is_plain_sum(op: Operation) -> bool:
     """Whether it is one sum over one axis, from 0 on, of all terms."""
     reduction = op.reduction
-    return (reduction is not None and op.num_outputs == 1 and not op.calls_intrinsic and is_sum(reduction)
-            and _is_over_one(op, reduction))
+    return (
+        reduction is not None
+        and op.num_outputs == 1
+        and not op.calls_intrinsic
+        and is_sum(reduction)
+        and _is_over_one(op, reduction)
+    )
 
 
 def _is_over_one(op: Operation, reduction: Reduce) -> bool:
@@ -163,7 +186,7 @@ def _normalised(spine: _Spine, axis: IterVar) -> WeightedSum | None:
         return WeightedSum(tensor_of(weights.peak).op, axis, weights, value)
     if not isinstance(value, Div | Mul):
         return None
-    for side, other in ((value.a, value.b), (value.b, value.a))[:1 if isinstance(value, Div) else 2]:
+    for side, other in ((value.a, value.b), (value.b, value.a))[: 1 if isinstance(value, Div) else 2]:
         weights = _weights(spine.below(side), axis)
         norm = _Spine(other).value
         totals = [node for node in post_order(norm) if isinstance(node, ProducerLoad)]
@@ -194,8 +217,13 @@ def _weights(spine: _Spine, axis: IterVar) -> Weights | None:
         return None
     taken = Sub(difference.a, peak)
     whole = Mul(taken, inner.b) if isinstance(inner, Mul) else taken
-    return Weights(replace(power, args=(whole,)), taken, peak, source,
-                   spine.stored if spine.stored is not None and spine.stored != power.dtype else None)
+    return Weights(
+        replace(power, args=(whole,)),
+        taken,
+        peak,
+        source,
+        spine.stored if spine.stored is not None and spine.stored != power.dtype else None,
+    )
 
 
 def _key(value: Expr) -> object:
@@ -213,7 +241,9 @@ def _maximum_of(load: ProducerLoad, axis: IterVar) -> Expr | None:
     there: dict[IterVar, Expr] = dict(zip(op.axis, load.indices, strict=True))
     assert own.dom is not None
     assert axis.dom is not None
-    if not _is_maximum(reduction) or structural_key(substitute(own.dom.extent, {**there})) != structural_key(axis.dom.extent):
+    if not _is_maximum(reduction) or structural_key(substitute(own.dom.extent, {**there})) != structural_key(
+        axis.dom.extent
+    ):
         return None
     return substitute(reduction.sources[0], {**there, own: axis})
 

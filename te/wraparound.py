@@ -56,7 +56,11 @@ def wrapping(axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> tuple[Expr, .
         wrapped = tuple(map(wrapper.visit, roots))
     if all(new is old for new, old in zip(wrapped, roots, strict=True)):
         return body
-    return tuple(replace(wrapped[0], value_index=at) for at in range(len(body))) if isinstance(wrapped[0], Reduce) else wrapped
+    return (
+        tuple(replace(wrapped[0], value_index=at) for at in range(len(body)))
+        if isinstance(wrapped[0], Reduce)
+        else wrapped
+    )
 
 
 def _is_index_arithmetic(node: Any) -> bool:
@@ -165,13 +169,24 @@ class _Wrapper(Rewriter):
         if is_index is None:
             is_index = self.index[node] = _may_be_index(node.dtype) and (
                 isinstance(node, (IntImm, Var))
-                or (isinstance(node, BinaryOp) and type(node) in INTERVAL_OF and self._is_index(node.a) and self._is_index(node.b))
-                or (isinstance(node, Cast) and self._is_index(node.value)))
+                or (
+                    isinstance(node, BinaryOp)
+                    and type(node) in INTERVAL_OF
+                    and self._is_index(node.a)
+                    and self._is_index(node.b)
+                )
+                or (isinstance(node, Cast) and self._is_index(node.value))
+            )
         return is_index
 
     def _range(self, var: Var) -> Interval:
         whole = dtype_interval(var.dtype)
-        if isinstance(var, IterVar) and var.dom is not None and self._is_index(var.dom.begin) and self._is_index(var.dom.extent):
+        if (
+            isinstance(var, IterVar)
+            and var.dom is not None
+            and self._is_index(var.dom.begin)
+            and self._is_index(var.dom.extent)
+        ):
             begin, extent = self.bounds(var.dom.begin), self.bounds(var.dom.extent)
             if begin.lo is not None and begin.hi is not None and extent.hi is not None:
                 values = Interval(begin.lo, begin.hi + max(extent.hi, 1) - 1)

@@ -14,7 +14,9 @@ import effort
 import pytest
 
 os.environ.setdefault("TILEWRIGHT_CACHE", "0")  # tests see what is built now, and leave nothing in the user's folder
-os.environ["TILEWRIGHT_SEED"] = str(drawn.SEED)  # the workers of pytest-xdist are given this environment, and draw the same
+os.environ["TILEWRIGHT_SEED"] = str(
+    drawn.SEED
+)  # the workers of pytest-xdist are given this environment, and draw the same
 
 ROOM = Path(__file__)
 GATE = ROOM.with_name("pytest.ini")
@@ -28,7 +30,9 @@ _took: Counter[str] = Counter()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the texts in golden/ anew, as they are now")
-    parser.addoption("--measure", action="store_true", help=f"write tests/slow.txt: which of these tests take more than {LIMIT} s")
+    parser.addoption(
+        "--measure", action="store_true", help=f"write tests/slow.txt: which of these tests take more than {LIMIT} s"
+    )
 
 
 def pytest_report_header() -> str:
@@ -48,7 +52,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("--measure") and not hasattr(session.config, "workerinput"):
-        names = {name for name in SLOW if name not in _took} | {name for name, seconds in _took.items() if seconds > LIMIT}
+        names = {name for name in SLOW if name not in _took} | {
+            name for name, seconds in _took.items() if seconds > LIMIT
+        }
         TABLE.write_text("".join(f"{name}\n" for name in sorted(names)))
 
 

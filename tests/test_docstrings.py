@@ -28,7 +28,11 @@ def codes() -> dict[str, str]:
             yield sub
             yield from below(sub)
 
-    return {kind.__name__: kind.code for kind in below(tw.TilewrightError) if re.fullmatch(r"TW\d{4}", getattr(kind, "code", ""))}
+    return {
+        kind.__name__: kind.code
+        for kind in below(tw.TilewrightError)
+        if re.fullmatch(r"TW\d{4}", getattr(kind, "code", ""))
+    }
 
 
 CODES = codes()
@@ -42,7 +46,13 @@ def raised(function: ast.AST, helpers: Mapping[str, ast.AST], seen: set[str]) ->
             here |= {CODES[name.id] for name in ast.walk(node.exc) if isinstance(name, ast.Name) and name.id in CODES}
         called = node.func if isinstance(node, ast.Call) else None
         own = isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "self"
-        name = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) and own else ""
+        name = (
+            called.id
+            if isinstance(called, ast.Name)
+            else called.attr
+            if isinstance(called, ast.Attribute) and own
+            else ""
+        )
         if name in CODES:
             here.add(CODES[name])
         if name.startswith("_") and name in helpers and name not in seen:
@@ -68,9 +78,18 @@ def described() -> Iterator[tuple[str, str, ast.FunctionDef, Mapping[str, ast.AS
                 yield str(path.relative_to(ROOT)), node.name, node, helpers, ""
             elif isinstance(node, ast.ClassDef) and node.name in names:
                 for method in node.body:
-                    if isinstance(method, ast.FunctionDef) and not method.name.startswith("_") and ast.get_docstring(method):
-                        yield (str(path.relative_to(ROOT)), f"{node.name}.{method.name}", method, helpers,
-                               ast.get_docstring(node) or "")
+                    if (
+                        isinstance(method, ast.FunctionDef)
+                        and not method.name.startswith("_")
+                        and ast.get_docstring(method)
+                    ):
+                        yield (
+                            str(path.relative_to(ROOT)),
+                            f"{node.name}.{method.name}",
+                            method,
+                            helpers,
+                            ast.get_docstring(node) or "",
+                        )
 
 
 PUBLIC = {f"{file} {name}": (function, helpers, around) for file, name, function, helpers, around in described()}

@@ -22,7 +22,9 @@ BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tutorials").glob("[0-9]*.py")), ids=lambda path: path.stem)
 def test_tutorials_run_away_from_the_checkout(path: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"COLUMNS": "120"})
+    done = subprocess.run(
+        [sys.executable, path], cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"COLUMNS": "120"}
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip(), "a tutorial shows something"
 
@@ -69,8 +71,9 @@ for number, (program, shown) in enumerate(json.load(sys.stdin)):
 def test_the_programs_of_a_page_run_in_turn_and_print_what_it_shows(name: str, tmp_path: Path) -> None:
     programs = _SHOWN.findall((ROOT / "docs" / f"{name}.md").read_text())
     assert programs, "a page without programs"
-    done = subprocess.run([sys.executable, "-c", _RUN_PAGE], input=json.dumps(programs), cwd=tmp_path,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN_PAGE], input=json.dumps(programs), cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -88,20 +91,33 @@ def test_the_site_is_made_without_a_warning(tmp_path: Path) -> None:
     """Links between pages, to headings and to pictures included; tutorials run in their own test. All pages are read, a few are
     written: `make docs` writes all."""
     pytest.importorskip("sphinx", reason="the package sphinx, which makes the site, is not installed")
-    done = subprocess.run([sys.executable, str(ROOT / "docs" / "make_site.py"), str(tmp_path / "site"), "--unrun", "--sample"],
-                          capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "make_site.py"), str(tmp_path / "site"), "--unrun", "--sample"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert "split" in (tmp_path / "site" / "primitives.html").read_text()
     assert (tmp_path / "site" / "tutorials" / "01_first_kernel.html").is_file()
     remote = re.compile(r'(?:src|href)="https?://[^"]*"')
     links = remote.findall((tmp_path / "site" / "index.html").read_text())
-    assert not [link for link in links if link.startswith("src") or ".css" in link], "a page from the disk asks no other machine"
+    assert not [link for link in links if link.startswith("src") or ".css" in link], (
+        "a page from the disk asks no other machine"
+    )
     listed = zlib.decompress((tmp_path / "site" / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode().splitlines()
     told = {line.partition(" ")[0] for line in listed}
     rooms = {"tilewright": tw, "tilewright.te": te, "tilewright.te.hybrid": te.hybrid, "tilewright.topi.nn": topi.nn}
-    public = [(room, name) for room, module in rooms.items() for name in getattr(module, "__all__", None) or dir(module)]
-    assert not [f"{room}.{name}" for room, name in public if not name.startswith("_") and f"{room}.{name}" not in told
-                and not isinstance(getattr(rooms[room], name), ModuleType)], "the reference has every public name"
+    public = [
+        (room, name) for room, module in rooms.items() for name in getattr(module, "__all__", None) or dir(module)
+    ]
+    assert not [
+        f"{room}.{name}"
+        for room, name in public
+        if not name.startswith("_")
+        and f"{room}.{name}" not in told
+        and not isinstance(getattr(rooms[room], name), ModuleType)
+    ], "the reference has every public name"
 
 
 def test_the_programs_of_the_page_on_numbers_print_what_it_says() -> None:
@@ -154,5 +170,7 @@ def test_the_programs_of_the_page_on_migrating_run(tmp_path: Path) -> None:
     assert "import tvm" in before
     assert after != before
     programs = json.dumps([*blocks, after])
-    done = subprocess.run([sys.executable, "-c", _RUN_EACH], input=programs, capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN_EACH], input=programs, capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr

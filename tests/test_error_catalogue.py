@@ -22,23 +22,40 @@ ERRORS = {code: error for code, error in make_errors.load_every_error().items() 
 EXAMPLES = make_errors.examples()
 
 NO_LOOPS = {
-    "TW0201": "there is no stage", "TW0210": "the whole stage, not a loop", "TW0216": "a tensor, not a loop",
-    "TW0219": "tensors, not loops", "TW0220": "tensors, not loops", "TW0223": "records", "TW0224": "nothing is scheduled yet",
-    "TW0226": "the loops by name, in both orders", "TW0227": "the name that was asked for",
-    "TW0228": "a rule, not a loop", "TW0229": "the loops that there are",
-    "TW0240": "the argument, not the loop", "TW0282": "the whole stage, not a loop", "TW0241": "records",
-    "TW0202": "the loops that there are: the axis is none of them", "TW0222": "the loops that there are",
-    "TW0215": "the loops that there are", "TW0218": "the stage's loops: the condition names no loop",
-    "TW0250": "stages, not loops", "TW0254": "tensors, not loops", "TW0252": "the whole stage",
-    "TW0253": "the whole tensor", "TW0260": "the whole scan",
-    "TW0257": "no schedule is at fault", "TW0258": "the whole program", "TW0259": "the arguments",
+    "TW0201": "there is no stage",
+    "TW0210": "the whole stage, not a loop",
+    "TW0216": "a tensor, not a loop",
+    "TW0219": "tensors, not loops",
+    "TW0220": "tensors, not loops",
+    "TW0223": "records",
+    "TW0224": "nothing is scheduled yet",
+    "TW0226": "the loops by name, in both orders",
+    "TW0227": "the name that was asked for",
+    "TW0228": "a rule, not a loop",
+    "TW0229": "the loops that there are",
+    "TW0240": "the argument, not the loop",
+    "TW0282": "the whole stage, not a loop",
+    "TW0241": "records",
+    "TW0202": "the loops that there are: the axis is none of them",
+    "TW0222": "the loops that there are",
+    "TW0215": "the loops that there are",
+    "TW0218": "the stage's loops: the condition names no loop",
+    "TW0250": "stages, not loops",
+    "TW0254": "tensors, not loops",
+    "TW0252": "the whole stage",
+    "TW0253": "the whole tensor",
+    "TW0260": "the whole scan",
+    "TW0257": "no schedule is at fault",
+    "TW0258": "the whole program",
+    "TW0259": "the arguments",
 }
 """Errors of primitives that have no loop to point at, and why."""
 NEEDS_A_COMPILER = {"TW0430", "TW0431"}
 
 
 TOLD_IN_PART = {
-    "TW0411": "which function was meant is the user's to know", "TW0412": "which intrinsic was meant is the user's to know",
+    "TW0411": "which function was meant is the user's to know",
+    "TW0412": "which intrinsic was meant is the user's to know",
 }
 
 
@@ -59,14 +76,19 @@ def _settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_documentation_names_errors_by_their_codes() -> None:
-    named = {(name, code, str(path.relative_to(DOCS.parent))) for path in sorted(DOCS.parent.glob("te/**/*.py"))
-             for name, code in re.findall(r"\b([A-Z]\w+) \((TW\d{4})\)", path.read_text())}
+    named = {
+        (name, code, str(path.relative_to(DOCS.parent)))
+        for path in sorted(DOCS.parent.glob("te/**/*.py"))
+        for name, code in re.findall(r"\b([A-Z]\w+) \((TW\d{4})\)", path.read_text())
+    }
     assert len(named) > 20 and not [row for row in named if ERRORS[row[1]].__name__ != row[0]]
 
 
 def test_every_error_has_an_example() -> None:
     missing = [f"{code} {error.__name__}" for code, error in ERRORS.items() if code not in EXAMPLES]
-    assert not missing, f"docs/error_examples/ has no program that raises {', '.join(missing)}; then run docs/make_errors.py"
+    assert not missing, (
+        f"docs/error_examples/ has no program that raises {', '.join(missing)}; then run docs/make_errors.py"
+    )
     assert not sorted(set(EXAMPLES) - set(make_errors.load_every_error())), "examples of codes that no class has"
 
 
@@ -78,7 +100,9 @@ def test_the_example_raises_it_and_the_fix_holds(code: str) -> None:
     error = raised(code)
     assert type(error) is ERRORS[code]
     page = DOCS / "errors" / f"{code}.md"
-    assert page.read_text() == make_errors.render_page(code, type(error), example, error), "run python docs/make_errors.py"
+    assert page.read_text() == make_errors.render_page(code, type(error), example, error), (
+        "run python docs/make_errors.py"
+    )
     assert f"tilewright explain {code}" in "".join(error.__notes__), "the message names its page"
     assert error.fix, "it says what to write instead"
     assert error.called is not None

@@ -15,10 +15,22 @@ import make_faces  # noqa: E402
 
 sys.path.remove(str(DOCS))
 
-FACES = ("tilewright", "tilewright.te", "tilewright.topi", "tilewright.topi.nn", "tilewright.topi.image",
-         "tilewright.topi.vision", "tilewright.schedule", "tilewright.autotune", "tilewright.runtime", "tilewright.compat.tvm",
-         "tilewright.compat.tvm.te", "tilewright.compat.tvm.topi", "tilewright.compat.tvm.autotvm",
-         "tilewright.compat.tvm.auto_scheduler")
+FACES = (
+    "tilewright",
+    "tilewright.te",
+    "tilewright.topi",
+    "tilewright.topi.nn",
+    "tilewright.topi.image",
+    "tilewright.topi.vision",
+    "tilewright.schedule",
+    "tilewright.autotune",
+    "tilewright.runtime",
+    "tilewright.compat.tvm",
+    "tilewright.compat.tvm.te",
+    "tilewright.compat.tvm.topi",
+    "tilewright.compat.tvm.autotvm",
+    "tilewright.compat.tvm.auto_scheduler",
+)
 
 
 @pytest.mark.parametrize("name", FACES)

@@ -35,7 +35,9 @@ def message(error: pytest.ExceptionInfo[tw.TilewrightError]) -> str:
 def test_shapes_that_do_not_match(p: Program) -> None:
     with pytest.raises(tw.TensorExpressionError, match="TW0121") as error:
         p.A + p.B
-    assert message(error) == """\
+    assert (
+        message(error)
+        == """\
 TensorExpressionError TW0121: cannot add A and B: shapes (4, 5) and (5, 6) do not broadcast
   dimension 0 is 4 in A and 5 in B
   A: float32[4, 5], declared at here: self.A = te.placeholder((4, 5), name="A")
@@ -43,12 +45,15 @@ TensorExpressionError TW0121: cannot add A and B: shapes (4, 5) and (5, 6) do no
   called at here: p.A + p.B
   allowed: aligned from the last dimension on, extents are equal, or one of them is 1
   fix: declare A and B with one extent there, or say which elements meet: te.compute(shape, lambda *i: ...)"""
+    )
 
 
 def test_vectorizing_a_reduction(p: Program) -> None:
     with pytest.raises(tw.ScheduleError, match="TW0203") as error:
         p.s[p.C].vectorize(p.k)
-    assert message(error) == """\
+    assert (
+        message(error)
+        == """\
 ScheduleError TW0203: cannot vectorize 'k' of stage C
   C is a reduction over k: vector lanes would race on C[i, j]   (here)
   called at here: p.s[p.C].vectorize(p.k)
@@ -57,18 +62,22 @@ ScheduleError TW0203: cannot vectorize 'k' of stage C
           for k in 5:         # reduce
               ^
   fix: vectorize a data axis (i, j), or s.rfactor(C, k) first"""
+    )
 
 
 def test_computing_at_an_axis_of_another_stage(p: Program) -> None:
     with pytest.raises(tw.ScheduleError, match="TW0202") as error:
         p.s[p.C].compute_at(p.s[p.D], p.C.op.axis[0])
-    assert message(error) == """\
+    assert (
+        message(error)
+        == """\
 ScheduleError TW0202: cannot compute C at 'i' of stage D
   i is an axis of stage C, not of D   (here)
   called at here: p.s[p.C].compute_at(p.s[p.D], p.C.op.axis[0])
       for i in 4:
         for j in 6:
   fix: use an axis of D: i, j"""
+    )
 
 
 def test_using_an_axis_after_it_was_split(p: Program) -> None:
@@ -76,7 +85,9 @@ def test_using_an_axis_after_it_was_split(p: Program) -> None:
     p.s[p.D].split(i, 2)
     with pytest.raises(tw.ScheduleError, match="TW0205") as error:
         p.s[p.D].split(i, 2)
-    assert message(error) == """\
+    assert (
+        message(error)
+        == """\
 ScheduleError TW0205: cannot split 'i' of stage D
   i was split into i.outer, i.inner at here   (here)
   called at here: p.s[p.D].split(i, 2)
@@ -86,6 +97,7 @@ ScheduleError TW0205: cannot split 'i' of stage D
             ^^^^^^^
           for j in 6:
   fix: use i.outer or i.inner"""
+    )
 
 
 def test_a_target_that_there_is_not(p: Program) -> None:
@@ -102,9 +114,12 @@ def test_half_precision_passed_for_single(p: Program) -> None:
     f = tw.build(p.s, [p.A, p.B, p.D])
     with pytest.raises(tw.CallError, match="TW0504") as error:
         f(np.zeros((4, 5), "float16"), np.zeros((5, 6), "float32"), np.zeros((4, 6), "float32"))
-    assert message(error) == """\
+    assert (
+        message(error)
+        == """\
 CallError TW0504: 'A' (argument 1 of main) has dtype float16; float32 is expected
   expected A: float32[4, 5]
   called at here: f(np.zeros((4, 5), "float16"), np.zeros((5, 6), "float32"), np.zeros((4, 6), "float32"))
   allowed: main(A: float32[4, 5], B: float32[5, 6], D: out float32[4, 6])
   fix: pass x.astype("float32"), or declare the placeholder with that dtype"""
+    )

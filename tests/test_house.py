@@ -39,9 +39,19 @@ COMMON = ("limits", "arguments", "untrusted")
 
 TOP = ("compat", "demo", "cli", "tools")
 
-INSIDE_IR = {"nodes": set(), "arith": {"nodes"}, "analysis": {"nodes", "arith"}, "passes": {"nodes", "arith", "analysis"}}
-INSIDE_SCHEDULE = {"errors": set(), "model": {"errors"}, "primitives": {"errors", "model", "lowering"},
-                   "lowering": {"errors", "model", "tensorize"}, "tensorize": {"model", "lowering"}}
+INSIDE_IR = {
+    "nodes": set(),
+    "arith": {"nodes"},
+    "analysis": {"nodes", "arith"},
+    "passes": {"nodes", "arith", "analysis"},
+}
+INSIDE_SCHEDULE = {
+    "errors": set(),
+    "model": {"errors"},
+    "primitives": {"errors", "model", "lowering"},
+    "lowering": {"errors", "model", "tensorize"},
+    "tensorize": {"model", "lowering"},
+}
 """The rooms of ir/ and of schedule/, likewise."""
 
 LARGEST_CIRCLE = 5
@@ -59,7 +69,10 @@ class Import:
 @cache
 def modules() -> dict[str, Path]:
     """Every file of the package by its dotted name."""
-    files = [*ROOT.glob("*.py"), *(path for folder in (*ALLOWED, *TOP) for path in sorted((ROOT / folder).rglob("*.py")))]
+    files = [
+        *ROOT.glob("*.py"),
+        *(path for folder in (*ALLOWED, *TOP) for path in sorted((ROOT / folder).rglob("*.py"))),
+    ]
     return {name_of(path): path for path in files}
 
 
@@ -109,12 +122,25 @@ def allowed(own: str, module: str) -> bool:
     return floor_of(module) in (own, *COMMON) or any(f"{module}.".startswith(f"{one}.") for one in ALLOWED[own])
 
 
-DOORS = {("te/__init__.py", "schedule"), ("graph/model.py", "views.model_page"), ("graph/graph.py", "views.model_page")} | {
-    ("schedule/model/doors.py", module) for module in (
-    "schedule.lowering.normalize", "schedule.lowering.text", "schedule.model.exactness", "schedule.model.python_code",
-    "schedule.model.replay", "autoschedule.lowered",
-    "views.explain", "views.options", "views.report", "views.verify",
-)}
+DOORS = {
+    ("te/__init__.py", "schedule"),
+    ("graph/model.py", "views.model_page"),
+    ("graph/graph.py", "views.model_page"),
+} | {
+    ("schedule/model/doors.py", module)
+    for module in (
+        "schedule.lowering.normalize",
+        "schedule.lowering.text",
+        "schedule.model.exactness",
+        "schedule.model.python_code",
+        "schedule.model.replay",
+        "autoschedule.lowered",
+        "views.explain",
+        "views.options",
+        "views.report",
+        "views.verify",
+    )
+}
 """Names of an upper floor in the face of a lower one, where a user looks for them: te.create_schedule, print(s), s.show(). They
 are loaded when they are asked for, and make no circle. What a face imports by a table is below it."""
 
@@ -126,11 +152,11 @@ LATE = {
     "autotune/worker.py": "autotune.probe",
     "cli/export.py": "autotune.records codegen.export.errors driver.build driver.library",
     "cli/command.py": "cli.calibration cli.doctor cli.explain codegen.target demo driver.cache.store "
-        "driver.lower ir.passes.common.runner schedule views.report",
+    "driver.lower ir.passes.common.runner schedule views.report",
     "cli/development.py": "tools.benchmarks.harness tools.fuzz.cli",
     "cli/doctor.py": "codegen.calibration codegen.host codegen.target driver.cache.store runtime.threads",
     "cli/database.py": "autotune.checked autotune.lines autotune.progress autotune.records autotune.report autotune.task "
-        "autotune.templates compat.tvm.logs cli.tuning schedule schedule.model.code_by_places",
+    "autotune.templates compat.tvm.logs cli.tuning schedule schedule.model.code_by_places",
     "cli/models.py": "driver.build graph graph.errors graph.types",
     "cli/tuning.py": "autotune.progress autotune.task autotune.templates autotune.tuner",
     "compat/tvm/autotvm/task/__init__.py": "compat.tvm.autotvm.history",
@@ -140,11 +166,12 @@ LATE = {
     "driver/jit.py": "topi",
     "driver/schedule.py": "autoschedule.scheduler autotune.checked",
     "errors.py": "untrusted",
-    "graph/model.py": "views.model_page", "graph/graph.py": "views.model_page",
+    "graph/model.py": "views.model_page",
+    "graph/graph.py": "views.model_page",
     "ir/passes/common/runner.py": "ir.errors ir.verify",
     "runtime/device.py": "runtime.cuda_driver",
     "schedule/model/doors.py": "autoschedule.lowered schedule.lowering.normalize schedule.lowering.text schedule.model.exactness "
-        "schedule.model.python_code schedule.model.replay views.explain views.options views.report views.verify",
+    "schedule.model.python_code schedule.model.replay views.explain views.options views.report views.verify",
     "schedule/model/replay.py": "te.intrinsics",
     "schedule/primitives/tensorize.py": "te.intrinsics",
     "te/__init__.py": "schedule te.autodiff",
@@ -160,8 +187,11 @@ LATE = {
 """Imports that wait until they are needed, so that starting is quick: the whole list."""
 
 
-@pytest.mark.parametrize("path", [path for name, path in modules().items() if floor_of(name) in ALLOWED],
-                         ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    [path for name, path in modules().items() if floor_of(name) in ALLOWED],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
 def test_modules_import_lower_floors_only(path: Path) -> None:
     own, file = floor_of(name_of(path)), path.relative_to(ROOT).as_posix()
     for one in imports_of(path):
@@ -169,13 +199,20 @@ def test_modules_import_lower_floors_only(path: Path) -> None:
 
 
 def test_every_door_is_there_and_opens_late() -> None:
-    late = {(path.relative_to(ROOT).as_posix(), one.module) for path in modules().values() for one in imports_of(path) if one.late}
+    late = {
+        (path.relative_to(ROOT).as_posix(), one.module)
+        for path in modules().values()
+        for one in imports_of(path)
+        if one.late
+    }
     assert late >= DOORS
 
 
 def test_imports_inside_the_package_are_relative() -> None:
     absolute = [
-        f"{path.relative_to(ROOT)}:{node.lineno}" for name, path in modules().items() if floor_of(name) in ALLOWED
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for name, path in modules().items()
+        if floor_of(name) in ALLOWED
         for node in ast.walk(tree_of(path))
         if (isinstance(node, ast.Import) and any(floor_of(alias.name) == "tilewright" for alias in node.names))
         or (isinstance(node, ast.ImportFrom) and not node.level and floor_of(node.module or "") == "tilewright")
@@ -184,8 +221,13 @@ def test_imports_inside_the_package_are_relative() -> None:
 
 
 def test_imports_inside_functions_are_the_ones_that_are_listed() -> None:
-    late = {path.relative_to(ROOT).as_posix(): {one.module for one in imports_of(path) if one.late} for path in modules().values()}
-    assert {file: found for file, found in late.items() if found} == {file: set(names.split()) for file, names in LATE.items()}
+    late = {
+        path.relative_to(ROOT).as_posix(): {one.module for one in imports_of(path) if one.late}
+        for path in modules().values()
+    }
+    assert {file: found for file, found in late.items() if found} == {
+        file: set(names.split()) for file, names in LATE.items()
+    }
 
 
 def test_few_files_import_each_other() -> None:
@@ -196,8 +238,10 @@ def test_few_files_import_each_other() -> None:
 
 def circles() -> list[set[str]]:
     """The strongly connected components of the files' imports, by Tarjan's algorithm."""
-    graph = {name: {one.module for one in imports_of(path) if (path.relative_to(ROOT).as_posix(), one.module) not in DOORS}
-             for name, path in modules().items()}
+    graph = {
+        name: {one.module for one in imports_of(path) if (path.relative_to(ROOT).as_posix(), one.module) not in DOORS}
+        for name, path in modules().items()
+    }
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -225,8 +269,11 @@ def circles() -> list[set[str]]:
 def test_contributing_shows_the_floors_as_they_are() -> None:
     house = (ROOT / "CONTRIBUTING.md").read_text().partition("## The house")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`[^|]+) \|[^|]*\| ([^|]+) \|$", house, re.MULTILINE)
-    shown = {floor.removesuffix("/").removesuffix(".py"): set(imports.split(", ")) - {"nothing"}
-             for floors, imports in rows for floor in re.findall(r"`([^`]+)`", floors)}
+    shown = {
+        floor.removesuffix("/").removesuffix(".py"): set(imports.split(", ")) - {"nothing"}
+        for floors, imports in rows
+        for floor in re.findall(r"`([^`]+)`", floors)
+    }
     assert shown == ALLOWED | {floor: {"everything"} for floor in TOP}
 
 
@@ -234,7 +281,8 @@ def test_every_package_folder_is_listed_for_the_wheel() -> None:
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     folders = {
         ".".join(("tilewright", *path.parent.relative_to(ROOT).parts))
-        for path in modules().values() if path.name == "__init__.py" and floor_of(name_of(path)) != "tools"
+        for path in modules().values()
+        if path.name == "__init__.py" and floor_of(name_of(path)) != "tools"
     }
     assert folders | {"tilewright"} == {name.removesuffix(".") for name in listed}
 
@@ -250,14 +298,19 @@ def test_ir_builds_upwards_from_nodes_to_arith_to_analysis_to_passes(path: Path)
             assert level(one.module.split(".")) in INSIDE_IR[own] | {own}, f"ir's {own} may not import {one.module}"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "schedule").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "schedule").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_lowering_stands_on_the_model_and_knows_no_primitive(path: Path) -> None:
     own = path.relative_to(ROOT / "schedule").with_suffix("").parts[0]
     if own == "__init__":
         return
     file = path.relative_to(ROOT).as_posix()
-    rooms = {one.module.split(".")[1] for one in imports_of(path)
-             if one.module.startswith("schedule.") and (file, one.module) not in DOORS}
+    rooms = {
+        one.module.split(".")[1]
+        for one in imports_of(path)
+        if one.module.startswith("schedule.") and (file, one.module) not in DOORS
+    }
     assert rooms <= INSIDE_SCHEDULE[own] | {own}, f"schedule's {own} may not import {rooms}"
 
 
@@ -275,7 +328,11 @@ def test_every_expected_failure_in_the_tests_says_which_message_it_expects() -> 
 
 def test_every_slow_test_is_there() -> None:
     named = [line.partition("::") for line in (ROOT / "tests/slow.txt").read_text().split()]
-    there = {file: re.findall(r"^def (\w+)", (ROOT / "tests" / file).read_text(), re.MULTILINE) if (ROOT / "tests" / file).exists()
-             else [] for file in {file for file, _, _ in named}}
+    there = {
+        file: re.findall(r"^def (\w+)", (ROOT / "tests" / file).read_text(), re.MULTILINE)
+        if (ROOT / "tests" / file).exists()
+        else []
+        for file in {file for file, _, _ in named}
+    }
     gone = [f"{file}::{name}" for file, _, name in named if name not in there[file]]
     assert gone == [], "moved or renamed: say in tests/slow.txt where they are now"

@@ -144,8 +144,13 @@ def test_a_maximum_that_is_the_same_for_all_elements_builds() -> None:
     """LLVM's vectorizer took exponential time over a chain of compares and selects; a maximum is now one call."""
     A = te.placeholder((3,), name="A")
     j, k = te.reduce_axis((0, 3), "j"), te.reduce_axis((0, 5), "k")
-    B = te.compute((3, 2, 5), lambda i, x, y: te.max(
-        te.floor(A[i]), axis=[j, k], where=A[i].astype("float64") != (k & 7).astype("float64"), init=0.0), name="B")
+    B = te.compute(
+        (3, 2, 5),
+        lambda i, x, y: te.max(
+            te.floor(A[i]), axis=[j, k], where=A[i].astype("float64") != (k & 7).astype("float64"), init=0.0
+        ),
+        name="B",
+    )
     a = np.array([1, 7, -3], "float32")
     expected = np.broadcast_to(np.maximum(a, 0)[:, None, None], (3, 2, 5))
     agrees(te.create_schedule(B.op), [A, B], a, expected=expected)
@@ -165,9 +170,13 @@ def test_select_around_a_choice_inlined_into_it() -> None:
 def test_stores_that_llvm_joins_too_early() -> None:
     """LLVM's loop vectorizer made invalid code of this convolution, and emitting it ended the process."""
     data, kernel = te.placeholder((2, 3, 8), name="data"), te.placeholder((3, 2, 3), name="kernel")
-    P = te.compute((2, 3, 2, 9), lambda n, c, y, z: te.if_then_else(te.all(y >= 1, z >= 1), data[n, c, z - 1], 0.0), name="P")
+    P = te.compute(
+        (2, 3, 2, 9), lambda n, c, y, z: te.if_then_else(te.all(y >= 1, z >= 1), data[n, c, z - 1], 0.0), name="P"
+    )
     ry, rx = te.reduce_axis((0, 2), "ry"), te.reduce_axis((0, 3), "rx")
-    Q = te.compute((2, 3, 4), lambda n, f, z: te.sum(P[n, f, ry, z * 2 + rx] * kernel[f, ry, rx], axis=[ry, rx]), name="Q")
+    Q = te.compute(
+        (2, 3, 4), lambda n, f, z: te.sum(P[n, f, ry, z * 2 + rx] * kernel[f, ry, rx], axis=[ry, rx]), name="Q"
+    )
     R = te.compute((2, 3, 4), lambda n, f, z: te.max(Q[n, f, z], 0.0), name="R")
     s = te.create_schedule(R.op)
     cache = s.cache_write(Q, "shared")
@@ -225,7 +234,8 @@ def test_llvm_does_not_vectorize_straight_lines_into_invalid_code(tmp_path: Path
     """LLVM 22 joins the stores of these tiles before one of their values is computed, and ends the process when it emits
     that; hence a process of its own."""
     program = tmp_path / "tiles.py"
-    program.write_text(textwrap.dedent('''
+    program.write_text(
+        textwrap.dedent('''
         import numpy as np
         import tilewright as tw
         from tilewright.ir.text.parser import parse
@@ -251,7 +261,8 @@ def test_llvm_does_not_vectorize_straight_lines_into_invalid_code(tmp_path: Path
         d = np.zeros((4, 12), "float32")
         f(a, b, d)
         np.testing.assert_array_equal(d, a @ b.T + 1)
-    '''))
+    ''')
+    )
     subprocess.run([sys.executable, str(program)], check=True)
 
 
@@ -314,7 +325,8 @@ def test_masked_stores_of_one_lane_are_spelled_out_and_others_kept() -> None:
         assert spell_out_lone_lanes(kept) == kept
     assert spell_out_lone_lanes(store("i1 false, i1 true")) == (
         "  %lone.0 = extractelement <2 x i8> %v, i64 1\n  %lone.0.at = getelementptr inbounds i8, ptr %p, i64 1\n"
-        "  store i8 %lone.0, ptr %lone.0.at, align 1\n")
+        "  store i8 %lone.0, ptr %lone.0.at, align 1\n"
+    )
 
 
 @pytest.mark.parametrize("extent", [0, 1, 5])
@@ -405,8 +417,11 @@ def test_an_init_that_reads_is_not_read_beyond_the_last_whole_tile() -> None:
     np.testing.assert_array_equal(found, begin + a.sum(1))
 
 
-@pytest.mark.parametrize("run", [unroll, plan_storage, whole_vectors, vectorize, loop_partition, hoist_invariants],
-                         ids=lambda run: run.__name__)
+@pytest.mark.parametrize(
+    "run",
+    [unroll, plan_storage, whole_vectors, vectorize, loop_partition, hoist_invariants],
+    ids=lambda run: run.__name__,
+)
 def test_a_pass_over_statements_does_not_write_out_what_expressions_share(run: Callable[[Function], Function]) -> None:
     """Sixty squares, each of the one before: 2 ** 60 operators for a pass that meets what is shared once a place."""
     A, out, own = (Buffer(name, (const(64),), DType("int32")) for name in ("A", "out", "own"))
@@ -415,7 +430,9 @@ def test_a_pass_over_statements_does_not_write_out_what_expressions_share(run: C
     for _ in range(60):
         value = te.max(value, 3) * value
     lanes = For(j, const(0), const(16), LoopKind.VECTORIZED, BufferStore(own, value, (i * 16 + j,)))
-    copied = For(j, const(0), const(16), LoopKind.SERIAL, BufferStore(out, BufferLoad(own, (i * 16 + j,)), (i * 16 + j,)))
+    copied = For(
+        j, const(0), const(16), LoopKind.SERIAL, BufferStore(out, BufferLoad(own, (i * 16 + j,)), (i * 16 + j,))
+    )
     body = Allocate(own, For(i, const(0), const(4), LoopKind.UNROLLED, Seq((lanes, copied))))
     made = run(Function("main", (A, out), body, (out,), {"stage": "loops"}))
     assert sum(1 for _ in walk(made.body)) < 5000
@@ -425,8 +442,12 @@ def test_bounds_are_checked_of_what_has_a_name_within_the_expression() -> None:
     """The check stands before the statement, where a let's variable has no value: neither as an index nor in a condition."""
     A, B, out = (Buffer(name, (const(extent),), DType("int32")) for name, extent in (("A", 9), ("B", 5), ("out", 9)))
     i, place = Var("i", DType("int32")), Var("place", DType("int32"))
-    chosen = te.if_then_else(place >= 0, BufferLoad(B, (place,)) + te.if_then_else(place < 3, BufferLoad(B, (i // 2,)), 0), 0)
-    body = For(i, const(0), const(9), LoopKind.SERIAL, BufferStore(out, Let(place, BufferLoad(A, (i,)) - 1, chosen), (i,)))
+    chosen = te.if_then_else(
+        place >= 0, BufferLoad(B, (place,)) + te.if_then_else(place < 3, BufferLoad(B, (i // 2,)), 0), 0
+    )
+    body = For(
+        i, const(0), const(9), LoopKind.SERIAL, BufferStore(out, Let(place, BufferLoad(A, (i,)) - 1, chosen), (i,))
+    )
     checked = bound_checks(Function("main", (A, B, out), body, (out,), {"stage": "loops"}))
     verify(checked)
     found = np.zeros(9, "int32")
@@ -451,7 +472,9 @@ def test_a_check_has_no_names_that_the_statement_binds_again() -> None:
     A, B, out = (Buffer(name, (const(extent),), DType("int32")) for name, extent in (("A", 9), ("B", 5), ("out", 9)))
     i, inner, outer = (Var(name, DType("int32")) for name in ("i", "inner", "outer"))
     place = Let(inner, BufferLoad(A, (i,)), inner * inner)
-    value = Let(outer, place, te.if_then_else(Let(Var("again", DType("int32")), outer, outer > 0), BufferLoad(B, (outer,)), 0))
+    value = Let(
+        outer, place, te.if_then_else(Let(Var("again", DType("int32")), outer, outer > 0), BufferLoad(B, (outer,)), 0)
+    )
     body = For(i, const(0), const(9), LoopKind.SERIAL, BufferStore(out, value, (i,)))
     checked = bound_checks(Function("main", (A, B, out), body, (out,), {"stage": "loops"}))
     verify(checked)
@@ -544,13 +567,20 @@ def test_a_bounds_check_reads_no_condition_where_another_one_forbids_it() -> Non
     A = te.placeholder((n,), "int32", name="A")
     B = te.placeholder((n,), "int32", name="B")
     index = te.placeholder((n,), "int32", name="index")
-    C = te.compute((2, 4), lambda o, i: te.if_then_else(
-        o * 4 + i < n, te.if_then_else(A[o * 4 + i] > 0, B[index[o * 4 + i]], 0), 0), name="C")
+    C = te.compute(
+        (2, 4),
+        lambda o, i: te.if_then_else(o * 4 + i < n, te.if_then_else(A[o * 4 + i] > 0, B[index[o * 4 + i]], 0), 0),
+        name="C",
+    )
     function = tw.lower(te.create_schedule(C.op), [A, B, index, C])
     checks = [node for node in walk(bound_checks(function).body) if isinstance(node, Assert)]
     assert checks
     joined = [node for check in checks for node in walk(check.condition) if isinstance(node, And)]
-    assert not [node for node in joined if any(isinstance(inner, BufferLoad) and inner.buffer.name == "A" for inner in walk(node))]
+    assert not [
+        node
+        for node in joined
+        if any(isinstance(inner, BufferLoad) and inner.buffer.name == "A" for inner in walk(node))
+    ]
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8"])
@@ -569,6 +599,7 @@ def test_few_comparisons_of_bytes_side_by_side_are_those_of_their_neighbours(dty
 
 def masks_of_signs() -> tuple[te.Schedule, list[te.Tensor]]:
     """A program whose masks are made of signs, looked into, and shifted."""
+
     def clipped(index: Any, last: int) -> Any:
         return te.max(te.min(index, last), 0)
 
@@ -585,7 +616,9 @@ def masks_of_signs() -> tuple[te.Schedule, list[te.Tensor]]:
     D = te.compute(B.shape, chosen, "D")
 
     def greatest(i: Any, j: Any, k: Any, l: Any) -> Any:
-        at = te.if_then_else(te.all(l >= 0, l < 7), A[l, D[i, j, k, l].astype("int32") % 4, k, l], te.const(1, "uint32"))
+        at = te.if_then_else(
+            te.all(l >= 0, l < 7), A[l, D[i, j, k, l].astype("int32") % 4, k, l], te.const(1, "uint32")
+        )
         read = A[i, at.astype("int32") % 4, k, l].astype("int8")
         return te.max(te.max(te.max(read, D[i, j, k, l]), te.const(2, "int8")), D[i, j, k, 4 - l])
 
@@ -609,7 +642,9 @@ def test_masks_of_signs_that_are_looked_into_stay_masks(monkeypatch: pytest.Monk
     assert "movmsk" not in tw.build(s, args, target=avx512).source("asm")
     monkeypatch.setattr(jit, "spell_out_sign_tests", lambda text: text)
     at_fault = "movmsk" in tw.build(s, args, target=avx512).source("asm")
-    assert at_fault == (llvm.llvm_version_info[0] in sign_masks.VERSIONS), "codegen/llvm/workarounds/sign_masks.py says otherwise"
+    assert at_fault == (llvm.llvm_version_info[0] in sign_masks.VERSIONS), (
+        "codegen/llvm/workarounds/sign_masks.py says otherwise"
+    )
     monkeypatch.undo()
     rng = np.random.default_rng(1)
     a, b = rng.integers(0, 2**32, (7, 4, 3, 5), "uint32"), rng.integers(130, 250, (7, 4, 3, 5), "uint32")
@@ -631,17 +666,24 @@ def test_sign_tests_that_are_looked_into_are_comparisons_on_avx512(form: str, bi
     written, meant = _SIGN_TESTS[form]
     for lanes in (2, 3, 4, 8, 16, 32):
         names = {"v": f"<{lanes} x i{bits}>", "e": f"i{bits}", "n": lanes}
-        looks = "".join(f"  %b{at} = extractelement <{lanes} x i1> %c, i64 {at}\n  %z{at} = zext i1 %b{at} to i8\n"
-                        f"  %p{at} = getelementptr i8, ptr %q, i64 {at}\n  store i8 %z{at}, ptr %p{at}\n" for at in range(lanes))
-        text = (f"define void @f(ptr %p, ptr %q) {{\n  %x = load {names['v']}, ptr %p, align 1\n"
-                f"  %c = {written.format(**names)}\n{looks}  ret void\n}}\n")
+        looks = "".join(
+            f"  %b{at} = extractelement <{lanes} x i1> %c, i64 {at}\n  %z{at} = zext i1 %b{at} to i8\n"
+            f"  %p{at} = getelementptr i8, ptr %q, i64 {at}\n  store i8 %z{at}, ptr %p{at}\n"
+            for at in range(lanes)
+        )
+        text = (
+            f"define void @f(ptr %p, ptr %q) {{\n  %x = load {names['v']}, ptr %p, align 1\n"
+            f"  %c = {written.format(**names)}\n{looks}  ret void\n}}\n"
+        )
         changed = spell_out_sign_tests(text)
         assert written.format(**names) not in changed
         machine_code = assembly([changed], Target.parse("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
         assert not re.findall(r"movmsk|vpmov[bwdq]2m", machine_code)
         x, found = np.random.default_rng(lanes).integers(-5, 5, lanes).astype(f"int{bits}"), np.full(lanes, 77, "uint8")
         compiled = compile_text([changed], Target.parse("llvm"), ["f"], {}, {})
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(compiled.address("f"))(x.ctypes.data, found.ctypes.data)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(compiled.address("f"))(
+            x.ctypes.data, found.ctypes.data
+        )
         np.testing.assert_array_equal(found, meant(x))
 
 

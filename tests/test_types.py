@@ -60,8 +60,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     left_out = shutil.ignore_patterns(".*", "tests", "tutorials", "tools", "docs", "build", "out", "__pycache__")
     shutil.copytree(ROOT, site / "tilewright", ignore=left_out)
     (site / "numpy").symlink_to(Path(np.__file__).parent)
-    (folder / "pyrightconfig.json").write_text(json.dumps(
-        {"typeCheckingMode": "strict", "venvPath": ".", "venv": "venv", "include": ["program.py", "migrated.py", "mistakes.py"]}))
+    (folder / "pyrightconfig.json").write_text(
+        json.dumps(
+            {
+                "typeCheckingMode": "strict",
+                "venvPath": ".",
+                "venv": "venv",
+                "include": ["program.py", "migrated.py", "mistakes.py"],
+            }
+        )
+    )
     (folder / "program.py").write_text(PROGRAM.read_text())
     (folder / "migrated.py").write_text(MIGRATED)
     (folder / "mistakes.py").write_text(MISTAKES)
@@ -70,8 +78,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_users_program_is_strictly_typed_and_mistakes_are_found(folder: Path) -> None:
     pytest.importorskip("pyright")
-    done = subprocess.run([sys.executable, "-m", "pyright", "--outputjson", "-p", folder],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pyright", "--outputjson", "-p", folder], capture_output=True, text=True
+    )
     found = json.loads(done.stdout)["generalDiagnostics"]
     ours = [(Path(one["file"]).name, one["range"]["start"]["line"] + 1, one["message"]) for one in found]
     assert [one for one in ours if one[0] in ("program.py", "migrated.py")] == []

@@ -19,23 +19,40 @@ def test_control_characters_are_written_as_escapes() -> None:
 
 
 def test_no_error_carries_them() -> None:
-    error = RecordError("cannot read \x1b]0;owned\x07", reason="it says\n\x9b2J", allowed="\x08", fix="\u2066x",
-                        loops="for \x7f in 8")
+    error = RecordError(
+        "cannot read \x1b]0;owned\x07", reason="it says\n\x9b2J", allowed="\x08", fix="\u2066x", loops="for \x7f in 8"
+    )
     assert not {"\x1b", "\x07", "\x9b", "\x08", "\u2066", "\x7f"} & {*str(error)}
     assert isinstance(error, tw.TilewrightError) and "it says\n" in str(error)
 
 
-@pytest.mark.parametrize("text", [
-    "[" * 200_000, '{"a":' * 200_000, "NaN", "-Infinity", "1e999", "9" * 5000, '"\\ud800"', '"\ud800"', "", "[1", '{"a" 1}',
-    b"\xff\xfe", '"' * 100_001, "\\" * 100_001, "[" * 65 + "]" * 65,
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000,
+        '{"a":' * 200_000,
+        "NaN",
+        "-Infinity",
+        "1e999",
+        "9" * 5000,
+        '"\\ud800"',
+        '"\ud800"',
+        "",
+        "[1",
+        '{"a" 1}',
+        b"\xff\xfe",
+        '"' * 100_001,
+        "\\" * 100_001,
+        "[" * 65 + "]" * 65,
+    ],
+)
 def test_what_is_refused_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         plain_json(text, 1 << 20)
 
 
 def test_brackets_within_texts_do_not_count() -> None:
-    value = ["[" * 100, {"}": "\\\"]" * 100}, "🙂"]
+    value = ["[" * 100, {"}": '\\"]' * 100}, "🙂"]
     assert plain_json(json.dumps(value), 1 << 20, most_depth=2) == value
     with pytest.raises(ValueError, match="nested deeper than 1 levels"):
         plain_json(json.dumps(value), 1 << 20, most_depth=1)

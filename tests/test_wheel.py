@@ -35,7 +35,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy of what would be committed, so that neither leaves anything in the other."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     for name in listed.stdout.splitlines():
         if (ROOT / name).is_file():
@@ -50,8 +54,12 @@ def test_the_wheel_is_one_package_under_three_megabytes(wheel: Path) -> None:
         names = archive.namelist()
     top = {name.split("/")[0] for name in names if ".dist-info" not in name}
     assert top == {"tilewright"}
-    assert {"tilewright/py.typed", "tilewright/views/page_files/page.html", "tilewright/docs/errors/TW0203.md"} <= set(names)
-    assert not [name for name in names if name.startswith(("tilewright/tests", "tilewright/tutorials", "tilewright/tools"))]
+    assert {"tilewright/py.typed", "tilewright/views/page_files/page.html", "tilewright/docs/errors/TW0203.md"} <= set(
+        names
+    )
+    assert not [
+        name for name in names if name.startswith(("tilewright/tests", "tilewright/tutorials", "tilewright/tools"))
+    ]
     assert wheel.stat().st_size < 3_000_000
 
 
@@ -82,7 +90,9 @@ raise SystemExit(demo.main(sys.argv[1]))
 def check_demo(python: Path, folder: Path) -> None:
     """The demo runs where nothing but the package is installed; smaller, since it is not looked at here."""
     (folder / "small_demo.py").write_text(SMALL_DEMO)
-    done = subprocess.run([python, "-P", folder / "small_demo.py", folder / "out"], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(
+        [python, "-P", folder / "small_demo.py", folder / "out"], cwd=folder, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "a zone plate (pip install scikit-image for a photograph)" in done.stdout
     assert (folder / "out" / "picture-sharpened.png").read_bytes().startswith(b"\x89PNG")

@@ -30,11 +30,21 @@ TAG = "arg_blocks"
 def are_long(data: Tensor, axes: Sequence[int]) -> bool:
     """Whether these axes are the last one alone, and it has several blocks."""
     extent = data.shape[-1] if data.ndim else None
-    return list(axes) == [data.ndim - 1] and not data.dtype.is_bool and isinstance(extent, IntImm) and extent.value >= LONG * BLOCK
+    return (
+        list(axes) == [data.ndim - 1]
+        and not data.dtype.is_bool
+        and isinstance(extent, IntImm)
+        and extent.value >= LONG * BLOCK
+    )
 
 
 def place_by_blocks(
-    data: Tensor, extremum: Callable[..., Any], reducer: Callable[..., Any], index_dtype: DType, keepdims: bool, name: str,
+    data: Tensor,
+    extremum: Callable[..., Any],
+    reducer: Callable[..., Any],
+    index_dtype: DType,
+    keepdims: bool,
+    name: str,
 ) -> Tensor:
     """The place along the last axis. extremum: te.max or te.min; reducer: that of pairs of an index and a value."""
     extent = data.shape[-1]
@@ -46,17 +56,29 @@ def place_by_blocks(
         return {} if count % BLOCK == 0 else {"where": place < count}
 
     k = te.reduce_axis((0, BLOCK), name="k")
-    best = te.compute((*rows, blocks), lambda *i: extremum(data[(*i[:-1], i[-1] * BLOCK + k)], axis=k, **inside(i[-1] * BLOCK + k)),
-                      name=f"{name}.best", tag=f"{TAG}.best")
+    best = te.compute(
+        (*rows, blocks),
+        lambda *i: extremum(data[(*i[:-1], i[-1] * BLOCK + k)], axis=k, **inside(i[-1] * BLOCK + k)),
+        name=f"{name}.best",
+        tag=f"{TAG}.best",
+    )
     b = te.reduce_axis((0, blocks), name="b")
-    block, _ = te.compute(rows, lambda *i: reducer((ops.cast(b, index_dtype), best[(*i, b)]), axis=b), name=f"{name}.block",
-                          tag=f"{TAG}.block")
+    block, _ = te.compute(
+        rows,
+        lambda *i: reducer((ops.cast(b, index_dtype), best[(*i, b)]), axis=b),
+        name=f"{name}.block",
+        tag=f"{TAG}.block",
+    )
     j = te.reduce_axis((0, BLOCK), name="j")
 
     def element(*i: Any) -> Any:
-        place = ops.cast(block[i], "int64") * BLOCK + ops.cast(j, "int64")  # in 64 bits neighbours surely are neighbours
+        place = ops.cast(block[i], "int64") * BLOCK + ops.cast(
+            j, "int64"
+        )  # in 64 bits neighbours surely are neighbours
         return reducer((ops.cast(place, index_dtype), data[(*i, place)]), axis=j, **inside(place))
 
     place, _ = te.compute(rows, element, name=f"{name}.place", tag=f"{TAG}.place")
-    index: Tensor = te.compute((*rows, 1) if keepdims else rows, lambda *i: place[i[:-1] if keepdims else i], name=name, tag=TAG)
+    index: Tensor = te.compute(
+        (*rows, 1) if keepdims else rows, lambda *i: place[i[:-1] if keepdims else i], name=name, tag=TAG
+    )
     return index

@@ -21,8 +21,19 @@ from .reduction import sum as sum_of
 from .transform import injective, reshape
 
 __all__ = [
-    "adv_index", "collapse_sum", "expand_like", "matrix_set_diag", "meshgrid", "ndarray_size", "reverse_sequence", "sequence_mask",
-    "shape", "sliding_window", "strided_set", "trilu", "unravel_index",
+    "adv_index",
+    "collapse_sum",
+    "expand_like",
+    "matrix_set_diag",
+    "meshgrid",
+    "ndarray_size",
+    "reverse_sequence",
+    "sequence_mask",
+    "shape",
+    "sliding_window",
+    "strided_set",
+    "trilu",
+    "unravel_index",
 ]
 
 
@@ -59,7 +70,11 @@ def unravel_index(indices: Tensor, shape: Tensor | Sequence[int]) -> Tensor:
     """The coordinates, along a new first dimension, of places in a row-major array of `shape` (a tensor or numbers): (rank of that
     array, *shape of indices), in the dtype of the indices. Raises BadOperand (TW0181)."""
     index = tensor(indices, "unravel_index")
-    extents = [shape[at] for at in range(_length(shape))] if isinstance(shape, Tensor) else [te.const(n, "int32") for n in shape]
+    extents = (
+        [shape[at] for at in range(_length(shape))]
+        if isinstance(shape, Tensor)
+        else [te.const(n, "int32") for n in shape]
+    )
 
     def element(which: Any, *i: Any) -> Any:
         rest, coordinate = index[i], te.const(0, index.dtype)
@@ -76,20 +91,34 @@ def _length(counts: Tensor) -> int:
     extent = counts.shape[0] if counts.ndim == 1 else None
     if isinstance(extent, IntImm):
         return extent.value
-    raise BadOperand(f"{tensor_text(counts)} lists no numbers of a known count", declared=counts.source, called=user_source(),
-                     fix="a tensor of one dimension whose extent is a number")
+    raise BadOperand(
+        f"{tensor_text(counts)} lists no numbers of a known count",
+        declared=counts.source,
+        called=user_source(),
+        fix="a tensor of one dimension whose extent is a number",
+    )
 
 
 def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
     """The sum, in `target_shape`, over what broadcasting that to the data's shape would repeat. Raises BadOperand (TW0181)."""
     source, wanted = tensor(data, "collapse_sum"), shape_of(target_shape, "collapse_sum")
     lead = source.ndim - len(wanted)
-    axes = [*range(max(lead, 0)), *(lead + at for at, extent in enumerate(wanted)
-                                    if is_const(extent, 1) and not same_extent(source.shape[lead + at], extent))]
+    axes = [
+        *range(max(lead, 0)),
+        *(
+            lead + at
+            for at, extent in enumerate(wanted)
+            if is_const(extent, 1) and not same_extent(source.shape[lead + at], extent)
+        ),
+    ]
     kept = [at for at in range(source.ndim) if at not in axes]
     if lead < 0 or not all(same_extent(source.shape[at], wanted[at - lead]) for at in kept):
-        raise BadOperand(f"collapse_sum cannot bring {tensor_text(source)} to ({', '.join(map(str, wanted))})",
-                         declared=source.source, called=user_source(), fix="a shape that broadcasts to the tensor's")
+        raise BadOperand(
+            f"collapse_sum cannot bring {tensor_text(source)} to ({', '.join(map(str, wanted))})",
+            declared=source.source,
+            called=user_source(),
+            fix="a shape that broadcasts to the tensor's",
+        )
     return reshape(sum_of(source, axes), wanted) if axes else source
 
 
@@ -98,9 +127,15 @@ def expand_like(a: Tensor, shape_like: Tensor, axis: Any) -> Tensor:
     source, like = tensor(a, "expand_like"), tensor(shape_like, "expand_like")
     new = axes_of(like, axis, "expand_like")
     kept = [at for at in range(like.ndim) if at not in new]
-    if len(kept) != source.ndim or not all(same_extent(x, like.shape[at]) for x, at in zip(source.shape, kept, strict=True)):
-        raise BadOperand(f"expand_like: {tensor_text(source)} is not {tensor_text(like)} without the axes {list(new)}",
-                         declared=source.source, called=user_source(), fix="name the dimensions that it lacks")
+    if len(kept) != source.ndim or not all(
+        same_extent(x, like.shape[at]) for x, at in zip(source.shape, kept, strict=True)
+    ):
+        raise BadOperand(
+            f"expand_like: {tensor_text(source)} is not {tensor_text(like)} without the axes {list(new)}",
+            declared=source.source,
+            called=user_source(),
+            fix="name the dimensions that it lacks",
+        )
     return injective(like.shape, lambda *i: source[tuple(i[at] for at in kept)], "T_expand_like")
 
 
@@ -113,10 +148,17 @@ def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: Any = 0, axis:
     source, lengths = tensor(data, "sequence_mask"), tensor(valid_length, "valid_length of sequence_mask", 1)
     at = axis_of(source, axis, "sequence_mask")
     if at > 1 or source.ndim < 2:
-        raise BadOperand(f"sequence_mask of {tensor_text(source)} along axis {axis}", declared=source.source, called=user_source(),
-                         reason="the first two dimensions are time and batch", fix="axis=0 or axis=1")
+        raise BadOperand(
+            f"sequence_mask of {tensor_text(source)} along axis {axis}",
+            declared=source.source,
+            called=user_source(),
+            reason="the first two dimensions are time and batch",
+            fix="axis=0 or axis=1",
+        )
     blank = ops.cast(ops.convert(mask_value), source.dtype)
-    return injective(source.shape, lambda *i: te.if_then_else(i[at] >= lengths[i[1 - at]], blank, source[i]), "sequence_mask")
+    return injective(
+        source.shape, lambda *i: te.if_then_else(i[at] >= lengths[i[1 - at]], blank, source[i]), "sequence_mask"
+    )
 
 
 def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0) -> Tensor:
@@ -125,14 +167,18 @@ def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_ax
     source, lengths = tensor(a, "reverse_sequence"), tensor(seq_lengths, "seq_lengths of reverse_sequence", 1)
     time, batch = axis_of(source, seq_axis, "reverse_sequence"), axis_of(source, batch_axis, "reverse_sequence")
     if time == batch or not same_extent(lengths.shape[0], source.shape[batch]):
-        raise BadOperand(f"reverse_sequence of {tensor_text(source)} by {tensor_text(lengths)}", declared=source.source,
-                         called=user_source(), fix="two axes, and a length for each index of the second",
-                         reason=f"along axis {seq_axis} it turns as many as a length for each index of axis {batch_axis} says")
+        raise BadOperand(
+            f"reverse_sequence of {tensor_text(source)} by {tensor_text(lengths)}",
+            declared=source.source,
+            called=user_source(),
+            fix="two axes, and a length for each index of the second",
+            reason=f"along axis {seq_axis} it turns as many as a length for each index of axis {batch_axis} says",
+        )
 
     def element(*i: Any) -> Any:
         length = te.min(lengths[i[batch]].astype(i[time].dtype), source.shape[time])
         place = te.select(i[time] < length, length - 1 - i[time], i[time])
-        return source[(*i[:time], place, *i[time + 1:])]
+        return source[(*i[:time], place, *i[time + 1 :])]
 
     return injective(source.shape, element, "T_reverse_sequence")
 
@@ -164,11 +210,20 @@ def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RI
     numbers = integers(k, "k of matrix_set_diag")
     low, high = numbers[0], numbers[-1]
     several = given.ndim == source.ndim
-    if len(numbers) > 2 or low > high or align not in ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT") \
-            or given.ndim not in (source.ndim - 1, source.ndim) or (low < high and not several):
-        raise BadParameter(f"matrix_set_diag of {tensor_text(source)} is told no diagonals", declared=given.source,
-                           reason=f"got {tensor_text(given)}, k {k!r}, align {align!r}", called=user_source(),
-                           fix="k=0, and a diagonal of one dimension less than the data")
+    if (
+        len(numbers) > 2
+        or low > high
+        or align not in ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
+        or given.ndim not in (source.ndim - 1, source.ndim)
+        or (low < high and not several)
+    ):
+        raise BadParameter(
+            f"matrix_set_diag of {tensor_text(source)} is told no diagonals",
+            declared=given.source,
+            reason=f"got {tensor_text(given)}, k {k!r}, align {align!r}",
+            called=user_source(),
+            fix="k=0, and a diagonal of one dimension less than the data",
+        )
     above, below = align.split("_")
     rows, columns = source.shape[-2:]
 
@@ -188,8 +243,13 @@ def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RI
 def _matrix(data: Any, subject: str) -> Tensor:
     source = tensor(data, subject)
     if source.ndim < 2:
-        raise BadOperand(f"{subject} takes matrices", reason=f"got {tensor_text(source)}", declared=source.source,
-                         called=user_source(), fix="a tensor of two dimensions or more")
+        raise BadOperand(
+            f"{subject} takes matrices",
+            reason=f"got {tensor_text(source)}",
+            declared=source.source,
+            called=user_source(),
+            fix="a tensor of two dimensions or more",
+        )
     return source
 
 
@@ -201,8 +261,13 @@ def meshgrid(a_tuple: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
     dimensions; "xy" swaps the first two. Raises BadOperand (TW0181), BadParameter (TW0182)."""
     sources = tensors(a_tuple, "meshgrid")
     if indexing not in ("ij", "xy") or any(source.ndim > 1 for source in sources):
-        raise BadParameter("meshgrid takes tensors of one dimension", reason=f"indexing {indexing!r}", called=user_source(),
-                           allowed='"ij", "xy"', fix='topi.meshgrid([A, B], "ij")')
+        raise BadParameter(
+            "meshgrid takes tensors of one dimension",
+            reason=f"indexing {indexing!r}",
+            called=user_source(),
+            allowed='"ij", "xy"',
+            fix='topi.meshgrid([A, B], "ij")',
+        )
     order = list(range(len(sources)))
     if indexing == "xy" and len(order) > 1:
         order[:2] = 1, 0
@@ -221,17 +286,29 @@ def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides
     (TW0182)."""
     source = tensor(data, "sliding_window")
     at = axis_of(source, axis, "sliding_window")
-    window, steps = integers(window_shape, "window_shape of sliding_window"), integers(strides, "strides of sliding_window")
+    window, steps = (
+        integers(window_shape, "window_shape of sliding_window"),
+        integers(strides, "strides of sliding_window"),
+    )
     inner = source.shape[at:]
     fits = len(window) == len(steps) == len(inner) and min(*window, *steps) >= 1
-    if not fits or any(isinstance(extent, IntImm) and extent.value < size for extent, size in zip(inner, window, strict=True)):
-        raise BadParameter(f"sliding_window of {tensor_text(source)} is told no windows", declared=source.source,
-                           reason=f"got window_shape {window_shape!r}, strides {strides!r}, axis {axis}", called=user_source(),
-                           fix="a size and a stride for each dimension from axis on, sizes within the extents")
+    if not fits or any(
+        isinstance(extent, IntImm) and extent.value < size for extent, size in zip(inner, window, strict=True)
+    ):
+        raise BadParameter(
+            f"sliding_window of {tensor_text(source)} is told no windows",
+            declared=source.source,
+            reason=f"got window_shape {window_shape!r}, strides {strides!r}, axis {axis}",
+            called=user_source(),
+            fix="a size and a stride for each dimension from axis on, sizes within the extents",
+        )
     places = [te.indexdiv(extent - size, step) + 1 for extent, size, step in zip(inner, window, steps, strict=True)]
     count = len(places)
-    return injective((*source.shape[:at], *places, *window), lambda *i: source[(
-        *i[:at], *(i[at + dim] * steps[dim] + i[at + count + dim] for dim in range(count)))], "T_sliding_window")
+    return injective(
+        (*source.shape[:at], *places, *window),
+        lambda *i: source[(*i[:at], *(i[at + dim] * steps[dim] + i[at + count + dim] for dim in range(count)))],
+        "T_sliding_window",
+    )
 
 
 def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None) -> Tensor:
@@ -239,8 +316,12 @@ def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None)
     dimension. v has the shape of the slice. Raises BadOperand (TW0181)."""
     source, new = tensor(a, "strided_set"), tensor(v, "strided_set")
     if new.ndim != source.ndim:
-        raise BadOperand(f"strided_set cannot put {tensor_text(new)} into {tensor_text(source)}", declared=new.source,
-                         called=user_source(), fix="as many dimensions, in the shape of the slice")
+        raise BadOperand(
+            f"strided_set cannot put {tensor_text(new)} into {tensor_text(source)}",
+            declared=new.source,
+            called=user_source(),
+            fix="as many dimensions, in the shape of the slice",
+        )
 
     def number(values: Any, at: int, otherwise: Any) -> Any:
         if values is None or (not isinstance(values, Tensor) and at >= len(values)):
@@ -262,7 +343,11 @@ def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None)
         for index, (first, last, step) in zip(i, bounds, strict=True):
             away = te.select(step > 0, index - first, first - index)
             size = te.max(te.max(step, -step), 1)
-            inside += [away >= 0, te.select(step > 0, index < last, index > last), ops.equal(te.indexmod(away, size), 0)]
+            inside += [
+                away >= 0,
+                te.select(step > 0, index < last, index > last),
+                ops.equal(te.indexmod(away, size), 0),
+            ]
             there.append(te.indexdiv(away, size))
         return te.if_then_else(te.all(*inside), new[tuple(there)], source[i])
 
@@ -274,8 +359,13 @@ def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
     source = tensor(data, "adv_index")
     given = [tensor(index, "indices of adv_index") for index in indices]
     if not given or len(given) > source.ndim or not all(index.dtype.is_integer for index in given):
-        raise BadOperand(f"adv_index of {tensor_text(source)} takes one tensor of integers for each of its first dimensions",
-                         reason=f"got {len(given)}", declared=source.source, called=user_source(), fix="topi.adv_index(A, [I, J])")
+        raise BadOperand(
+            f"adv_index of {tensor_text(source)} takes one tensor of integers for each of its first dimensions",
+            reason=f"got {len(given)}",
+            declared=source.source,
+            called=user_source(),
+            fix="topi.adv_index(A, [I, J])",
+        )
     rank = max(index.ndim for index in given)
     common: list[Any] = [te.const(1, "int32")] * rank
     for operand in given:
@@ -283,13 +373,25 @@ def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
             if is_const(common[at], 1):
                 common[at] = extent
             elif not is_const(extent, 1) and not same_extent(extent, common[at]):
-                raise BadOperand(f"adv_index cannot broadcast {tensor_text(operand)}", reason=f"{extent} against {common[at]}",
-                                 declared=operand.source, called=user_source(), fix="indices of one shape")
+                raise BadOperand(
+                    f"adv_index cannot broadcast {tensor_text(operand)}",
+                    reason=f"{extent} against {common[at]}",
+                    declared=operand.source,
+                    called=user_source(),
+                    fix="indices of one shape",
+                )
 
     def place(positions: Tensor, extent: Any, i: Sequence[Any]) -> Any:
-        at = i[rank - positions.ndim:rank]
-        index = positions[tuple(0 if is_const(size, 1) else where for size, where in zip(positions.shape, at, strict=True))]
+        at = i[rank - positions.ndim : rank]
+        index = positions[
+            tuple(0 if is_const(size, 1) else where for size, where in zip(positions.shape, at, strict=True))
+        ]
         return te.select(index < 0, index + ops.convert(extent).astype(index.dtype), index)
 
-    return injective((*common, *source.shape[len(given):]), lambda *i: source[(
-        *(place(index, extent, i) for index, extent in zip(given, source.shape, strict=False)), *i[rank:])], "advanced_index")
+    return injective(
+        (*common, *source.shape[len(given) :]),
+        lambda *i: source[
+            (*(place(index, extent, i) for index, extent in zip(given, source.shape, strict=False)), *i[rank:])
+        ],
+        "advanced_index",
+    )

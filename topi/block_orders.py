@@ -35,7 +35,9 @@ def sorted_in_blocks(keys: Tensor, counts: Tensor, length: int, count: int) -> T
     chunks = -(-length // size)
     steps, passes = size.bit_length() - 1, max(chunks - 1, 0).bit_length()
     whole = max(size * several, 2)
-    order: Tensor = _sorted(keys, counts, (count, size, whole // size, chunks), steps, passes, min(whole // 2, MOST_THREADS))
+    order: Tensor = _sorted(
+        keys, counts, (count, size, whole // size, chunks), steps, passes, min(whole // 2, MOST_THREADS)
+    )
     return order
 
 

@@ -19,20 +19,32 @@ __all__ = ["axes_of", "axis_of", "divides", "integers", "known", "shape_of", "te
 def tensor(value: Any, subject: str, rank: int | None = None) -> Tensor:
     """`value`, which has to be a tensor, of `rank` dimensions where that is given. Raises BadOperand (TW0181)."""
     if not isinstance(value, Tensor):
-        raise BadOperand(f"{subject} takes a tensor", reason=f"got {value!r}"[:200], called=user_source(),
-                         fix="pass what te.placeholder, te.compute or an operator returned")
+        raise BadOperand(
+            f"{subject} takes a tensor",
+            reason=f"got {value!r}"[:200],
+            called=user_source(),
+            fix="pass what te.placeholder, te.compute or an operator returned",
+        )
     if rank is not None and value.ndim != rank:
-        raise BadOperand(f"{subject} takes a tensor of {rank} dimension{'' if rank == 1 else 's'}",
-                         reason=f"got {tensor_text(value)}", declared=value.source, called=user_source(),
-                         fix="topi.reshape brings it into that form")
+        raise BadOperand(
+            f"{subject} takes a tensor of {rank} dimension{'' if rank == 1 else 's'}",
+            reason=f"got {tensor_text(value)}",
+            declared=value.source,
+            called=user_source(),
+            fix="topi.reshape brings it into that form",
+        )
     return value
 
 
 def tensors(values: Any, subject: str) -> list[Tensor]:
     """A list of tensors, or a tuple. Raises BadOperand (TW0181)."""
     if not is_sequence(values):
-        raise BadOperand(f"{subject} takes a list of tensors", reason=f"got {values!r}"[:200], called=user_source(),
-                         fix="pass a list, [A, B]")
+        raise BadOperand(
+            f"{subject} takes a list of tensors",
+            reason=f"got {values!r}"[:200],
+            called=user_source(),
+            fix="pass a list, [A, B]",
+        )
     return [tensor(value, subject) for value in values]
 
 
@@ -41,8 +53,12 @@ def weights(value: Any, subject: str, rank: int) -> Any:
     if not is_array(value):
         return tensor(value, subject, rank)
     if value.ndim != rank:
-        raise BadOperand(f"{subject} takes {rank} dimensions", reason=f"got an array of {value.ndim}", called=user_source(),
-                         fix="array.reshape brings it into that form")
+        raise BadOperand(
+            f"{subject} takes {rank} dimensions",
+            reason=f"got an array of {value.ndim}",
+            called=user_source(),
+            fix="array.reshape brings it into that form",
+        )
     return value
 
 
@@ -53,9 +69,12 @@ def axis_of(data: Tensor, axis: Any, subject: str, more: int = 0) -> int:
     at = _integer(axis)
     if at is None or not -rank <= at < rank:
         raise BadAxis(
-            f"{subject}: {tensor_text(data)} has no axis {axis!r}", declared=data.source, called=user_source(),
+            f"{subject}: {tensor_text(data)} has no axis {axis!r}",
+            declared=data.source,
+            called=user_source(),
             allowed=f"integers from {-rank} to {rank - 1}" if rank else "none: it has no dimensions",
-            fix=f"name one of its {rank} dimensions" if rank else "topi.expand_dims(x, 0) gives it one")
+            fix=f"name one of its {rank} dimensions" if rank else "topi.expand_dims(x, 0) gives it one",
+        )
     return at % rank
 
 
@@ -65,8 +84,13 @@ def axes_of(data: Tensor, axis: Any, subject: str) -> tuple[int, ...]:
         return tuple(range(data.ndim))
     dimensions = [axis_of(data, dimension, subject) for dimension in as_list(axis)]
     if len(set(dimensions)) < len(dimensions):
-        raise BadAxis(f"{subject} is given an axis twice", reason=f"got {axis!r} for {tensor_text(data)}", declared=data.source,
-                      called=user_source(), fix="name each dimension once; negative ones count from the end")
+        raise BadAxis(
+            f"{subject} is given an axis twice",
+            reason=f"got {axis!r} for {tensor_text(data)}",
+            declared=data.source,
+            called=user_source(),
+            fix="name each dimension once; negative ones count from the end",
+        )
     return tuple(sorted(dimensions))
 
 
@@ -76,8 +100,12 @@ def integers(values: Any, subject: str) -> list[int]:
     given: list[Any] = list(values) if several else [values]
     numbers = [_integer(value) for value in given]
     if None in numbers:
-        raise BadParameter(f"{subject} takes integers", reason=f"got {values!r}"[:200], called=user_source(),
-                           fix="pass Python's integers: they shape the program, and are known when it is written")
+        raise BadParameter(
+            f"{subject} takes integers",
+            reason=f"got {values!r}"[:200],
+            called=user_source(),
+            fix="pass Python's integers: they shape the program, and are known when it is written",
+        )
     return [number for number in numbers if number is not None]
 
 

@@ -29,11 +29,20 @@ def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
         named = [as_list(dims) for dims in (axes if len(axes) == 2 else (axes, axes))]
     else:
         named = [list(range(left.ndim - axes, left.ndim)), list(range(axes))]
-    ours, theirs = [axis_of(left, at, "tensordot") for at in named[0]], [axis_of(right, at, "tensordot") for at in named[1]]
-    if len(ours) != len(theirs) or not all(same_extent(left.shape[x], right.shape[y]) for x, y in zip(ours, theirs, strict=True)):
-        raise BadOperand(f"tensordot cannot multiply {tensor_text(left)} by {tensor_text(right)}", declared=left.source,
-                         reason=f"axes {ours} of the first and {theirs} of the second differ", called=user_source(),
-                         fix="name dimensions of the same extents in the same order")
+    ours, theirs = (
+        [axis_of(left, at, "tensordot") for at in named[0]],
+        [axis_of(right, at, "tensordot") for at in named[1]],
+    )
+    if len(ours) != len(theirs) or not all(
+        same_extent(left.shape[x], right.shape[y]) for x, y in zip(ours, theirs, strict=True)
+    ):
+        raise BadOperand(
+            f"tensordot cannot multiply {tensor_text(left)} by {tensor_text(right)}",
+            declared=left.source,
+            reason=f"axes {ours} of the first and {theirs} of the second differ",
+            called=user_source(),
+            fix="name dimensions of the same extents in the same order",
+        )
     sums = [f"k{at}" for at in range(len(ours))]
     rows = [f"i{at}" for at in range(left.ndim) if at not in ours]
     columns = [f"j{at}" for at in range(right.ndim) if at not in theirs]
@@ -47,8 +56,12 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
     right summed over; "..." stands for the dimensions that have none. Without "->" the right side has the letters that occur
     once, in order. Raises BadParameter (TW0182), BadOperand (TW0181)."""
     if not is_a(subscripts, str):
-        raise BadParameter("einsum takes subscripts first", reason=f"got {subscripts!r}"[:200], called=user_source(),
-                           fix='topi.einsum("ij,jk->ik", A, B)')
+        raise BadParameter(
+            "einsum takes subscripts first",
+            reason=f"got {subscripts!r}"[:200],
+            called=user_source(),
+            fix='topi.einsum("ij,jk->ik", A, B)',
+        )
     given = as_list(operand[0] if len(operand) == 1 else operand)
     tensors = [tensor(factor, "einsum") for factor in given]
     text = subscripts.replace(" ", "")
@@ -56,10 +69,20 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
     terms = left.split(",")
     legal = all(re.fullmatch(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*", term) for term in (*terms, right))
     if not legal or len(terms) != len(tensors):
-        raise BadParameter(f"einsum cannot read {subscripts!r}", reason=f"there are {len(tensors)} tensors", called=user_source(),
-                           fix='topi.einsum("ij,jk->ik", A, B)')
-    free = max((factor.ndim - len(term.replace("...", "")) for factor, term in zip(tensors, terms, strict=True) if "..." in term),
-               default=0)
+        raise BadParameter(
+            f"einsum cannot read {subscripts!r}",
+            reason=f"there are {len(tensors)} tensors",
+            called=user_source(),
+            fix='topi.einsum("ij,jk->ik", A, B)',
+        )
+    free = max(
+        (
+            factor.ndim - len(term.replace("...", ""))
+            for factor, term in zip(tensors, terms, strict=True)
+            if "..." in term
+        ),
+        default=0,
+    )
     labels = [_labels(term, factor) for factor, term in zip(tensors, terms, strict=True)]
     broad = [f".{at}" for at in range(free, 0, -1)]
     if arrow:
@@ -70,8 +93,12 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
         out = [*broad, *(letter for letter in letters if left.count(letter) == 1)]
     known = {label for term in labels for label in term}
     if len(set(out)) < len(out) or not set(out) <= known:
-        raise BadParameter(f"einsum cannot read {subscripts!r}", reason="a letter on the right is new, or stands there twice",
-                           called=user_source(), fix='topi.einsum("ij,jk->ik", A, B)')
+        raise BadParameter(
+            f"einsum cannot read {subscripts!r}",
+            reason="a letter on the right is new, or stands there twice",
+            called=user_source(),
+            fix='topi.einsum("ij,jk->ik", A, B)',
+        )
     return _contracted(tensors, labels, out, "einsum")
 
 
@@ -80,8 +107,12 @@ def _labels(term: str, factor: Tensor) -> list[str]:
     before, dots, after = term.partition("...")
     count = factor.ndim - len(before) - len(after)
     if count < 0 or (count and not dots):
-        raise BadParameter(f"einsum: {term!r} does not name the dimensions of {tensor_text(factor)}", declared=factor.source,
-                           called=user_source(), fix='a letter for each dimension, "..." for those that have none')
+        raise BadParameter(
+            f"einsum: {term!r} does not name the dimensions of {tensor_text(factor)}",
+            declared=factor.source,
+            called=user_source(),
+            fix='a letter for each dimension, "..." for those that have none',
+        )
     return [*before, *(f".{at}" for at in range(count, 0, -1)), *after]
 
 
@@ -92,22 +123,38 @@ def _contracted(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out:
             if label not in extents or is_const(extents[label], 1):
                 extents[label] = extent
             elif not is_const(extent, 1) and not same_extent(extent, extents[label]):
-                raise BadOperand(f"{name} cannot sum over {tensor_text(factor)}", declared=factor.source, called=user_source(),
-                                 reason=f"a dimension of {extent} meets one of {extents[label]}",
-                                 fix="dimensions of one letter have one extent, or 1")
+                raise BadOperand(
+                    f"{name} cannot sum over {tensor_text(factor)}",
+                    declared=factor.source,
+                    called=user_source(),
+                    reason=f"a dimension of {extent} meets one of {extents[label]}",
+                    fix="dimensions of one letter have one extent, or 1",
+                )
     kind = tensors[0].dtype
     for factor in tensors[1:]:
         kind = common_dtype(kind, factor.dtype)
-    axes = {label: te.reduce_axis((0, extent), f"k{at}") for at, (label, extent) in enumerate(extents.items()) if label not in out}
+    axes = {
+        label: te.reduce_axis((0, extent), f"k{at}")
+        for at, (label, extent) in enumerate(extents.items())
+        if label not in out
+    }
 
     def element(*i: Any) -> Expr:
         at = {**dict(zip(out, i, strict=True)), **axes}
-        values = [factor[tuple(0 if is_const(extent, 1) else at[label] for label, extent in zip(names, factor.shape, strict=True))]
-                  for factor, names in zip(tensors, labels, strict=True)]
+        values = [
+            factor[
+                tuple(
+                    0 if is_const(extent, 1) else at[label] for label, extent in zip(names, factor.shape, strict=True)
+                )
+            ]
+            for factor, names in zip(tensors, labels, strict=True)
+        ]
         value = values[0].astype(kind)
         for other in values[1:]:
             value = product(value, other, kind)
         return te.sum(value, axis=list(axes.values())) if axes else value
 
-    sums: Tensor = te.compute(tuple(extents[label] for label in out), element, name=f"T_{name}", tag="" if axes else "injective")
+    sums: Tensor = te.compute(
+        tuple(extents[label] for label in out), element, name=f"T_{name}", tag="" if axes else "injective"
+    )
     return sums

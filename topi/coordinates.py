@@ -25,12 +25,17 @@ def argwhere(output_shape: Any, condition: Tensor) -> Tensor:
     Rows that nothing is left for are zeros, and what does not fit is not told. Raises BadOperand (TW0181)."""
     source = tensor(condition, "argwhere")
     if not source.ndim:
-        raise BadOperand(f"argwhere of {tensor_text(source)}", reason="it has no dimensions", declared=source.source,
-                         called=user_source(), fix="topi.expand_dims(x, 0)")
+        raise BadOperand(
+            f"argwhere of {tensor_text(source)}",
+            reason="it has no dimensions",
+            declared=source.source,
+            called=user_source(),
+            fix="topi.expand_dims(x, 0)",
+        )
     count = output_shape.shape[0] if isinstance(output_shape, Tensor) else shape_of(output_shape, "argwhere")[0]
     flat = reshape(source, (math.prod(source.shape),))
     found: Any = _places(injective(flat.shape, lambda *i: ~flat[i].equal(te.const(0, flat.dtype)), "met"), count)
-    strides = [math.prod(source.shape[dim + 1:]) for dim in range(source.ndim)]
+    strides = [math.prod(source.shape[dim + 1 :]) for dim in range(source.ndim)]
 
     def coordinate(row: Any, dim: Any) -> Any:
         value: Any = te.const(0, "int32")
@@ -61,8 +66,13 @@ def sparse_to_dense(sparse_indices: Tensor, output_shape: Any, sparse_values: Te
     index, values = tensor(sparse_indices, "sparse_to_dense"), tensor(sparse_values, "sparse_to_dense")
     shape = shape_of(output_shape, "sparse_to_dense")
     if index.ndim > 2 or (index.ndim < 2 and len(shape) != 1):
-        raise BadOperand(f"sparse_to_dense: {tensor_text(index)} are no places", declared=index.source, called=user_source(),
-                         reason=f"the result has {len(shape)} dimensions", fix="indices (n, rank)")
+        raise BadOperand(
+            f"sparse_to_dense: {tensor_text(index)} are no places",
+            declared=index.source,
+            called=user_source(),
+            reason=f"the result has {len(shape)} dimensions",
+            fix="indices (n, rank)",
+        )
     places = transpose(index) if index.ndim == 2 else reshape(index, (1, index.shape[0] if index.ndim else 1))
     many = values if values.ndim else injective((places.shape[1],), lambda *_: values(), "values")
     if isinstance(default_value, Tensor):
@@ -73,19 +83,29 @@ def sparse_to_dense(sparse_indices: Tensor, output_shape: Any, sparse_values: Te
 
 
 def sparse_reshape(
-    sparse_indices: Tensor, prev_shape: Tensor, new_shape: Tensor, new_sparse_indices_shape: Any = None,
+    sparse_indices: Tensor,
+    prev_shape: Tensor,
+    new_shape: Tensor,
+    new_sparse_indices_shape: Any = None,
     new_shape_shape: Any = None,
 ) -> list[Tensor]:
     """The places (n, rank) of a tensor of shape prev_shape as those in new_shape, of which one extent may be -1: [places, shape].
     Raises BadOperand (TW0181)."""
     del new_sparse_indices_shape, new_shape_shape
-    index, before, after = tensor(sparse_indices, "sparse_reshape", 2), tensor(prev_shape, "sparse_reshape", 1), tensor(
-        new_shape, "sparse_reshape", 1)
+    index, before, after = (
+        tensor(sparse_indices, "sparse_reshape", 2),
+        tensor(prev_shape, "sparse_reshape", 1),
+        tensor(new_shape, "sparse_reshape", 1),
+    )
     ranks = [each.shape[0].value for each in (before, after) if isinstance(each.shape[0], IntImm)]
     if len(ranks) != 2:
-        raise BadOperand(f"sparse_reshape from {tensor_text(before)} to {tensor_text(after)}", declared=after.source,
-                         called=user_source(), reason="how many dimensions there are is part of the program",
-                         fix="shapes of so many elements")
+        raise BadOperand(
+            f"sparse_reshape from {tensor_text(before)} to {tensor_text(after)}",
+            declared=after.source,
+            called=user_source(),
+            reason="how many dimensions there are is part of the program",
+            fix="shapes of so many elements",
+        )
     old, new = ranks
     dtype = after.dtype
 

@@ -35,7 +35,13 @@ def cumprod(data: Tensor, axis: int | None = None, dtype: object = None, exclusi
 
 
 def _running(
-    data: Tensor, axis: int | None, dtype: object, exclusive: bool, name: str, combine: Callable[[Any, Any], Any], neutral: int,
+    data: Tensor,
+    axis: int | None,
+    dtype: object,
+    exclusive: bool,
+    name: str,
+    combine: Callable[[Any, Any], Any],
+    neutral: int,
 ) -> Tensor:
     source = tensor(data, name)
     if axis is None:
@@ -51,6 +57,7 @@ def _running(
         return source[(*others[:at], time, *others[at:])].astype(kind)
 
     state = te.placeholder((extent, *rest), kind, name=f"{name}_state")
+
     def first(t: Expr, *i: Expr) -> Expr:
         return ops.const(neutral, kind) if exclusive else element(t, i)
 

@@ -24,14 +24,88 @@ from .checks import shape_of, tensor, tensors
 from .errors import BadOperand, BadParameter
 
 __all__ = [
-    "abs", "acos", "acosh", "add", "arange", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not",
-    "bitwise_or", "bitwise_xor", "broadcast_to", "cast", "ceil", "ceil_log2", "clip", "cos", "cosh", "divide", "elemwise_sum",
-    "equal", "erf", "exp", "exp10", "exp2", "expm1", "floor", "floor_divide", "floor_mod", "full", "full_like", "greater",
-    "greater_equal", "hypot", "identity", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log", "log10",
-    "log1p", "log2", "log_add_exp", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod",
-    "multiply", "nearbyint", "negative", "not_equal", "ones", "ones_like", "power", "reinterpret", "right_shift", "round",
-    "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc", "trunc_divide", "trunc_mod",
-    "where", "zeros", "zeros_like",
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "arange",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "broadcast_to",
+    "cast",
+    "ceil",
+    "ceil_log2",
+    "clip",
+    "cos",
+    "cosh",
+    "divide",
+    "elemwise_sum",
+    "equal",
+    "erf",
+    "exp",
+    "exp10",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "floor_mod",
+    "full",
+    "full_like",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "identity",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "log_add_exp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "nearbyint",
+    "negative",
+    "not_equal",
+    "ones",
+    "ones_like",
+    "power",
+    "reinterpret",
+    "right_shift",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+    "trunc_divide",
+    "trunc_mod",
+    "where",
+    "zeros",
+    "zeros_like",
 ]
 
 Operand = Any
@@ -54,7 +128,10 @@ _BOOL = "and the dtype bool"
 
 
 def _unary(
-    name: str, meaning: str, function: Callable[[Any], Any] | None = None, dtype: str = _FLOAT,
+    name: str,
+    meaning: str,
+    function: Callable[[Any], Any] | None = None,
+    dtype: str = _FLOAT,
 ) -> Callable[[Operand], Any]:
     """The operator of one operand. dtype: what its documentation says of the result's."""
     apply = function or getattr(te, name)
@@ -75,9 +152,14 @@ _MIXED = "and the dtype that te's rules give to the two together"
 
 
 def _binary(
-    name: str, meaning: str, function: Callable[[Any, Any], Any], dtype: str = _MIXED, errors: str = "",
+    name: str,
+    meaning: str,
+    function: Callable[[Any, Any], Any],
+    dtype: str = _MIXED,
+    errors: str = "",
 ) -> Callable[[Operand, Operand], Any]:
     """The operator of two operands. dtype: what its documentation says of the result's; errors: those that others have not."""
+
     def operator(lhs: Operand, rhs: Operand) -> Any:
         return _lifted(name, function, lhs, rhs)
 
@@ -117,24 +199,45 @@ def _bits(name: str, meaning: str) -> Callable[[Operand, Operand], Any]:
 add = _binary("add", "lhs + rhs.", ops.add)
 subtract = _binary("subtract", "lhs - rhs.", ops.subtract)
 multiply = _binary("multiply", "lhs * rhs.", ops.multiply)
-divide = _binary("divide", "lhs / rhs of floats. Two integers are refused, as by `/`: floor_divide and trunc_divide say "
-                 "which quotient is meant.", ops.divide, errors=", AmbiguousDivision (TW0103)")
-floor_divide = _binary("floor_divide", "The quotient rounded towards minus infinity, as numpy's; of integers x // 0 = 0.",
-                       lambda a, b: _of_floats(a, b, lambda x, y: te.floor(x / y), ops.floordiv))
-floor_mod = _binary("floor_mod", "The remainder with the sign of rhs, as Python's and numpy's; of integers x % 0 = 0.",
-                    ops.floormod)
-trunc_divide = _binary("trunc_divide", "The quotient rounded towards zero, as C's; of integers x / 0 = 0.",
-                       lambda a, b: _of_floats(a, b, lambda x, y: te.trunc(x / y), ops.truncdiv))
+divide = _binary(
+    "divide",
+    "lhs / rhs of floats. Two integers are refused, as by `/`: floor_divide and trunc_divide say "
+    "which quotient is meant.",
+    ops.divide,
+    errors=", AmbiguousDivision (TW0103)",
+)
+floor_divide = _binary(
+    "floor_divide",
+    "The quotient rounded towards minus infinity, as numpy's; of integers x // 0 = 0.",
+    lambda a, b: _of_floats(a, b, lambda x, y: te.floor(x / y), ops.floordiv),
+)
+floor_mod = _binary(
+    "floor_mod", "The remainder with the sign of rhs, as Python's and numpy's; of integers x % 0 = 0.", ops.floormod
+)
+trunc_divide = _binary(
+    "trunc_divide",
+    "The quotient rounded towards zero, as C's; of integers x / 0 = 0.",
+    lambda a, b: _of_floats(a, b, lambda x, y: te.trunc(x / y), ops.truncdiv),
+)
 trunc_mod = _binary("trunc_mod", "The remainder with the sign of lhs, as C's and numpy's fmod.", ops.truncmod)
-mod = _binary("mod", "The remainder with the sign of lhs, as TVM has it under this name: trunc_mod. numpy's mod is floor_mod.",
-              ops.truncmod)
+mod = _binary(
+    "mod",
+    "The remainder with the sign of lhs, as TVM has it under this name: trunc_mod. numpy's mod is floor_mod.",
+    ops.truncmod,
+)
 maximum = _binary("maximum", "The greater one; a NaN where either is a NaN.", ops.maximum)
 minimum = _binary("minimum", "The lesser one; a NaN where either is a NaN.", ops.minimum)
-power = _binary("power", "lhs ** rhs. Integers take a constant exponent of at least 0, all else is computed in floats.", ops.power,
-                errors=", MixedTypes (TW0104)")
+power = _binary(
+    "power",
+    "lhs ** rhs. Integers take a constant exponent of at least 0, all else is computed in floats.",
+    ops.power,
+    errors=", MixedTypes (TW0104)",
+)
 hypot = _binary("hypot", "sqrt(lhs ** 2 + rhs ** 2), without overflow on the way.", te.hypot)
 atan2 = _binary("atan2", "The angle of the point (rhs, lhs), in radians.", te.atan2)
-log_add_exp = _binary("log_add_exp", "log(exp(lhs) + exp(rhs)), without overflow on the way.", lambda a, b: _log_add_exp(a, b))
+log_add_exp = _binary(
+    "log_add_exp", "log(exp(lhs) + exp(rhs)), without overflow on the way.", lambda a, b: _log_add_exp(a, b)
+)
 
 
 def _of_floats(a: Any, b: Any, floats: Callable[[Any, Any], Any], integers: Callable[[Any, Any], Any]) -> Any:
@@ -164,14 +267,30 @@ def _truth(x: Any) -> Expr:
     return value if value.dtype.is_bool else ops.compare(NE, value, 0)
 
 
-logical_and = _binary("logical_and", "Whether both hold, as bool; a number holds where it is not 0.",
-                      lambda a, b: te.all(_truth(a), _truth(b)), _BOOL)
-logical_or = _binary("logical_or", "Whether at least one holds, as bool; a number holds where it is not 0.",
-                     lambda a, b: te.any(_truth(a), _truth(b)), _BOOL)
-logical_xor = _binary("logical_xor", "Whether exactly one holds, as bool; a number holds where it is not 0.",
-                      lambda a, b: ops.compare(NE, _truth(a), _truth(b)), _BOOL)
-logical_not = _unary("logical_not", "Whether x does not hold, as bool; a number holds where it is not 0.",
-                     lambda x: ops.logical_not(_truth(x)), _BOOL)
+logical_and = _binary(
+    "logical_and",
+    "Whether both hold, as bool; a number holds where it is not 0.",
+    lambda a, b: te.all(_truth(a), _truth(b)),
+    _BOOL,
+)
+logical_or = _binary(
+    "logical_or",
+    "Whether at least one holds, as bool; a number holds where it is not 0.",
+    lambda a, b: te.any(_truth(a), _truth(b)),
+    _BOOL,
+)
+logical_xor = _binary(
+    "logical_xor",
+    "Whether exactly one holds, as bool; a number holds where it is not 0.",
+    lambda a, b: ops.compare(NE, _truth(a), _truth(b)),
+    _BOOL,
+)
+logical_not = _unary(
+    "logical_not",
+    "Whether x does not hold, as bool; a number holds where it is not 0.",
+    lambda x: ops.logical_not(_truth(x)),
+    _BOOL,
+)
 
 # Bits
 
@@ -214,8 +333,11 @@ acosh = _unary("acosh", "The inverse hyperbolic cosine.")
 atanh = _unary("atanh", "The inverse hyperbolic tangent.")
 floor = _unary("floor", "The greatest whole number not above x; an integer is returned as it is.", dtype=_SAME)
 ceil = _unary("ceil", "The least whole number not below x; an integer is returned as it is.", dtype=_SAME)
-round = _unary("round", "The nearest whole number, halves away from zero, as TVM's and C's round; numpy's is nearbyint.",
-               dtype=_SAME)
+round = _unary(
+    "round",
+    "The nearest whole number, halves away from zero, as TVM's and C's round; numpy's is nearbyint.",
+    dtype=_SAME,
+)
 trunc = _unary("trunc", "x without its fraction; an integer is returned as it is.", dtype=_SAME)
 nearbyint = _unary("nearbyint", "The nearest whole number, halves to even, as numpy's round.", dtype=_SAME)
 isnan = _unary("isnan", "Whether x is a NaN, as bool.", dtype=_BOOL)
@@ -240,6 +362,7 @@ def _sign(x: Any) -> Expr:
 def ceil_log2(x: Operand) -> Any:
     """The least integer n for which 2 ** n is not below x, in the shape and the dtype of x: of an integer from 1 on exact, of a
     float ceil(log2(x)). Raises NotAnExpression (TW0106)."""
+
     def element(value: Any) -> Any:
         value = ops.convert(value)
         if value.dtype.is_float:
@@ -252,6 +375,7 @@ def ceil_log2(x: Operand) -> Any:
 def clip(x: Operand, a_min: Any, a_max: Any) -> Any:
     """min(max(x, a_min), a_max) in the shape and the dtype of x; a NaN stays a NaN. a_min, a_max: numbers or expressions. Raises
     NotAnExpression (TW0106)."""
+
     def element(value: Any) -> Any:
         value = ops.convert(value)
         low, high = ops.cast(ops.convert(a_min), value.dtype), ops.cast(ops.convert(a_max), value.dtype)
@@ -283,6 +407,7 @@ def where(condition: Operand, x: Operand, y: Operand) -> Any:
     All three are tensors, whose shapes broadcast as numpy's do, numbers or expressions; the result has the broadcast shape, and the
     dtype that te's rules give to x and y together. Raises ShapesDoNotBroadcast (TW0121), NotAnExpression (TW0106).
     """
+
     def element(chosen: Any, a: Any, b: Any) -> Any:
         a, b = ops.match_types(a, b)
         return te.select(_truth(chosen), a, b)
@@ -302,8 +427,11 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
         if not all(map(same_extent, first.shape, other.shape)):
             raise BadOperand(
                 f"elemwise_sum takes tensors of one shape: {shape_text(first.shape)} and {shape_text(other.shape)} differ",
-                reason=f"got {tensor_text(first)} and {tensor_text(other)}", declared=other.source, called=user_source(),
-                fix="topi.add broadcasts")
+                reason=f"got {tensor_text(first)} and {tensor_text(other)}",
+                declared=other.source,
+                called=user_source(),
+                fix="topi.add broadcasts",
+            )
 
     def element(*values: Any) -> Any:
         total = values[0]
@@ -368,24 +496,39 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: object = "float32
     kind = scalar_dtype(dtype)
     extent = _arange_extent(start, stop, step)
     values: Tensor = te.compute(
-        (extent,), lambda i: ops.cast(ops.convert(start), kind) + ops.cast(i, kind) * ops.cast(ops.convert(step), kind),
-        name="T_arange", tag="elemwise")
+        (extent,),
+        lambda i: ops.cast(ops.convert(start), kind) + ops.cast(i, kind) * ops.cast(ops.convert(step), kind),
+        name="T_arange",
+        tag="elemwise",
+    )
     return values
 
 
 def _arange_extent(start: Any, stop: Any, step: Any) -> Any:
     odd = [bound for bound in (start, stop, step) if isinstance(bound, bool) or not isinstance(bound, (Real, Expr))]
     if odd:
-        raise BadParameter("arange takes numbers and integer expressions", reason=f"got {odd[0]!r}"[:200], called=user_source(),
-                           fix="topi.arange(stop), or topi.arange(start, stop, step)")
+        raise BadParameter(
+            "arange takes numbers and integer expressions",
+            reason=f"got {odd[0]!r}"[:200],
+            called=user_source(),
+            fix="topi.arange(stop), or topi.arange(start, stop, step)",
+        )
     symbolic = any(isinstance(bound, Expr) and not isinstance(bound, IntImm) for bound in (start, stop, step))
     first, last, by = (bound.value if isinstance(bound, IntImm) else bound for bound in (start, stop, step))
     if by == 0 or (symbolic and not (isinstance(by, int) and by == 1)):
-        raise BadParameter("arange cannot tell how many elements it has", reason=f"got the step {step}", called=user_source(),
-                           fix="a step of 1 where start or stop is an expression, any number but 0 elsewhere")
+        raise BadParameter(
+            "arange cannot tell how many elements it has",
+            reason=f"got the step {step}",
+            called=user_source(),
+            fix="a step of 1 where start or stop is an expression, any number but 0 elsewhere",
+        )
     if symbolic:
         return te.max(stop - start, 0)
-    return max(-int(-(last - first) // by), 0) if isinstance(first + last + by, int) else max(_ceiling((last - first) / by), 0)
+    return (
+        max(-int(-(last - first) // by), 0)
+        if isinstance(first + last + by, int)
+        else max(_ceiling((last - first) / by), 0)
+    )
 
 
 def _ceiling(x: float) -> int:
@@ -398,13 +541,23 @@ def broadcast_to(data: Tensor, shape: Any) -> Tensor:
     source, extents = tensor(data, "broadcast_to"), shape_of(shape, "broadcast_to")
     skipped = len(extents) - source.ndim
     repeated = [isinstance(extent, IntImm) and extent.value == 1 for extent in source.shape]
-    fits = skipped >= 0 and all(single or same_extent(extent, extents[skipped + at])
-                                for at, (extent, single) in enumerate(zip(source.shape, repeated, strict=True)))
+    fits = skipped >= 0 and all(
+        single or same_extent(extent, extents[skipped + at])
+        for at, (extent, single) in enumerate(zip(source.shape, repeated, strict=True))
+    )
     if not fits:
-        raise BadOperand(f"cannot broadcast {source.name} to {shape_text(extents)}", reason=f"got {tensor_text(source)}",
-                         declared=source.source, called=user_source(),
-                         allowed="aligned from the last dimension on, extents that are equal or 1", fix="topi.tile repeats parts")
+        raise BadOperand(
+            f"cannot broadcast {source.name} to {shape_text(extents)}",
+            reason=f"got {tensor_text(source)}",
+            declared=source.source,
+            called=user_source(),
+            allowed="aligned from the last dimension on, extents that are equal or 1",
+            fix="topi.tile repeats parts",
+        )
     broadcast: Tensor = te.compute(
-        extents, lambda *i: source[tuple(0 if single else i[skipped + at] for at, single in enumerate(repeated))],
-        name="T_broadcast_to", tag="broadcast")
+        extents,
+        lambda *i: source[tuple(0 if single else i[skipped + at] for at, single in enumerate(repeated))],
+        name="T_broadcast_to",
+        tag="broadcast",
+    )
     return broadcast

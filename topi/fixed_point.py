@@ -19,8 +19,13 @@ def fixed_point_multiply(x: Tensor, multiplier: int, shift: int) -> Tensor:
     product is of 64 bits. Raises BadOperand (TW0181)."""
     source = tensor(x, "fixed_point_multiply")
     if str(source.dtype) != "int32":
-        raise BadOperand(f"fixed_point_multiply of {tensor_text(source)}", reason="it multiplies int32", declared=source.source,
-                         called=user_source(), fix='topi.cast(x, "int32")')
+        raise BadOperand(
+            f"fixed_point_multiply of {tensor_text(source)}",
+            reason="it multiplies int32",
+            declared=source.source,
+            called=user_source(),
+            fix='topi.cast(x, "int32")',
+        )
     up, down = max(shift, 0), 31 + max(-shift, 0)
     half, by = te.const(1 << (down - 1), "int64"), te.const(multiplier, "int64")
 

@@ -45,7 +45,9 @@ def dft(re_data: Tensor, im_data: Tensor, inverse: Any = False) -> list[Tensor]:
     return [part(0, "dft_real"), part(1, "dft_imaginary")]
 
 
-def fourier(data: Tensor, axis: int, length: int | None = None, inverse: bool = False, onesided: bool = False) -> Tensor:
+def fourier(
+    data: Tensor, axis: int, length: int | None = None, inverse: bool = False, onesided: bool = False
+) -> Tensor:
     """The transform along an axis of data (..., 2), complex numbers, or (..., 1), real ones: (..., 2) in the dtype of data. length:
     so many elements along the axis are taken, zeros after the last; None: all. inverse: the inverse one, divided by the length.
 
@@ -56,15 +58,23 @@ def fourier(data: Tensor, axis: int, length: int | None = None, inverse: bool = 
     at = axis_of(source, axis, "dft")
     extent, parts = source.shape[at], source.shape[-1]
     if at == source.ndim - 1 or not isinstance(parts, IntImm) or parts.value not in (1, 2) or not source.dtype.is_float:
-        raise BadOperand(f"dft along axis {axis} of {tensor_text(source)}", declared=source.source, called=user_source(),
-                         reason="its last dimension are the parts of a number, 1 or 2 floats",
-                         fix="topi.expand_dims(x, -1) makes real numbers of x")
+        raise BadOperand(
+            f"dft along axis {axis} of {tensor_text(source)}",
+            declared=source.source,
+            called=user_source(),
+            reason="its last dimension are the parts of a number, 1 or 2 floats",
+            fix="topi.expand_dims(x, -1) makes real numbers of x",
+        )
     half = inverse and onesided
     have: Any = extent.value if isinstance(extent, IntImm) else extent
     n: Any = integers(length, "length of dft")[0] if length is not None else 2 * (have - 1) if half else have
     if isinstance(n, int) and n < 1:
-        raise BadOperand(f"dft of {n} points of {tensor_text(source)}", declared=source.source, called=user_source(),
-                         fix="length=1, or more")
+        raise BadOperand(
+            f"dft of {n} points of {tensor_text(source)}",
+            declared=source.source,
+            called=user_source(),
+            fix="length=1, or more",
+        )
     kind = "float64" if str(source.dtype) == "float64" else "float32"
     order = [*(dim for dim in range(source.ndim - 1) if dim != at), at, source.ndim - 1]
     moved = transpose(source, order)
@@ -77,7 +87,9 @@ def fourier(data: Tensor, axis: int, length: int | None = None, inverse: bool = 
         place = te.min(i, n - i) if half else i
         value = flat[r, te.max(te.min(place, extent - 1), 0), part].astype(kind)
         if half:
-            value = te.select(te.all(part.equal(1), i * 2 >= n), te.select((i * 2).equal(n), te.const(0, kind), -value), value)
+            value = te.select(
+                te.all(part.equal(1), i * 2 >= n), te.select((i * 2).equal(n), te.const(0, kind), -value), value
+            )
             value = te.select(te.all(part.equal(1), i.equal(0)), te.const(0, kind), value)
         inside = count is have or isinstance(have, int) and isinstance(count, int) and count <= have
         return value if inside else te.if_then_else(place < extent, value, te.const(0, kind))
@@ -104,17 +116,21 @@ def _transformed(x: Tensor, n: Any, kind: str, inverse: bool) -> Tensor:
     if outer == 1:
         return _product(x, n, 1, kind, inverse)
     inner = n // outer
-    first = _product(x, outer, inner, kind, inverse)                                  # (rows, outer * inner, 2)
+    first = _product(x, outer, inner, kind, inverse)  # (rows, outer * inner, 2)
     turns = te.constant(_roots(n, inverse)[np.outer(np.arange(outer), np.arange(inner)) % n].astype(kind), "turns")
 
     def turned(r: Any, i: Any, part: Any) -> Any:
         row, k, j = te.indexdiv(r, outer), te.indexmod(r, outer), i
         real, imaginary = (first[row, k * inner + j, at] for at in (0, 1))
-        return te.select(part.equal(0), real * turns[k, j, 0] - imaginary * turns[k, j, 1],
-                         real * turns[k, j, 1] + imaginary * turns[k, j, 0])
+        return te.select(
+            part.equal(0),
+            real * turns[k, j, 0] - imaginary * turns[k, j, 1],
+            real * turns[k, j, 1] + imaginary * turns[k, j, 0],
+        )
 
     rows = x.shape[0]
     second = _transformed(te.compute((rows * outer, inner, 2), turned, name="dft_turned"), inner, kind, inverse)
+
     def ordered(r: Any, i: Any, part: Any) -> Any:
         return second[r * outer + te.indexmod(i, outer), te.indexdiv(i, outer), part]
 
@@ -128,7 +144,9 @@ def _product(x: Tensor, n: Any, apart: int, kind: str, inverse: bool) -> Tensor:
     matrix = _matrix(n, parts, kind, inverse)
 
     def total(r: Any, i: Any, part: Any) -> Any:
-        return te.sum(matrix[te.indexdiv(i, apart), j, part, q] * x[r, j * apart + te.indexmod(i, apart), q], axis=[j, q])
+        return te.sum(
+            matrix[te.indexdiv(i, apart), j, part, q] * x[r, j * apart + te.indexmod(i, apart), q], axis=[j, q]
+        )
 
     return te.compute((x.shape[0], n * apart, 2), total, name="dft_product")
 
@@ -146,10 +164,12 @@ def _matrix(n: Any, parts: int, kind: str, inverse: bool) -> Any:
         return injective((n, n, 2, parts), open_root, "fourier")
     roots = _roots(n, inverse)
     if n <= _MOST_OF_A_TABLE:
-        table = roots[np.outer(np.arange(n), np.arange(n)) % n]                       # k, j, part
+        table = roots[np.outer(np.arange(n), np.arange(n)) % n]  # k, j, part
         whole = np.stack([table, np.stack([-table[..., 1], table[..., 0]], -1)], -1)  # k, j, part, q
         return te.constant(np.ascontiguousarray(whole[..., :parts]).astype(kind), "fourier")
-    units = te.constant(np.stack([roots, np.stack([-roots[:, 1], roots[:, 0]], -1)], -1)[..., :parts].astype(kind), "roots")
+    units = te.constant(
+        np.stack([roots, np.stack([-roots[:, 1], roots[:, 0]], -1)], -1)[..., :parts].astype(kind), "roots"
+    )
 
     def root(k: Any, i: Any, part: Any, other: Any) -> Any:
         return units[(k * i) % n, part, other]
@@ -164,7 +184,13 @@ def _roots(n: int, inverse: bool) -> np.ndarray[Any, Any]:
 
 
 def stft(
-    data: Tensor, n_fft: int, hop_length: int, win_length: int, window: Tensor, normalized: bool = False, onesided: bool = True,
+    data: Tensor,
+    n_fft: int,
+    hop_length: int,
+    win_length: int,
+    window: Tensor,
+    normalized: bool = False,
+    onesided: bool = True,
     output_shape: Any = None,
 ) -> Tensor:
     """The transforms of windows of win_length elements, hop_length apart, of data (batch, n): (batch, frequencies, windows, 2),
@@ -175,7 +201,9 @@ def stft(
     shape = output_shape or (source.shape[0], frequencies, te.indexdiv(source.shape[1] - win_length, hop_length) + 1, 2)
     k = te.reduce_axis((0, win_length), "k")
     by = te.const(1 / math.sqrt(n_fft) if normalized else 1.0, source.dtype)
-    turns = te.compute((shape[1], win_length, 2), lambda f, t, part: _turn(f, t, part, win_length, str(source.dtype)), name="turns")
+    turns = te.compute(
+        (shape[1], win_length, 2), lambda f, t, part: _turn(f, t, part, win_length, str(source.dtype)), name="turns"
+    )
 
     def element(batch: Any, f: Any, at: Any, part: Any) -> Any:
         return te.sum(weights[k] * source[batch, at * hop_length + k] * turns[f, k, part], axis=k)

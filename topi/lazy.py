@@ -30,7 +30,9 @@ class _Face(ModuleType):
 
 
 def lazily(
-    package: str, homes: Mapping[str, str], subpackages: tuple[str, ...] = (),
+    package: str,
+    homes: Mapping[str, str],
+    subpackages: tuple[str, ...] = (),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The __getattr__ and __dir__ of `package`, whose names live where `homes` says (name -> module below it)."""
     module = sys.modules[package]

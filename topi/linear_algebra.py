@@ -22,9 +22,17 @@ def det(data: Tensor) -> Tensor:
     """The determinants of matrices (..., n, n), of float32 or float64, (...): by elimination with pivots. Raises BadOperand
     (TW0181)."""
     source = tensor(data, "det")
-    if source.ndim < 2 or not same_extent(source.shape[-1], source.shape[-2]) or str(source.dtype) not in ("float32", "float64"):
-        raise BadOperand(f"{tensor_text(source)} has no determinants", declared=source.source, called=user_source(),
-                         fix="matrices of float32 or float64 with as many rows as columns")
+    if (
+        source.ndim < 2
+        or not same_extent(source.shape[-1], source.shape[-2])
+        or str(source.dtype) not in ("float32", "float64")
+    ):
+        raise BadOperand(
+            f"{tensor_text(source)} has no determinants",
+            declared=source.source,
+            called=user_source(),
+            fix="matrices of float32 or float64 with as many rows as columns",
+        )
     rows: Any = math.prod(source.shape[:-2])
     found: Any = _determinants(reshape(source, (rows, *source.shape[-2:])))
     return reshape(found, source.shape[:-2])

@@ -1,7 +1,7 @@
 """Products of matrices, one or many.
 
-    C = topi.matmul(A, B)                   # C[i, j] = sum over k of A[i, k] * B[k, j]
-    Z = topi.batch_matmul(x, y)             # Z[b, i, j] = sum over k of x[b, i, k] * y[b, j, k]
+C = topi.matmul(A, B)                   # C[i, j] = sum over k of A[i, k] * B[k, j]
+Z = topi.batch_matmul(x, y)             # Z[b, i, j] = sum over k of x[b, i, k] * y[b, j, k]
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ __all__ = ["apart", "batch_matmul", "check_depth", "check_matrices", "matmul", "
 
 
 def matmul(
-    A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = False, out_dtype: str | None = None,
+    A: Tensor,
+    B: Tensor,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    out_dtype: str | None = None,
     allow_tf32: bool = False,
 ) -> Tensor:
     """The product of two matrices, (n, m).
@@ -34,20 +38,30 @@ def matmul(
     check_matrices("topi.matmul", A, B, 2, "topi.matmul(A, B): (n, k) times (k, m)")
     rows, depth = _sides(A, transpose_a)
     deep, columns = _sides(B, transpose_b)
-    check_depth("topi.matmul", A, B, depth, deep, "transpose_a=True takes A as (k, n), transpose_b=True takes B as (m, k)")
+    check_depth(
+        "topi.matmul", A, B, depth, deep, "transpose_a=True takes A as (k, n), transpose_b=True takes B as (m, k)"
+    )
     kind = result_dtype(A, B, out_dtype)
     right = apart(A, B)
     k = te.reduce_axis((0, depth), name="k")
     C: Tensor = te.compute(
         (rows, columns),
-        lambda i, j: te.sum(product(A[(k, i) if transpose_a else (i, k)], right[(j, k) if transpose_b else (k, j)], kind,
-                                    allow_tf32), axis=k),
-        name="matmul", tag="matmul")
+        lambda i, j: te.sum(
+            product(A[(k, i) if transpose_a else (i, k)], right[(j, k) if transpose_b else (k, j)], kind, allow_tf32),
+            axis=k,
+        ),
+        name="matmul",
+        tag="matmul",
+    )
     return C
 
 
 def batch_matmul(
-    x: Tensor, y: Tensor, out_dtype: str | None = None, transpose_a: bool = False, transpose_b: bool = True,
+    x: Tensor,
+    y: Tensor,
+    out_dtype: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
     allow_tf32: bool = False,
 ) -> Tensor:
     """The products of two batches of matrices, (b, n, m). As in TVM, y is taken transposed unless it is said otherwise.
@@ -69,11 +83,19 @@ def batch_matmul(
 
     def element(b: Expr, i: Expr, j: Expr) -> Expr:
         left, right = (0 if one_x else b), (0 if one_y else b)
-        return te.sum(product(x[(left, k, i) if transpose_a else (left, i, k)],
-                              y[(right, j, k) if transpose_b else (right, k, j)], kind, allow_tf32), axis=k)
+        return te.sum(
+            product(
+                x[(left, k, i) if transpose_a else (left, i, k)],
+                y[(right, j, k) if transpose_b else (right, k, j)],
+                kind,
+                allow_tf32,
+            ),
+            axis=k,
+        )
 
-    products: Tensor = te.compute((y.shape[0] if one_x else x.shape[0], rows, columns), element, name="batch_matmul",
-                                  tag="batch_matmul")
+    products: Tensor = te.compute(
+        (y.shape[0] if one_x else x.shape[0], rows, columns), element, name="batch_matmul", tag="batch_matmul"
+    )
     return products
 
 
@@ -113,8 +135,13 @@ def check_depth(name: str, a: Tensor, b: Tensor, depth: Expr, deep: Expr, usage:
 
 
 def _bad(name: str, a: Tensor, b: Tensor, reason: str, usage: str) -> BadOperand:
-    return BadOperand(f"{name} cannot multiply {tensor_text(a)} by {tensor_text(b)}", reason=reason,
-                       declared=a.source, called=user_source(), fix=usage)
+    return BadOperand(
+        f"{name} cannot multiply {tensor_text(a)} by {tensor_text(b)}",
+        reason=reason,
+        declared=a.source,
+        called=user_source(),
+        fix=usage,
+    )
 
 
 def _sides(matrix: Tensor, swapped: bool) -> tuple[Expr, Expr]:

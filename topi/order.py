@@ -39,8 +39,9 @@ def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
     return _taken(source, _order(source, at, is_ascend, None), at, "sort")
 
 
-def argsort(data: Tensor, valid_count: Tensor | None = None, axis: int = -1, is_ascend: bool = True,
-            dtype: object = "float32") -> Tensor:
+def argsort(
+    data: Tensor, valid_count: Tensor | None = None, axis: int = -1, is_ascend: bool = True, dtype: object = "float32"
+) -> Tensor:
     """Where the elements in order stand along an axis; equal ones stay in their order. valid_count: how many elements of each
     row count, the rest keeping its place. dtype: of the result. Raises BadAxis (TW0180), BadOperand (TW0181)."""
     source, at = _along(data, axis, "argsort")
@@ -49,17 +50,23 @@ def argsort(data: Tensor, valid_count: Tensor | None = None, axis: int = -1, is_
     return order if order.dtype == kind else injective(source.shape, lambda *i: order[i].astype(kind), "argsort")
 
 
-def topk(data: Tensor, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
-         dtype: object = "int64") -> list[Tensor] | Tensor:
+def topk(
+    data: Tensor, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False, dtype: object = "int64"
+) -> list[Tensor] | Tensor:
     """The k greatest (or least) elements along an axis, in order: "values", their places "indices" in `dtype`, or "both" as a
     list. Each has the data's shape with k for that axis; k below 1 takes all. Of equal elements the first ones are taken; a NaN
     is the greatest. Raises BadAxis (TW0180), BadOperand (TW0181), BadParameter (TW0182)."""
     source, at = _along(data, axis, "topk")
-    count, = integers(k, "k of topk")
+    (count,) = integers(k, "k of topk")
     extent = source.shape[at]
     if ret_type not in ("both", "values", "indices") or (isinstance(extent, IntImm) and count > extent.value):
-        raise BadParameter(f"topk of {tensor_text(source)} cannot give {count} {ret_type!r}", declared=source.source,
-                           called=user_source(), allowed='"both", "values", "indices", k up to the extent', fix='ret_type="both"')
+        raise BadParameter(
+            f"topk of {tensor_text(source)} cannot give {count} {ret_type!r}",
+            declared=source.source,
+            called=user_source(),
+            allowed='"both", "values", "indices", k up to the extent',
+            fix='ret_type="both"',
+        )
     order, kind = _order(source, at, is_ascend, None, max(count, 0)), scalar_dtype(dtype)
     places = injective(order.shape, lambda *i: order[i].astype(kind), "topk_indices")
     if ret_type == "indices":
@@ -74,8 +81,12 @@ def invert_permutation(data: Tensor) -> Tensor:
     source = tensor(data, "invert_permutation", 1)
     loops = axes_over(source.shape, "i")
     place = source[loops]
-    return scatter("invert_permutation", source.shape, Addition(
-        ops.cast(loops[0], source.dtype), loops, (place,), _within(place, source.shape[0])), "store")
+    return scatter(
+        "invert_permutation",
+        source.shape,
+        Addition(ops.cast(loops[0], source.dtype), loops, (place,), _within(place, source.shape[0])),
+        "store",
+    )
 
 
 def _along(data: Any, axis: int, subject: str) -> tuple[Tensor, int]:
@@ -96,7 +107,9 @@ def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None,
         counts: Tensor = te.compute((rows,), lambda _: ops.cast(extent, "int32"), name="counts", tag="injective")
     else:
         given = reshape(tensor(valid_count, "valid_count of argsort"), (rows,))
-        counts = te.compute((rows,), lambda r: te.max(te.min(given[r].astype("int32"), extent), 0), name="counts", tag="injective")
+        counts = te.compute(
+            (rows,), lambda r: te.max(te.min(given[r].astype("int32"), extent), 0), name="counts", tag="injective"
+        )
     length = extent.value if isinstance(extent, IntImm) else None
     if 0 < count <= FEW_OF_A_ROW and (length is None or length > count):
         order: Tensor = first_places(keys, count)
@@ -123,8 +136,11 @@ def order_key(dtype: DType, ascending: bool) -> Callable[[Expr], Any]:
     def key(value: Expr) -> Any:
         if dtype.is_float:
             bits: Any = te.reinterpret(kind, value)
-            bits = te.select(te.isnan(value), te.max_value(kind), te.select(
-                ops.equal(value, ops.const(0, dtype)), sign, te.select(bits >= sign, ~bits, bits | sign)))
+            bits = te.select(
+                te.isnan(value),
+                te.max_value(kind),
+                te.select(ops.equal(value, ops.const(0, dtype)), sign, te.select(bits >= sign, ~bits, bits | sign)),
+            )
         elif dtype.is_integer and dtype.is_signed:
             bits = te.reinterpret(kind, value) ^ sign
         else:
@@ -136,7 +152,7 @@ def order_key(dtype: DType, ascending: bool) -> Callable[[Expr], Any]:
 
 def _taken(source: Tensor, order: Tensor, at: int, name: str) -> Tensor:
     last = source.shape[at] - 1
-    return injective(order.shape, lambda *i: source[(*i[:at], te.max(te.min(order[i], last), 0), *i[at + 1:])], name)
+    return injective(order.shape, lambda *i: source[(*i[:at], te.max(te.min(order[i], last), 0), *i[at + 1 :])], name)
 
 
 # Writing to places
@@ -144,21 +160,39 @@ def _taken(source: Tensor, order: Tensor, at: int, name: str) -> Tensor:
 _KINDS: dict[str, Combine] = {"update": "store", "add": "add", "mul": "multiply", "min": "min", "max": "max"}
 
 
-def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "update") -> Tensor:
+def scatter_elements(
+    data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "update"
+) -> Tensor:
     """`data` with updates[i, j] at data[indices[i, j], j] for axis 0, and so on; negative indices count from the end.
 
     reduction: "update" (of several updates of one place the last counts), "add", "mul", "min" or "max", in the order of the
     updates. indices and updates are of one shape, whose extents besides the axis are at most the data's; updates at places
     outside are left out. Raises BadAxis (TW0180), BadOperand (TW0181), BadParameter (TW0182).
     """
-    source, index, new = tensor(data, "scatter_elements"), tensor(indices, "scatter_elements"), tensor(updates, "scatter_elements")
+    source, index, new = (
+        tensor(data, "scatter_elements"),
+        tensor(indices, "scatter_elements"),
+        tensor(updates, "scatter_elements"),
+    )
     at = axis_of(source, axis, "scatter_elements")
-    _check(source, index, new, reduction, index.ndim == new.ndim == source.ndim and all(map(same_extent, index.shape, new.shape)))
+    _check(
+        source,
+        index,
+        new,
+        reduction,
+        index.ndim == new.ndim == source.ndim and all(map(same_extent, index.shape, new.shape)),
+    )
     loops = axes_over(index.shape, "i")
     last, where = ops.cast(source.shape[at], index.dtype), index[loops]
     place = te.select(where < 0, where + last, where)
-    return _scattered(source, new, (*loops[:at], place, *loops[at + 1:]), _Updates(
-        loops, loops[at], lambda number, i: (*i[:at], number, *i[at + 1:])), reduction, "scatter_elements")
+    return _scattered(
+        source,
+        new,
+        (*loops[:at], place, *loops[at + 1 :]),
+        _Updates(loops, loops[at], lambda number, i: (*i[:at], number, *i[at + 1 :])),
+        reduction,
+        "scatter_elements",
+    )
 
 
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "update") -> Tensor:
@@ -173,8 +207,14 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
     loops = axes_over((*index.shape[1:], *source.shape[depth:]), "i")
     place = (*(index[(dim, *loops[:many])] for dim in range(depth)), *loops[many:])
     number = ops.cast(flat_index(loops[:many], index.shape[1:]), "int64")
-    return _scattered(source, new, place, _Updates(
-        loops, number, lambda number, i: (*indices_of(number, index.shape[1:]), *i[depth:])), mode, "scatter_nd")
+    return _scattered(
+        source,
+        new,
+        place,
+        _Updates(loops, number, lambda number, i: (*indices_of(number, index.shape[1:]), *i[depth:])),
+        mode,
+        "scatter_nd",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +241,13 @@ def _scattered(source: Tensor, new: Tensor, place: tuple[Any, ...], updates: _Up
     if combine != "store":
         return put(ops.cast(new[updates.loops], source.dtype), name, source)
     last = put(updates.number + 1, f"{name}.last")
-    return injective(shape, lambda *i: te.if_then_else(
-        last[i] > 0, new[updates.found(te.max(last[i] - 1, 0), i)].astype(source.dtype), source[i]), name)
+    return injective(
+        shape,
+        lambda *i: te.if_then_else(
+            last[i] > 0, new[updates.found(te.max(last[i] - 1, 0), i)].astype(source.dtype), source[i]
+        ),
+        name,
+    )
 
 
 def _within(index: Any, extent: Expr) -> tuple[tuple[Expr, bool], ...]:
@@ -214,9 +259,17 @@ def _within(index: Any, extent: Expr) -> tuple[tuple[Expr, bool], ...]:
 
 def _check(source: Tensor, index: Tensor, new: Tensor, kind: str, fits: bool) -> None:
     if kind not in _KINDS:
-        raise BadParameter(f"there is no reduction {kind!r} of updates", called=user_source(), allowed=", ".join(_KINDS),
-                           fix='"update", or "add"')
+        raise BadParameter(
+            f"there is no reduction {kind!r} of updates",
+            called=user_source(),
+            allowed=", ".join(_KINDS),
+            fix='"update", or "add"',
+        )
     if not fits or not index.dtype.is_integer:
-        raise BadOperand(f"cannot write {tensor_text(new)} into {tensor_text(source)} at {tensor_text(index)}",
-                         declared=index.source, called=user_source(), reason="shapes do not fit, or the indices are no integers",
-                         fix="indices and updates of the shapes that the operator names")
+        raise BadOperand(
+            f"cannot write {tensor_text(new)} into {tensor_text(source)} at {tensor_text(index)}",
+            declared=index.source,
+            called=user_source(),
+            reason="shapes do not fit, or the indices are no integers",
+            fix="indices and updates of the shapes that the operator names",
+        )

@@ -42,16 +42,23 @@ def threefry_generate(gen: Tensor, out_shape: Any) -> tuple[Tensor, Tensor]:
     state = _with_room(source, count)
     full, rest = divmod(count, 4)
 
-    blocks = _threefry(full + (rest > 0), state, lambda block: [state[4], state[5], state[6], state[7] + block.astype("uint64")],
-                       "threefry")
+    blocks = _threefry(
+        full + (rest > 0),
+        state,
+        lambda block: [state[4], state[5], state[6], state[7] + block.astype("uint64")],
+        "threefry",
+    )
 
     def element(*index: Any) -> Any:
         flat = flat_index(index, tuple(map(convert, shape)))
         return _chosen(te.indexmod(flat, 4), [part[te.indexdiv(flat, 4)] for part in blocks])
 
     moved = full * 4 + 4 if rest else count
-    after = te.compute((10,), lambda i: te.select(i.equal(6), _word(0), te.select(i.equal(7), state[7] + _word(moved), state[i])),
-                       name="threefry_generator")
+    after = te.compute(
+        (10,),
+        lambda i: te.select(i.equal(6), _word(0), te.select(i.equal(7), state[7] + _word(moved), state[i])),
+        name="threefry_generator",
+    )
     return after, injective(tuple(shape), element, "threefry_words")
 
 
@@ -65,8 +72,11 @@ def threefry_split(gen: Tensor) -> tuple[Tensor, Tensor]:
         path = [source[j] | source[j + 4] if right else source[j] for j in (4, 5)]
         own = [*(source[j] for j in range(4)), *path, source[6], source[7], *_next_bit(source)]
         new = [*(part[0] for part in fresh), _word(1 << 63 if right else 0), *[_word(0)] * 3, _word(1 << 62), _word(0)]
-        return te.compute((10,), lambda i: te.if_then_else(full, _chosen(i, new), _chosen(i, own)),
-                          name=f"threefry_{'right' if right else 'left'}")
+        return te.compute(
+            (10,),
+            lambda i: te.if_then_else(full, _chosen(i, new), _chosen(i, own)),
+            name=f"threefry_{'right' if right else 'left'}",
+        )
 
     return words(False), words(True)
 
@@ -77,8 +87,12 @@ def uniform(gen: Tensor, low: Any, high: Any, out_shape: Any, out_dtype: str = "
     after, bits = threefry_generate(gen, out_shape)
     kind = str(scalar_dtype(out_dtype))
     if kind not in ("float32", "float64"):
-        raise BadParameter(f"random numbers of {kind}", reason="they are made of 23 or 52 random bits", called=user_source(),
-                           fix='out_dtype="float32" or "float64"')
+        raise BadParameter(
+            f"random numbers of {kind}",
+            reason="they are made of 23 or 52 random bits",
+            called=user_source(),
+            fix='out_dtype="float32" or "float64"',
+        )
     word, width, fraction = ("uint32", 32, 23) if kind == "float32" else ("uint64", 64, 52)
     one = ((1 << (width - fraction - 2)) - 1) << fraction
     begin, end = (_scalar(side, kind) for side in (low, high))
@@ -107,8 +121,12 @@ def normal(gen: Tensor, mean: Any, scale: Any, out_shape: Any, out_dtype: str = 
 def _generator(gen: Tensor) -> Tensor:
     source = tensor(gen, "a generator", 1)
     if str(source.dtype) != "uint64":
-        raise BadOperand(f"a generator is ten words of uint64, and {source.name} is {source.dtype}", declared=source.source,
-                         called=user_source(), fix='te.placeholder((10,), "uint64")')
+        raise BadOperand(
+            f"a generator is ten words of uint64, and {source.name} is {source.dtype}",
+            declared=source.source,
+            called=user_source(),
+            fix='te.placeholder((10,), "uint64")',
+        )
     return source
 
 
@@ -143,8 +161,11 @@ def _with_room(gen: Tensor, count: int) -> Tensor:
     full = te.all(gen[8].equal(_word(0)), gen[9].equal(_word(0)))
     longer = [*(gen[j] for j in range(4)), gen[4] | gen[8], gen[5] | gen[9], _word(0), _word(0), *_next_bit(gen)]
     new = [*(part[0] for part in fresh), *[_word(0)] * 4, _word(1 << 63), _word(0)]
-    return te.compute((10,), lambda i: te.if_then_else(room, gen[i], te.if_then_else(full, _chosen(i, new), _chosen(i, longer))),
-                      name="threefry_state")
+    return te.compute(
+        (10,),
+        lambda i: te.if_then_else(room, gen[i], te.if_then_else(full, _chosen(i, new), _chosen(i, longer))),
+        name="threefry_state",
+    )
 
 
 def _fresh(gen: Tensor, name: str, counter: int | None = None) -> list[Tensor]:

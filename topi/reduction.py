@@ -104,7 +104,13 @@ def argmin(data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_
 
 
 def _reduced(
-    data: Tensor, axis: Axis, keepdims: bool, reducer: Callable[..., Any], name: str, wide: bool = False, truth: bool = False,
+    data: Tensor,
+    axis: Axis,
+    keepdims: bool,
+    reducer: Callable[..., Any],
+    name: str,
+    wide: bool = False,
+    truth: bool = False,
 ) -> Tensor:
     source = tensor(data, name)
     total = _reduction(source, axes_of(source, axis, name), keepdims, reducer, name, wide, truth)
@@ -112,10 +118,16 @@ def _reduced(
 
 
 def _reduction(
-    data: Tensor, axes: tuple[int, ...], keepdims: bool, reducer: Callable[..., Any], name: str, wide: bool = False,
+    data: Tensor,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    reducer: Callable[..., Any],
+    name: str,
+    wide: bool = False,
     truth: bool = False,
 ) -> Tensor:
     """The reduction itself. wide: float16 and bfloat16 in float32; truth: of whether elements are not 0."""
+
     def element(value: Any) -> Any:
         if truth and not data.dtype.is_bool:
             return value != ops.const(0, data.dtype)
@@ -129,8 +141,12 @@ def _reduction(
             return reducer(value, axis=list(reduce_axes))
         return value.astype("int32") if name in ("sum", "prod") and data.dtype.is_bool else value
 
-    result: Tensor = te.compute(_shape(data, axes, keepdims), fcompute, name=f"{data.name}_{name}",
-                                tag=COMM_REDUCE if reduce_axes else "elemwise")
+    result: Tensor = te.compute(
+        _shape(data, axes, keepdims),
+        fcompute,
+        name=f"{data.name}_{name}",
+        tag=COMM_REDUCE if reduce_axes else "elemwise",
+    )
     return result
 
 
@@ -143,7 +159,11 @@ def _shape(data: Tensor, axes: Sequence[int], keepdims: bool) -> list[Any]:
 
 
 def _indices(
-    data: Tensor, axes: Sequence[int], reduce_axes: Sequence[IterVar], indices: Sequence[Any], keepdims: bool,
+    data: Tensor,
+    axes: Sequence[int],
+    reduce_axes: Sequence[IterVar],
+    indices: Sequence[Any],
+    keepdims: bool,
 ) -> tuple[Any, ...]:
     """Where the element lies that a reduction reads: `indices` are those of the result."""
     running = dict(zip(axes, reduce_axes, strict=True))
@@ -160,18 +180,30 @@ def _indices(
 
 
 def _arg(
-    data: Tensor, axis: Axis, keepdims: bool, last: bool, name: str, better: Callable[[Any, Any], Any], worst: float,
+    data: Tensor,
+    axis: Axis,
+    keepdims: bool,
+    last: bool,
+    name: str,
+    better: Callable[[Any, Any], Any],
+    worst: float,
 ) -> Tensor:
     source = tensor(data, name)
     axes = axes_of(source, axis, name)
     if any_zero := [at for at in axes if is_const(source.shape[at], 0)]:
-        raise BadOperand(f"{name} over axis {any_zero[0]} of {tensor_text(source)} has no elements to choose from",
-                         declared=source.source, called=user_source(), fix="reduce over axes of at least one element")
+        raise BadOperand(
+            f"{name} over axis {any_zero[0]} of {tensor_text(source)} has no elements to choose from",
+            declared=source.source,
+            called=user_source(),
+            fix="reduce over axes of at least one element",
+        )
     reduce_axes = _reduce_axes(source, axes)
     reducer = arg_reducer(source.dtype, last, name, better, worst)
     index_dtype = _index_dtype([source.shape[at] for at in axes])
     if are_long(source, axes):
-        return place_by_blocks(source, te.max if worst < 0 else te.min, reducer, index_dtype, keepdims, f"{source.name}_{name}")
+        return place_by_blocks(
+            source, te.max if worst < 0 else te.min, reducer, index_dtype, keepdims, f"{source.name}_{name}"
+        )
 
     def fcompute(*indices: Any) -> Any:
         position: Any = ops.const(0, index_dtype)
@@ -180,8 +212,12 @@ def _arg(
         value = source[_indices(source, axes, reduce_axes, indices, keepdims)]
         return reducer((position, value), axis=reduce_axes) if reduce_axes else (position, value)
 
-    index, _ = te.compute(_shape(source, axes, keepdims), fcompute, name=f"{source.name}_{name}_pair",
-                          tag=COMM_REDUCE_IDX if reduce_axes else "elemwise")
+    index, _ = te.compute(
+        _shape(source, axes, keepdims),
+        fcompute,
+        name=f"{source.name}_{name}_pair",
+        tag=COMM_REDUCE_IDX if reduce_axes else "elemwise",
+    )
     result: Tensor = te.compute(index.shape, lambda *i: index[i], name=f"{source.name}_{name}", tag="elemwise")
     return result
 
@@ -193,9 +229,12 @@ def _index_dtype(extents: Sequence[Expr]) -> DType:
     return DType("int64" if many or wide else "int32")
 
 
-def arg_reducer(dtype: DType, last: bool, name: str, better: Callable[[Any, Any], Any], worst: float) -> Callable[..., Any]:
+def arg_reducer(
+    dtype: DType, last: bool, name: str, better: Callable[[Any, Any], Any], worst: float
+) -> Callable[..., Any]:
     """Of two (index, value) the better value; of equal ones the first index, or the last. name: the reducer's. better: whether a
     value is. worst: minus infinity or infinity, from which it begins."""
+
     def combine(x: Any, y: Any) -> Any:
         (i, a), (j, b) = x, y
         sooner = i > j if last else i < j

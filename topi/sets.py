@@ -30,8 +30,12 @@ def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) ->
     """
     source = tensor(data, "unique", 1)
     if is_const(source.shape[0], 0):
-        raise BadOperand(f"unique of {tensor_text(source)}, which has no elements", declared=source.source, called=user_source(),
-                         fix="a tensor of one element at least")
+        raise BadOperand(
+            f"unique of {tensor_text(source)}, which has no elements",
+            declared=source.source,
+            called=user_source(),
+            fix="a tensor of one element at least",
+        )
     key = order_key(source.dtype, True)
 
     def ranked(i: Any) -> Any:
@@ -97,15 +101,24 @@ def searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool = False, o
     shape of values. Raises BadOperand (TW0181)."""
     source, given = tensor(sorted_sequence, "searchsorted"), tensor(values, "the values of searchsorted")
     alone = source.ndim == 1
-    if not source.ndim or (not alone and (source.ndim != given.ndim or
-                                          not all(map(same_extent, source.shape[:-1], given.shape[:-1])))):
-        raise BadOperand(f"searchsorted: {tensor_text(given)} are no values for rows of {tensor_text(source)}",
-                         declared=given.source, called=user_source(), fix="a row for each row of values, or one for all")
+    if not source.ndim or (
+        not alone and (source.ndim != given.ndim or not all(map(same_extent, source.shape[:-1], given.shape[:-1])))
+    ):
+        raise BadOperand(
+            f"searchsorted: {tensor_text(given)} are no values for rows of {tensor_text(source)}",
+            declared=given.source,
+            called=user_source(),
+            fix="a row for each row of values, or one for all",
+        )
     rows: Any = 1 if alone else math.prod(source.shape[:-1])
     count: Any = math.prod(given.shape) if alone else given.shape[-1]
     places: Any = _places(reshape(source, (rows, source.shape[-1])), reshape(given, (rows, count)), 1 if right else 0)
     kind = scalar_dtype(out_dtype)
-    flat = places if str(places.dtype) == str(kind) else injective(places.shape, lambda *i: places[i].astype(kind), "searchsorted")
+    flat = (
+        places
+        if str(places.dtype) == str(kind)
+        else injective(places.shape, lambda *i: places[i].astype(kind), "searchsorted")
+    )
     return reshape(flat, given.shape)
 
 

@@ -26,9 +26,26 @@ if TYPE_CHECKING:
     from ..te.compute import OfAll
 
 __all__ = [
-    "concatenate", "expand_dims", "flip", "gather", "gather_nd", "injective", "layout_transform", "one_hot", "pad", "repeat",
-    "reshape", "split", "squeeze", "stack", "strided_slice", "take", "tile", "transpose",
+    "concatenate",
+    "expand_dims",
+    "flip",
+    "gather",
+    "gather_nd",
+    "injective",
+    "layout_transform",
+    "one_hot",
+    "pad",
+    "repeat",
+    "reshape",
+    "split",
+    "squeeze",
+    "stack",
+    "strided_slice",
+    "take",
+    "tile",
+    "transpose",
 ]
+
 
 def injective(shape: Sequence[Any], element: OfAll | Callable[..., Any], name: str) -> Tensor:
     """A tensor of `shape` whose element at (i, ...) is element(i, ...), which is one element of what is read, or a constant."""
@@ -44,10 +61,10 @@ def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     Raises BadAxis (TW0180), BadParameter (TW0182).
     """
     source = tensor(a, "expand_dims")
-    count, = integers(num_newaxis, "num_newaxis of expand_dims")
+    (count,) = integers(num_newaxis, "num_newaxis of expand_dims")
     at = axis_of(source, axis, "expand_dims", 1) if count else 0
     shape = [*source.shape[:at], *[1] * count, *source.shape[at:]]
-    return injective(shape, lambda *i: source[(*i[:at], *i[at + count:])], "T_expand_dims")
+    return injective(shape, lambda *i: source[(*i[:at], *i[at + count :])], "T_expand_dims")
 
 
 def squeeze(a: Tensor, axis: Any = None) -> Tensor:
@@ -58,12 +75,19 @@ def squeeze(a: Tensor, axis: Any = None) -> Tensor:
     axes = tuple(single) if axis is None else axes_of(source, axis, "squeeze")
     for at in axes:
         if at not in single:
-            raise BadOperand(f"cannot squeeze axis {at} of {tensor_text(source)}: it is not known to have the extent 1",
-                             declared=source.source, called=user_source(), fix="topi.reshape merges dimensions")
+            raise BadOperand(
+                f"cannot squeeze axis {at} of {tensor_text(source)}: it is not known to have the extent 1",
+                declared=source.source,
+                called=user_source(),
+                fix="topi.reshape merges dimensions",
+            )
     kept = [at for at in range(source.ndim) if at not in axes]
     place = {at: index for index, at in enumerate(kept)}
-    return injective([source.shape[at] for at in kept],
-                     lambda *i: source[tuple(i[place[at]] if at in place else 0 for at in range(source.ndim))], "T_squeeze")
+    return injective(
+        [source.shape[at] for at in kept],
+        lambda *i: source[tuple(i[place[at]] if at in place else 0 for at in range(source.ndim))],
+        "T_squeeze",
+    )
 
 
 def reshape(a: Tensor, newshape: Any) -> Tensor:
@@ -79,12 +103,14 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
         raise _no_such_shape(source, shape)
     beyond = _beyond(source.shape, shape) if before is None or after is None else 0
     first, last = _in_common(source.shape, shape)
-    inner, middle = source.shape[first:source.ndim - last], shape[first:len(shape) - last]
+    inner, middle = source.shape[first : source.ndim - last], shape[first : len(shape) - last]
     wide = math.prod(before or after or [1]) >= INT64_FROM
 
     def element(*i: Any) -> Any:
-        flat = flat_index([te.const(0, "int64") + index if wide else index for index in i[first:len(i) - last]], middle)
-        return source[(*i[:first], *indices_of(flat + beyond, inner), *i[len(i) - last:])]
+        flat = flat_index(
+            [te.const(0, "int64") + index if wide else index for index in i[first : len(i) - last]], middle
+        )
+        return source[(*i[:first], *indices_of(flat + beyond, inner), *i[len(i) - last :])]
 
     return injective(shape, element, "T_reshape")
 
@@ -93,7 +119,10 @@ def _beyond(before: Sequence[Expr], after: Sequence[Expr]) -> Expr | int:
     """What is added to places among elements in a row, so that they lie outside where fewer elements are left: 0 where symbols
     prove that there are as many, an expression where only a call can tell."""
     first, last = _in_common(before, after)
-    whole, rest = (_product([ops.cast(extent, "int64") for extent in shape[first:len(shape) - last]]) for shape in (before, after))
+    whole, rest = (
+        _product([ops.cast(extent, "int64") for extent in shape[first : len(shape) - last]])
+        for shape in (before, after)
+    )
     if isinstance(simplify(ops.convert(whole) - rest), IntImm):
         return 0
     return te.select(ops.convert(whole) > rest, ops.convert(whole), te.const(0, "int64"))
@@ -108,9 +137,13 @@ def _in_common(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[int, int]:
 
 
 def _no_such_shape(source: Tensor, shape: Sequence[Any]) -> BadOperand:
-    return BadOperand(f"cannot reshape {tensor_text(source)} to ({', '.join(map(str, shape))})", declared=source.source,
-                      called=user_source(), allowed="shapes of as many elements, one extent of which may be -1",
-                      fix="leave one extent open: topi.reshape(x, (n, -1))")
+    return BadOperand(
+        f"cannot reshape {tensor_text(source)} to ({', '.join(map(str, shape))})",
+        declared=source.source,
+        called=user_source(),
+        allowed="shapes of as many elements, one extent of which may be -1",
+        fix="leave one extent open: topi.reshape(x, (n, -1))",
+    )
 
 
 def _product(extents: Sequence[Expr | int]) -> Expr | int:
@@ -152,21 +185,30 @@ def indices_of(flat: Any, shape: Sequence[Expr]) -> tuple[Any, ...]:
 def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """Dimension d of the result is dimension axes[d] of `a`; without axes their order is reversed. Raises BadAxis (TW0180)."""
     source = tensor(a, "transpose")
-    order = list(reversed(range(source.ndim))) if axes is None else [axis_of(source, axis, "transpose") for axis in axes]
+    order = (
+        list(reversed(range(source.ndim))) if axes is None else [axis_of(source, axis, "transpose") for axis in axes]
+    )
     if sorted(order) != list(range(source.ndim)):
-        raise BadAxis(f"transpose of {tensor_text(source)} does not name every axis once", reason=f"got {axes!r}",
-                      declared=source.source, called=user_source(), fix="a permutation of its dimensions, such as "
-                      f"{tuple(reversed(range(source.ndim)))}")
+        raise BadAxis(
+            f"transpose of {tensor_text(source)} does not name every axis once",
+            reason=f"got {axes!r}",
+            declared=source.source,
+            called=user_source(),
+            fix=f"a permutation of its dimensions, such as {tuple(reversed(range(source.ndim)))}",
+        )
     place = {axis: at for at, axis in enumerate(order)}
-    return injective([source.shape[axis] for axis in order],
-                     lambda *i: source[tuple(i[place[at]] for at in range(source.ndim))], "T_transpose")
+    return injective(
+        [source.shape[axis] for axis in order],
+        lambda *i: source[tuple(i[place[at]] for at in range(source.ndim))],
+        "T_transpose",
+    )
 
 
 def flip(a: Tensor, axis: int = 0) -> Tensor:
     """The elements along one dimension in reverse order. Raises BadAxis (TW0180)."""
     source = tensor(a, "flip")
     at = axis_of(source, axis, "flip")
-    return injective(source.shape, lambda *i: source[(*i[:at], source.shape[at] - 1 - i[at], *i[at + 1:])], "T_flip")
+    return injective(source.shape, lambda *i: source[(*i[:at], source.shape[at] - 1 - i[at], *i[at + 1 :])], "T_flip")
 
 
 def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
@@ -179,17 +221,29 @@ def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
     source = tensor(array, "layout_transform")
     src, dst = _layout(src_layout), _layout(dst_layout)
     if len(src) != source.ndim:
-        raise BadOperand(f"layout_transform: {tensor_text(source)} does not have the {len(src)} dimensions of {src_layout}",
-                         declared=source.source, called=user_source(), fix="a letter for each dimension")
+        raise BadOperand(
+            f"layout_transform: {tensor_text(source)} does not have the {len(src)} dimensions of {src_layout}",
+            declared=source.source,
+            called=user_source(),
+            fix="a letter for each dimension",
+        )
     letters = {name for name, _ in src if name.isupper()}
     if letters != {name for name, _ in dst if name.isupper()} or len({name for name, _ in dst}) < len(dst):
-        raise BadParameter(f"layout_transform cannot go from {src_layout} to {dst_layout}", called=user_source(),
-                           reason="they do not name the same dimensions", fix='the same capital letters: "NCHW" to "NHWC"')
+        raise BadParameter(
+            f"layout_transform cannot go from {src_layout} to {dst_layout}",
+            called=user_source(),
+            reason="they do not name the same dimensions",
+            fix='the same capital letters: "NCHW" to "NHWC"',
+        )
     sizes: dict[str, Any] = {}
     for (name, block), extent in zip(src, source.shape, strict=True):
         if block and not (isinstance(extent, IntImm) and extent.value == block):
-            raise BadOperand(f"layout_transform: a dimension of {tensor_text(source)} is not the block {block}{name}",
-                             declared=source.source, called=user_source(), fix="name the blocks that the tensor has")
+            raise BadOperand(
+                f"layout_transform: a dimension of {tensor_text(source)} is not the block {block}{name}",
+                declared=source.source,
+                called=user_source(),
+                fix="name the blocks that the tensor has",
+            )
         sizes[name.upper()] = sizes.get(name.upper(), 1) * extent
     inner = {name.upper(): block for name, block in dst if block}
     shape = [block or ops.ceildiv(ops.convert(sizes[name]), inner.get(name, 1)) for name, block in dst]
@@ -199,9 +253,14 @@ def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
         for (name, block), index in zip(dst, i, strict=True):
             position[name.upper()] = position.get(name.upper(), 0) + (index if block else index * inner.get(name, 1))
         blocks = {name.upper(): block for name, block in src if block}
-        indices = [position[name.upper()] % block if block else position[name] // blocks.get(name, 1) for name, block in src]
-        inside = [position[name] < sizes[name] for name, block in inner.items()
-                  if not (isinstance(size := ops.convert(sizes[name]), IntImm) and size.value % block == 0)]
+        indices = [
+            position[name.upper()] % block if block else position[name] // blocks.get(name, 1) for name, block in src
+        ]
+        inside = [
+            position[name] < sizes[name]
+            for name, block in inner.items()
+            if not (isinstance(size := ops.convert(sizes[name]), IntImm) and size.value % block == 0)
+        ]
         value = source[tuple(indices)]
         return te.if_then_else(te.all(*inside), value, ops.const(0, source.dtype)) if inside else value
 
@@ -223,8 +282,9 @@ def _layout(text: str) -> list[tuple[str, int]]:
             break
     names = [name for name, _ in dimensions]
     if not dimensions or number or len(set(names)) < len(names) or any(name.upper() not in names for name in names):
-        raise BadParameter(f"there is no layout {text!r}", called=user_source(),
-                           fix='letters such as "NCHW", blocks as in "NCHW16c"')
+        raise BadParameter(
+            f"there is no layout {text!r}", called=user_source(), fix='letters such as "NCHW", blocks as in "NCHW16c"'
+        )
     return dimensions
 
 
@@ -232,8 +292,12 @@ def _layout(text: str) -> list[tuple[str, int]]:
 
 
 def strided_slice(
-    a: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None, slice_mode: str = "end",
+    a: Tensor,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    slice_mode: str = "end",
 ) -> Tensor:
     """a[begin:end:stride] in each dimension, as Python's slices: negative numbers count from the end, and what lies outside
     is clipped. axes: the dimensions meant, the first ones without. slice_mode "size": `end` holds how many elements are
@@ -246,25 +310,42 @@ def strided_slice(
     steps = integers(strides, "strides of strided_slice") if strides is not None else []
     steps += [1] * (len(begins) - len(steps))
     places = [axis_of(source, axis, "strided_slice") for axis in axes] if axes is not None else list(range(len(begins)))
-    if not len(begins) == len(ends) == len(steps) == len(places) <= source.ndim or 0 in steps or slice_mode not in ("end", "size"):
+    if (
+        not len(begins) == len(ends) == len(steps) == len(places) <= source.ndim
+        or 0 in steps
+        or slice_mode not in ("end", "size")
+    ):
         raise BadParameter(
             f"strided_slice of {tensor_text(source)} is told begins, ends and strides that are no slice",
             reason=f"got begin {begin!r}, end {end!r}, strides {strides!r}, axes {axes!r}, slice_mode {slice_mode!r}",
-            declared=source.source, called=user_source(),
-            fix="a begin and an end for each dimension that is sliced, strides that are not 0")
+            declared=source.source,
+            called=user_source(),
+            fix="a begin and an end for each dimension that is sliced, strides that are not 0",
+        )
     first, step, shape = [0] * source.ndim, [1] * source.ndim, list(source.shape)
     for at, low, high, by in zip(places, begins, ends, steps, strict=True):
         extent = shape[at]
         if not isinstance(extent, IntImm):
-            raise BadOperand(f"strided_slice along axis {at} of {tensor_text(source)}, whose extent is not known",
-                             declared=source.source, called=user_source(), fix="te.compute((n - 1,), lambda i: A[i + 1])")
+            raise BadOperand(
+                f"strided_slice along axis {at} of {tensor_text(source)}, whose extent is not known",
+                declared=source.source,
+                called=user_source(),
+                fix="te.compute((n - 1,), lambda i: A[i + 1])",
+            )
         if slice_mode == "size":
             by, high = 1, (extent.value if high < 0 else (low + extent.value if low < 0 else low) + high)
         taken = range(extent.value)[slice(low, None if by < 0 and high < -extent.value else high, by)]
         first[at], step[at], shape[at] = (taken.start if len(taken) else 0), by, ops.const(len(taken), "int32")
-    return injective(shape, lambda *i: source[tuple(
-        index if isinstance(extent, IntImm) and extent.value == 0 else low + index * by
-        for low, by, index, extent in zip(first, step, i, shape, strict=True))], "T_strided_slice")
+    return injective(
+        shape,
+        lambda *i: source[
+            tuple(
+                index if isinstance(extent, IntImm) and extent.value == 0 else low + index * by
+                for low, by, index, extent in zip(first, step, i, shape, strict=True)
+            )
+        ],
+        "T_strided_slice",
+    )
 
 
 def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
@@ -276,15 +357,29 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     at = axis_of(source, axis, "split")
     extent = source.shape[at]
     if not isinstance(extent, IntImm):
-        raise BadOperand(f"split along axis {at} of {tensor_text(source)}, whose extent is not known", declared=source.source,
-                         called=user_source(), fix="te.compute says which elements a part has")
+        raise BadOperand(
+            f"split along axis {at} of {tensor_text(source)}, whose extent is not known",
+            declared=source.source,
+            called=user_source(),
+            fix="te.compute says which elements a part has",
+        )
     size, several = extent.value, is_sequence(indices_or_sections)
     numbers = integers(indices_or_sections, "indices_or_sections of split")
     if not several and (numbers[0] <= 0 or size % numbers[0]):
-        raise BadParameter(f"cannot split {size} elements into {numbers[0]} equal parts", declared=source.source,
-                           reason=f"axis {at} of {tensor_text(source)}", called=user_source(),
-                           fix="give the indices at which parts begin")
-    cuts = numbers if several else list(range(size // numbers[0], size, size // numbers[0])) if size else [0] * (numbers[0] - 1)
+        raise BadParameter(
+            f"cannot split {size} elements into {numbers[0]} equal parts",
+            declared=source.source,
+            reason=f"axis {at} of {tensor_text(source)}",
+            called=user_source(),
+            fix="give the indices at which parts begin",
+        )
+    cuts = (
+        numbers
+        if several
+        else list(range(size // numbers[0], size, size // numbers[0]))
+        if size
+        else [0] * (numbers[0] - 1)
+    )
     return [strided_slice(source, [low], [high], axes=[at]) for low, high in pairwise((0, *cuts, size))]
 
 
@@ -294,7 +389,9 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
     sources = _alike(a_tuple, "concatenate")
     at = axis_of(sources[0], axis, "concatenate")
     for other in sources:
-        if not all(same_extent(x, y) for dim, (x, y) in enumerate(zip(sources[0].shape, other.shape, strict=True)) if dim != at):
+        if not all(
+            same_extent(x, y) for dim, (x, y) in enumerate(zip(sources[0].shape, other.shape, strict=True)) if dim != at
+        ):
             raise _not_alike("concatenate", sources[0], other)
     ends: list[Any] = [sources[0].shape[at]]
     for other in sources[1:]:
@@ -302,13 +399,13 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
 
     def element(*i: Any) -> Any:
         begins = [0, *ends]
-        value = sources[-1][(*i[:at], i[at] - begins[-2], *i[at + 1:])]
+        value = sources[-1][(*i[:at], i[at] - begins[-2], *i[at + 1 :])]
         for place in reversed(range(len(sources) - 1)):
-            part = sources[place][(*i[:at], i[at] - begins[place], *i[at + 1:])]
+            part = sources[place][(*i[:at], i[at] - begins[place], *i[at + 1 :])]
             value = te.if_then_else(i[at] < ends[place], part, value)
         return value
 
-    return injective([*sources[0].shape[:at], ends[-1], *sources[0].shape[at + 1:]], element, "T_concat")
+    return injective([*sources[0].shape[:at], ends[-1], *sources[0].shape[at + 1 :]], element, "T_concat")
 
 
 def stack(a: Sequence[Tensor], axis: int = 0) -> Tensor:
@@ -320,7 +417,7 @@ def stack(a: Sequence[Tensor], axis: int = 0) -> Tensor:
             raise _not_alike("stack", sources[0], other)
 
     def element(*i: Any) -> Any:
-        rest = (*i[:at], *i[at + 1:])
+        rest = (*i[:at], *i[at + 1 :])
         value = sources[-1][rest]
         for place in reversed(range(len(sources) - 1)):
             value = te.if_then_else(ops.equal(i[at], place), sources[place][rest], value)
@@ -332,8 +429,12 @@ def stack(a: Sequence[Tensor], axis: int = 0) -> Tensor:
 def _alike(tensors: Any, subject: str) -> list[Tensor]:
     """Tensors of one rank and dtype, at least one."""
     if not is_sequence(tensors) or not tensors:
-        raise BadParameter(f"{subject} takes a list of tensors", reason=f"got {tensors!r}"[:200], called=user_source(),
-                           fix=f"topi.{subject}([A, B])")
+        raise BadParameter(
+            f"{subject} takes a list of tensors",
+            reason=f"got {tensors!r}"[:200],
+            called=user_source(),
+            fix=f"topi.{subject}([A, B])",
+        )
     alike = [tensor(operand, subject) for operand in tensors]
     for other in alike:
         if other.ndim != alike[0].ndim or other.dtype != alike[0].dtype:
@@ -342,13 +443,23 @@ def _alike(tensors: Any, subject: str) -> list[Tensor]:
 
 
 def _not_alike(subject: str, a: Tensor, b: Tensor) -> BadOperand:
-    return BadOperand(f"cannot {subject} {tensor_text(a)} and {tensor_text(b)}", declared=b.source, called=user_source(),
-                      allowed="tensors of one dtype and rank, whose other extents are the same" if subject == "concatenate" else
-                      "tensors of one shape and dtype", fix="topi.cast, topi.reshape and topi.broadcast_to bring them there")
+    return BadOperand(
+        f"cannot {subject} {tensor_text(a)} and {tensor_text(b)}",
+        declared=b.source,
+        called=user_source(),
+        allowed="tensors of one dtype and rank, whose other extents are the same"
+        if subject == "concatenate"
+        else "tensors of one shape and dtype",
+        fix="topi.cast, topi.reshape and topi.broadcast_to bring them there",
+    )
 
 
 def pad(
-    data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any] | None = None, pad_value: Any = 0.0, name: str = "PadInput",
+    data: Tensor,
+    pad_before: Sequence[Any],
+    pad_after: Sequence[Any] | None = None,
+    pad_value: Any = 0.0,
+    name: str = "PadInput",
 ) -> Tensor:
     """`data` with pad_before[d] elements before and pad_after[d] after it in each dimension, all of them pad_value.
 
@@ -358,11 +469,17 @@ def pad(
     before, after = list(pad_before), list(pad_before if pad_after is None else pad_after)
     negative = any(isinstance(amount, int) and amount < 0 for amount in (*before, *after))
     if len(before) != source.ndim or len(after) != source.ndim or negative:
-        raise BadParameter(f"pad of {tensor_text(source)} takes a number from 0 on for each dimension",
-                           reason=f"got {before} before and {after} after", declared=source.source, called=user_source(),
-                           fix="topi.strided_slice takes elements away" if negative else "0 where a dimension is not padded")
+        raise BadParameter(
+            f"pad of {tensor_text(source)} takes a number from 0 on for each dimension",
+            reason=f"got {before} before and {after} after",
+            declared=source.source,
+            called=user_source(),
+            fix="topi.strided_slice takes elements away" if negative else "0 where a dimension is not padded",
+        )
     filling = ops.cast(ops.convert(pad_value), source.dtype)
-    shape = [_extent(low) + extent + _extent(high) for low, extent, high in zip(before, source.shape, after, strict=True)]
+    shape = [
+        _extent(low) + extent + _extent(high) for low, extent, high in zip(before, source.shape, after, strict=True)
+    ]
 
     def element(*i: Any) -> Any:
         inside: list[Any] = []
@@ -387,9 +504,9 @@ def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
     """Each slice along `axis` `repeats` times in succession. Raises BadAxis (TW0180), BadParameter (TW0182)."""
     source = tensor(a, "repeat")
     at = axis_of(source, axis, "repeat")
-    count, = _counts(repeats, "repeats of repeat")
-    shape = [*source.shape[:at], source.shape[at] * count, *source.shape[at + 1:]]
-    return injective(shape, lambda *i: source[(*i[:at], i[at] // count if count else i[at], *i[at + 1:])], "T_repeat")
+    (count,) = _counts(repeats, "repeats of repeat")
+    shape = [*source.shape[:at], source.shape[at] * count, *source.shape[at + 1 :]]
+    return injective(shape, lambda *i: source[(*i[:at], i[at] // count if count else i[at], *i[at + 1 :])], "T_repeat")
 
 
 def tile(a: Tensor, reps: Any) -> Tensor:
@@ -401,15 +518,24 @@ def tile(a: Tensor, reps: Any) -> Tensor:
     counts = [1] * (rank - len(counts)) + counts
     shape: list[Any] = [1] * (rank - source.ndim) + list(source.shape)
     skipped = rank - source.ndim
-    return injective([extent * count for extent, count in zip(shape, counts, strict=True)],
-                     lambda *i: source[tuple(i[skipped + at] if counts[skipped + at] == 1 else i[skipped + at] % extent
-                                             for at, extent in enumerate(source.shape))], "T_tile")
+    return injective(
+        [extent * count for extent, count in zip(shape, counts, strict=True)],
+        lambda *i: source[
+            tuple(
+                i[skipped + at] if counts[skipped + at] == 1 else i[skipped + at] % extent
+                for at, extent in enumerate(source.shape)
+            )
+        ],
+        "T_tile",
+    )
 
 
 def _counts(values: Any, subject: str) -> list[int]:
     counts = integers(values, subject)
     if counts and min(counts) < 0:
-        raise BadParameter(f"{subject} counts from 0 on", reason=f"got {values!r}", called=user_source(), fix="0 gives no elements")
+        raise BadParameter(
+            f"{subject} counts from 0 on", reason=f"got {values!r}", called=user_source(), fix="0 gives no elements"
+        )
     return counts
 
 
@@ -425,21 +551,30 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 
     """
     source, index = tensor(a, "take"), _of_integers(indices, "take")
     if mode not in ("clip", "wrap", "fast"):
-        raise BadParameter(f"take has no mode {mode!r}", called=user_source(), allowed='"clip", "wrap" and "fast"',
-                           fix='mode="clip"')
+        raise BadParameter(
+            f"take has no mode {mode!r}", called=user_source(), allowed='"clip", "wrap" and "fast"', fix='mode="clip"'
+        )
     if axis is None:
         size = ops.convert(math.prod(source.shape)) if source.ndim else ops.const(1, "int32")
-        return injective(index.shape, lambda *i: source[indices_of(_inside(index[i], size, mode), source.shape)], "T_take")
+        return injective(
+            index.shape, lambda *i: source[indices_of(_inside(index[i], size, mode), source.shape)], "T_take"
+        )
     at = axis_of(source, axis, "take")
-    batch, = integers(batch_dims, "batch_dims of take")
+    (batch,) = integers(batch_dims, "batch_dims of take")
     if not 0 <= batch <= min(at, index.ndim) or not all(map(same_extent, source.shape[:batch], index.shape[:batch])):
-        raise BadParameter(f"take: {batch_dims} first dimensions are not the same", called=user_source(),
-                           reason=f"got {tensor_text(source)} and {tensor_text(index)}",
-                           fix="batch_dims counts dimensions before the axis that both have")
+        raise BadParameter(
+            f"take: {batch_dims} first dimensions are not the same",
+            called=user_source(),
+            reason=f"got {tensor_text(source)} and {tensor_text(index)}",
+            fix="batch_dims counts dimensions before the axis that both have",
+        )
     after = at + index.ndim - batch
-    shape = [*source.shape[:at], *index.shape[batch:], *source.shape[at + 1:]]
-    return injective(shape, lambda *i: source[(
-        *i[:at], _inside(index[(*i[:batch], *i[at:after])], source.shape[at], mode), *i[after:])], "T_take")
+    shape = [*source.shape[:at], *index.shape[batch:], *source.shape[at + 1 :]]
+    return injective(
+        shape,
+        lambda *i: source[(*i[:at], _inside(index[(*i[:batch], *i[at:after])], source.shape[at], mode), *i[after:])],
+        "T_take",
+    )
 
 
 def _inside(index: Expr, extent: Expr, mode: str) -> Any:
@@ -454,8 +589,13 @@ def _inside(index: Expr, extent: Expr, mode: str) -> Any:
 def _of_integers(indices: Any, subject: str) -> Tensor:
     index = tensor(indices, subject)
     if not index.dtype.is_integer:
-        raise BadOperand(f"{subject} takes integer indices", reason=f"got {tensor_text(index)}", declared=index.source,
-                         called=user_source(), fix='topi.cast(indices, "int32")')
+        raise BadOperand(
+            f"{subject} takes integer indices",
+            reason=f"got {tensor_text(index)}",
+            declared=index.source,
+            called=user_source(),
+            fix='topi.cast(indices, "int32")',
+        )
     return index
 
 
@@ -466,7 +606,8 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     index = _of_integers(tensor(indices, "gather", source.ndim), "gather")
     at = axis_of(source, axis, "gather")
     return injective(
-        index.shape, lambda *i: source[(*i[:at], _inside(index[i], source.shape[at], "fast"), *i[at + 1:])], "T_gather")
+        index.shape, lambda *i: source[(*i[:at], _inside(index[i], source.shape[at], "fast"), *i[at + 1 :])], "T_gather"
+    )
 
 
 def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
@@ -475,15 +616,28 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     `indices` has after its first, and are not looked up. Raises BadOperand (TW0181)."""
     source, index = tensor(a, "gather_nd"), _of_integers(indices, "gather_nd")
     count = index.shape[0] if index.ndim else None
-    batch, = integers(batch_dims, "batch_dims of gather_nd")
+    (batch,) = integers(batch_dims, "batch_dims of gather_nd")
     if not isinstance(count, IntImm) or not 0 <= batch < index.ndim or count.value + batch > source.ndim:
-        raise BadOperand("gather_nd: the first dimension of the indices is no number of coordinates",
-                         reason=f"got {tensor_text(source)} and {tensor_text(index)}", declared=index.source,
-                         called=user_source(), fix=f"indices of shape (m, ...), m at most {source.ndim}")
+        raise BadOperand(
+            "gather_nd: the first dimension of the indices is no number of coordinates",
+            reason=f"got {tensor_text(source)} and {tensor_text(index)}",
+            declared=index.source,
+            called=user_source(),
+            fix=f"indices of shape (m, ...), m at most {source.ndim}",
+        )
     rank = index.ndim - 1
-    within = source.shape[batch:batch + count.value]
-    return injective([*index.shape[1:], *source.shape[batch + count.value:]], lambda *i: source[(*i[:batch], *(
-        _inside(index[(at, *i[:rank])], extent, "fast") for at, extent in enumerate(within)), *i[rank:])], "T_gather_nd")
+    within = source.shape[batch : batch + count.value]
+    return injective(
+        [*index.shape[1:], *source.shape[batch + count.value :]],
+        lambda *i: source[
+            (
+                *i[:batch],
+                *(_inside(index[(at, *i[:rank])], extent, "fast") for at, extent in enumerate(within)),
+                *i[rank:],
+            )
+        ],
+        "T_gather_nd",
+    )
 
 
 def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: object) -> Tensor:
@@ -496,4 +650,6 @@ def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: in
     kind = scalar_dtype(dtype)
     on, off = (ops.cast(ops.convert(value), kind) for value in (on_value, off_value))
     shape = shape_of([*index.shape[:at], depth, *index.shape[at:]], "one_hot")
-    return injective(shape, lambda *i: te.select(ops.equal(index[(*i[:at], *i[at + 1:])], i[at]), on, off), "T_one_hot")
+    return injective(
+        shape, lambda *i: te.select(ops.equal(index[(*i[:at], *i[at + 1 :])], i[at]), on, off), "T_one_hot"
+    )

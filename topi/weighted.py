@@ -27,6 +27,7 @@ def scaled_and_moved(value: Expr, by: Expr, plus: Expr) -> Expr:
 
 def keys_weights(t: Expr, a: float) -> tuple[Expr, ...]:
     """Keys' weights of the four pixels around a place that is t past the second."""
+
     def near(x: Any) -> Expr:
         return ((a + 2) * x - (a + 3)) * x * x + 1
 

@@ -48,7 +48,11 @@ s[C].reorder(C.op.axis[0], jo, ko, ji, ki)
 s[C].tensorize(ji, dot4x4())  # ji and what is inside it, ki
 print(s)
 
-a, b, c = np.random.rand(8, 32).astype("float32"), np.random.rand(32, 16).astype("float32"), np.empty((8, 16), "float32")
+a, b, c = (
+    np.random.rand(8, 32).astype("float32"),
+    np.random.rand(32, 16).astype("float32"),
+    np.empty((8, 16), "float32"),
+)
 tw.build(s, [A, B, C])(a, b, c)
 np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
@@ -70,11 +74,21 @@ def bytes_matmul(n: int, m: int, depth: int):
     A, B = te.placeholder((n, depth), "uint8", "A"), te.placeholder((m, depth), "int8", "B")
     wide, deep = -(-m // 16) * 16, -(-depth // 4) * 4
     padded = te.compute((n, deep), lambda i, k: te.if_then_else(k < depth, A[i, k], 0), "padded")
-    packed = te.compute((wide // 16, deep // 4, 16, 4), lambda jo, ko, ji, ki: te.if_then_else(
-        te.all(jo * 16 + ji < m, ko * 4 + ki < depth), B[jo * 16 + ji, ko * 4 + ki], 0), "packed")
+    packed = te.compute(
+        (wide // 16, deep // 4, 16, 4),
+        lambda jo, ko, ji, ki: te.if_then_else(
+            te.all(jo * 16 + ji < m, ko * 4 + ki < depth), B[jo * 16 + ji, ko * 4 + ki], 0
+        ),
+        "packed",
+    )
     k = te.reduce_axis((0, deep), "k")
-    whole = te.compute((n, wide), lambda i, j: te.sum(
-        padded[i, k].astype("int32") * packed[j // 16, k // 4, j % 16, k % 4].astype("int32"), axis=k), "whole")
+    whole = te.compute(
+        (n, wide),
+        lambda i, j: te.sum(
+            padded[i, k].astype("int32") * packed[j // 16, k // 4, j % 16, k % 4].astype("int32"), axis=k
+        ),
+        "whole",
+    )
     C = te.compute((n, m), lambda i, j: whole[i, j], "C")
     s = te.create_schedule(C.op)
     jo, ji = s[whole].split(whole.op.axis[1], 16)
@@ -93,5 +107,7 @@ c = np.empty((n, m), "int32")
 f(a, b, c)
 np.testing.assert_array_equal(c, a.astype("int32") @ b.T.astype("int32"))  # exactly
 used = "vpdpbusd" in f.source("asm")
-print(f"\n{n} x {m} x {depth} bytes: {2 * n * m * depth / f.time(a, b, c).median / 1e9:.0f} GOP/s; the instruction vpdpbusd is "
-      f"{'used' if used else 'not there on this processor, and its portable body runs'}")
+print(
+    f"\n{n} x {m} x {depth} bytes: {2 * n * m * depth / f.time(a, b, c).median / 1e9:.0f} GOP/s; the instruction vpdpbusd is "
+    f"{'used' if used else 'not there on this processor, and its portable body runs'}"
+)

@@ -62,5 +62,7 @@ try:
     real(*device)
     np.testing.assert_array_equal(device[1].numpy(), a.T)
     print(real.time(*device))
-except tw.CudaError as error:  # no GPU here: the code can be built, looked at (source("ptx"), source("sass")) and exported
+except (
+    tw.CudaError
+) as error:  # no GPU here: the code can be built, looked at (source("ptx"), source("sass")) and exported
     print(error)

@@ -28,19 +28,29 @@ def conv(x, weights, bias, pad, name):
     n, channels, height, width = x.shape
     out, _, size, _ = weights.shape
     if pad:
-        x = te.compute((n, channels, height + 2 * pad, width + 2 * pad), lambda b, c, y, z: te.if_then_else(
-            te.all(y >= pad, y < height + pad, z >= pad, z < width + pad), x[b, c, y - pad, z - pad], 0.0), f"{name}_padded")
+        x = te.compute(
+            (n, channels, height + 2 * pad, width + 2 * pad),
+            lambda b, c, y, z: te.if_then_else(
+                te.all(y >= pad, y < height + pad, z >= pad, z < width + pad), x[b, c, y - pad, z - pad], 0.0
+            ),
+            f"{name}_padded",
+        )
     c, p, q = (te.reduce_axis((0, extent), axis) for extent, axis in ((channels, "c"), (size, "p"), (size, "q")))
     shape = (n, out, height + 2 * pad - size + 1, width + 2 * pad - size + 1)
-    sums = te.compute(shape, lambda b, f, y, z: te.sum(x[b, c, y + p, z + q] * weights[f, c, p, q], axis=[c, p, q]), name)
+    sums = te.compute(
+        shape, lambda b, f, y, z: te.sum(x[b, c, y + p, z + q] * weights[f, c, p, q], axis=[c, p, q]), name
+    )
     return te.compute(shape, lambda b, f, y, z: te.max(sums[b, f, y, z] + bias[f], 0.0), f"{name}_relu")
 
 
 def max_pool(x, name):
     n, channels, height, width = x.shape
     p, q = te.reduce_axis((0, 2), "p"), te.reduce_axis((0, 2), "q")
-    return te.compute((n, channels, height // 2, width // 2), lambda b, c, y, z: te.max(
-        x[b, c, 2 * y + p, 2 * z + q], axis=[p, q]), name)
+    return te.compute(
+        (n, channels, height // 2, width // 2),
+        lambda b, c, y, z: te.max(x[b, c, 2 * y + p, 2 * z + q], axis=[p, q]),
+        name,
+    )
 
 
 def dense(x, weights, bias, name):
@@ -61,8 +71,18 @@ def cross_entropy(z, labels):
 # The network, over images of 16 by 16.
 def network(batch):
     images, labels = te.placeholder((batch, 1, 16, 16), name="images"), te.placeholder((batch,), "int32", name="labels")
-    shapes = {"w1": (6, 1, 5, 5), "b1": (6,), "w2": (16, 6, 5, 5), "b2": (16,),
-              "w3": (64, 120), "b3": (120,), "w4": (120, 84), "b4": (84,), "w5": (84, 10), "b5": (10,)}
+    shapes = {
+        "w1": (6, 1, 5, 5),
+        "b1": (6,),
+        "w2": (16, 6, 5, 5),
+        "b2": (16,),
+        "w3": (64, 120),
+        "b3": (120,),
+        "w4": (120, 84),
+        "b4": (84,),
+        "w5": (84, 10),
+        "b5": (10,),
+    }
     w = {name: te.placeholder(shape, name=name) for name, shape in shapes.items()}
     x = max_pool(conv(images, w["w1"], w["b1"], 2, "conv1"), "pool1")
     x = max_pool(conv(x, w["w2"], w["b2"], 0, "conv2"), "pool2")
@@ -98,13 +118,16 @@ print(f"compiled in {time.perf_counter() - began:.1f} s")
 digits = load_digits()
 pictures = (digits.images / 16).repeat(2, axis=1).repeat(2, axis=2)[:, None].astype("float32")
 train_x, test_x, train_y, test_y = train_test_split(
-    pictures, digits.target.astype("int32"), test_size=360, random_state=0, stratify=digits.target)
+    pictures, digits.target.astype("int32"), test_size=360, random_state=0, stratify=digits.target
+)
 
 rng = np.random.default_rng(0)
 shapes = [[int(extent) for extent in w.shape] for w in weights]
 reach = [np.prod(shape[1:]) if len(shape) == 4 else shape[0] for shape in shapes]  # how much each output sums over
-values = [(rng.standard_normal(shape) * np.sqrt(2 / n) * (len(shape) > 1)).astype("float32")
-          for shape, n in zip(shapes, reach, strict=True)]
+values = [
+    (rng.standard_normal(shape) * np.sqrt(2 / n) * (len(shape) > 1)).astype("float32")
+    for shape, n in zip(shapes, reach, strict=True)
+]
 slopes = [np.empty_like(value) for value in values]
 means, squares = ([np.zeros_like(value) for value in values] for _ in range(2))
 error = np.empty((), "float32")
@@ -131,7 +154,9 @@ for epoch in range(epochs):
         step(moved, train_y[chosen], *values, error, *slopes)
         count += 1
         rate = 0.003 * (1 + np.cos(np.pi * count / (epochs * (len(order) // batch))))
-        for value, slope, mean, square in zip(values, slopes, means, squares, strict=True):  # Adam, with weights that decay
+        for value, slope, mean, square in zip(
+            values, slopes, means, squares, strict=True
+        ):  # Adam, with weights that decay
             mean += 0.1 * (slope - mean)
             square += 0.001 * (slope * slope - square)
             value -= rate * (mean / (1 - 0.9**count) / (np.sqrt(square / (1 - 0.999**count)) + 1e-8) + 0.3 * value)

@@ -89,8 +89,12 @@ except tw.CallError as error:
 # C functions need no Python, so such kernels can be exported. The library that has them is loaded before the build:
 # ctypes.CDLL("libmine.so", ctypes.RTLD_GLOBAL). Those of the C library are there already.
 bytes_of = te.const(4 * width, "int64")
-C = te.extern((width,), [W], lambda ins, outs: te.call_extern(
-    "handle", "memcpy", outs[0].access_ptr("w"), ins[0].access_ptr("r"), bytes_of), name="C")
+C = te.extern(
+    (width,),
+    [W],
+    lambda ins, outs: te.call_extern("handle", "memcpy", outs[0].access_ptr("w"), ins[0].access_ptr("r"), bytes_of),
+    name="C",
+)
 row = np.empty(width, "float32")
 tw.build([W, C])(w, row)
 np.testing.assert_array_equal(row, w[0])

@@ -21,7 +21,9 @@ blocks = n // BLOCK
 to_bits = math.log2(math.e) / math.sqrt(depth)  # 2 ** (x log2(e)) is e ** x, and exp2 is the cheaper one
 query = te.compute((heads, blocks, depth, BLOCK), lambda h, b, d, i: Q[h, b * BLOCK + i, d] * to_bits, name="query")
 d = te.reduce_axis((0, depth), "d")
-scores = te.compute((heads, blocks, n, BLOCK), lambda h, b, j, i: te.sum(K[h, j, d] * query[h, b, d, i], axis=d), name="scores")
+scores = te.compute(
+    (heads, blocks, n, BLOCK), lambda h, b, j, i: te.sum(K[h, j, d] * query[h, b, d, i], axis=d), name="scores"
+)
 
 
 # Causal: query i sees keys up to i. The sum over keys ends where the block does; within the block a mask does the rest.
@@ -29,14 +31,26 @@ def up_to(b, name):
     return te.reduce_axis((0, b * BLOCK + BLOCK), name)
 
 
-masked = te.compute(scores.shape, lambda h, b, j, i: te.select(
-    j <= b * BLOCK + i, scores[h, b, j, i], te.const(-math.inf, "float32")), name="masked")
-peak = te.compute((heads, blocks, BLOCK), lambda h, b, i: te.max(masked[h, b, (j := up_to(b, "j")), i], axis=j), name="peak")
+masked = te.compute(
+    scores.shape,
+    lambda h, b, j, i: te.select(j <= b * BLOCK + i, scores[h, b, j, i], te.const(-math.inf, "float32")),
+    name="masked",
+)
+peak = te.compute(
+    (heads, blocks, BLOCK), lambda h, b, i: te.max(masked[h, b, (j := up_to(b, "j")), i], axis=j), name="peak"
+)
 weight = te.compute(scores.shape, lambda h, b, j, i: te.exp2(masked[h, b, j, i] - peak[h, b, i]), name="weight")
-total = te.compute((heads, blocks, BLOCK), lambda h, b, i: te.sum(weight[h, b, (j := up_to(b, "j")), i], axis=j), name="total")
-value = te.compute((heads, blocks, BLOCK, depth), lambda h, b, i, e: te.sum(
-    weight[h, b, (j := up_to(b, "j")), i] * V[h, j, e], axis=j), name="value")
-Y = te.compute((heads, n, depth), lambda h, i, e: value[h, i // BLOCK, i % BLOCK, e] / total[h, i // BLOCK, i % BLOCK], name="Y")
+total = te.compute(
+    (heads, blocks, BLOCK), lambda h, b, i: te.sum(weight[h, b, (j := up_to(b, "j")), i], axis=j), name="total"
+)
+value = te.compute(
+    (heads, blocks, BLOCK, depth),
+    lambda h, b, i, e: te.sum(weight[h, b, (j := up_to(b, "j")), i] * V[h, j, e], axis=j),
+    name="value",
+)
+Y = te.compute(
+    (heads, n, depth), lambda h, i, e: value[h, i // BLOCK, i % BLOCK, e] / total[h, i // BLOCK, i % BLOCK], name="Y"
+)
 
 # The schedule. A task is a block of queries of a head: everything is computed at it.
 s = te.create_schedule(Y.op)

@@ -17,11 +17,17 @@ x = rng.standard_normal((1, k)).astype("float32")
 # Once, when a model is loaded: 4 bits a weight and a float16 for each group of 32.
 packed, scales = topi.nn.quantize_groups(weights, bits=4)
 stored_bytes = packed.nbytes + scales.nbytes
-print(f"float32: {weights.nbytes} bytes; 4 bits: {stored_bytes}, which is {8 * stored_bytes / weights.size} bits a weight")
+print(
+    f"float32: {weights.nbytes} bytes; 4 bits: {stored_bytes}, which is {8 * stored_bytes / weights.size} bits a weight"
+)
 assert stored_bytes < weights.nbytes / 7
 
 # In a kernel weights are arguments like any other. A bias, an activation or a residual that follows would be part of it.
-X, P, S = te.placeholder((1, k), name="X"), te.placeholder(packed.shape, "uint8", "P"), te.placeholder(scales.shape, "float16", "S")
+X, P, S = (
+    te.placeholder((1, k), name="X"),
+    te.placeholder(packed.shape, "uint8", "P"),
+    te.placeholder(scales.shape, "float16", "S"),
+)
 Y = topi.nn.weight_only_dense(X, P, S, n)
 f = tw.build(topi.schedule(Y), [X, P, S, Y])
 y = np.empty((1, n), "float32")

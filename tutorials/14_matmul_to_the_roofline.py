@@ -23,7 +23,9 @@ machine = machine_of(Target.parse("llvm"))
 tile = register_tiles(machine, bits=32)[0]
 lanes, threads = machine.lanes(32), min(machine.cores, int(os.environ.get("OMP_NUM_THREADS") or machine.cores))
 unit = math.lcm(tile.rows, tile.columns, 32)
-SIZE = unit * max(round(int(sys.argv[1] if len(sys.argv) > 1 else 384) / unit), 1)  # tiles fit; step 6 is about those that do not
+SIZE = unit * max(
+    round(int(sys.argv[1] if len(sys.argv) > 1 else 384) / unit), 1
+)  # tiles fit; step 6 is about those that do not
 
 
 # The roofs.
@@ -48,7 +50,9 @@ def spread(out, tasks):
 def multiply_adds(tasks):
     """Operations a second of nothing but multiply-adds: 24 chains of them, so that no unit waits for a result."""
     chains, steps = 24, 100000
-    chain = te.comm_reducer(lambda total, x: te.fma(total, te.const(0.5, "float32"), x), lambda dtype: te.const(0, dtype))
+    chain = te.comm_reducer(
+        lambda total, x: te.fma(total, te.const(0.5, "float32"), x), lambda dtype: te.const(0, dtype)
+    )
     x = te.placeholder((lanes,), name="x")
     k = te.reduce_axis((0, steps), "k")
     out = te.compute((tasks, chains, lanes), lambda t, c, lane: chain(x[lane], axis=k), name="chains")
@@ -94,13 +98,21 @@ def picture(steps, low=2**-4, high=2**3):
     top = 2 * max(flat.values())
     x = lambda intensity: 60 + 560 * math.log(intensity / low) / math.log(high / low)
     y = lambda rate: 40 + 300 * math.log(top / max(rate, top / 1024)) / math.log(1024)
-    line = lambda points, style: f'<polyline points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in points)}" fill="none" {style}/>'
+    line = lambda points, style: (
+        f'<polyline points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in points)}" fill="none" {style}/>'
+    )
     text = lambda at, words, style="": f'<text x="{at[0]:.1f}" y="{at[1]:.1f}" {style}>{words}</text>'
-    parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 390" font-family="sans-serif" font-size="11">',
-             '<rect width="640" height="390" fill="white"/>',
-             '<rect x="60" y="40" width="560" height="300" fill="none" stroke="#ccc"/>',
-             text((60, 24), f"{len(steps)}. {name}: {rate / 1e9:.1f} GFLOP/s, {rate / flat[n]:.0%} of the ceiling",
-                  'font-size="14"'), text((260, 378), "operations for each byte loaded or stored")]
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 390" font-family="sans-serif" font-size="11">',
+        '<rect width="640" height="390" fill="white"/>',
+        '<rect x="60" y="40" width="560" height="300" fill="none" stroke="#ccc"/>',
+        text(
+            (60, 24),
+            f"{len(steps)}. {name}: {rate / 1e9:.1f} GFLOP/s, {rate / flat[n]:.0%} of the ceiling",
+            'font-size="14"',
+        ),
+        text((260, 378), "operations for each byte loaded or stored"),
+    ]
     for power in range(-4, 4):
         parts.append(text((x(2.0**power), 356), f"{2.0**power:g}", 'text-anchor="middle" fill="#666"'))
     for rate in (10**e for e in range(7, 14)):
@@ -118,8 +130,10 @@ def picture(steps, low=2**-4, high=2**3):
     parts.append(line(at, 'stroke="#c63" stroke-opacity="0.5"'))
     for number, point in enumerate(at, 1):
         last = number == len(at)
-        parts.append(f'<circle cx="{point[0]:.1f}" cy="{point[1]:.1f}" r="{6 if last else 3}" fill="{"#c30" if last else "#fff"}" '
-                     f'stroke="#c30"/>')
+        parts.append(
+            f'<circle cx="{point[0]:.1f}" cy="{point[1]:.1f}" r="{6 if last else 3}" fill="{"#c30" if last else "#fff"}" '
+            f'stroke="#c30"/>'
+        )
         if all(math.dist(point, later) > 10 for later in at[number:]):
             parts.append(text((point[0] - 9, point[1] + 4), str(number), 'text-anchor="end"'))
     return "\n".join([*parts, "</svg>"])
@@ -208,8 +222,10 @@ def in_registers(size, grid=None):
 
 
 per_step = 1 / tile.rows + 1 / tile.columns
-print(f"\n{tile.rows} rows of {tile.vectors} vectors: {tile.rows * tile.vectors} of {machine.registers} registers are sums, "
-      f"and the units need {machine.accumulators} independent ones")
+print(
+    f"\n{tile.rows} rows of {tile.vectors} vectors: {tile.rows * tile.vectors} of {machine.registers} registers are sums, "
+    f"and the units need {machine.accumulators} independent ones"
+)
 f = step("accumulators", *in_registers(SIZE), per_step + 1 / SIZE)
 print(sum("fmadd" in line for line in f.source("asm").splitlines()), "multiply-adds in its assembly")
 

@@ -33,10 +33,15 @@ def run(name, f, *arrays, want=wanted):
 
 # The declaration. An element beyond the image's edge is zero.
 X, W = te.placeholder(image.shape, name="X"), te.placeholder(weights.shape, name="W")
-padded = te.compute((1, inputs, size + 2, size + 2), lambda n, c, i, j: te.if_then_else(
-    te.all(i >= 1, i <= size, j >= 1, j <= size), X[n, c, i - 1, j - 1], 0.0), name="padded")
+padded = te.compute(
+    (1, inputs, size + 2, size + 2),
+    lambda n, c, i, j: te.if_then_else(te.all(i >= 1, i <= size, j >= 1, j <= size), X[n, c, i - 1, j - 1], 0.0),
+    name="padded",
+)
 c, p, q = te.reduce_axis((0, inputs), "c"), te.reduce_axis((0, 3), "p"), te.reduce_axis((0, 3), "q")
-Y = te.compute(exact.shape, lambda n, o, i, j: te.sum(padded[n, c, i + p, j + q] * W[o, c, p, q], axis=[c, p, q]), name="Y")
+Y = te.compute(
+    exact.shape, lambda n, o, i, j: te.sum(padded[n, c, i + p, j + q] * W[o, c, p, q], axis=[c, p, q]), name="Y"
+)
 run("unscheduled", tw.build(te.create_schedule(Y), [X, W, Y]), image, weights, want=exact)
 
 # Padding is a stage like any other. Inlined, nothing is copied, and the test is made for each product, or, where loops can be
@@ -65,11 +70,16 @@ machine = machine_of(Target.parse("llvm"))
 lanes = machine.lanes(32)
 channels, pixels = 2 * lanes, (machine.registers - 3) // 2
 laid_out = topi.nn.conv2d_prepack(weights, block=channels)
-print(f"\nweights {weights.shape} as {laid_out.shape}; {channels} channels by {pixels} pixels in {machine.registers} registers")
+print(
+    f"\nweights {weights.shape} as {laid_out.shape}; {channels} channels by {pixels} pixels in {machine.registers} registers"
+)
 P = te.placeholder(laid_out.shape, name="P")
 bias = te.placeholder((outputs,), name="bias")
-sums = te.compute(exact.shape, lambda n, o, i, j: te.sum(
-    padded[n, c, i + p, j + q] * P[o // channels, c, p, q, o % channels], axis=[c, p, q]), name="sums")
+sums = te.compute(
+    exact.shape,
+    lambda n, o, i, j: te.sum(padded[n, c, i + p, j + q] * P[o // channels, c, p, q, o % channels], axis=[c, p, q]),
+    name="sums",
+)
 # What follows is declared as it is thought of. Here it is the stage that stores: sums never go to memory without it.
 Z = te.compute(exact.shape, lambda n, o, i, j: te.max(sums[n, o, i, j] + bias[o], 0.0), name="Z")
 

@@ -23,7 +23,9 @@ print(s.plan)
 # 2. The others, by their estimates. What binds each says why it is where it is: the best ones do nothing but compare and choose
 # ("select throughput"), and tiles of more sums than there are registers wait until some were stored and loaded ("latency of the
 # sum").
-ordered = sorted((estimate.seconds, description, estimate.binds) for description, estimate in row.candidates if estimate)
+ordered = sorted(
+    (estimate.seconds, description, estimate.binds) for description, estimate in row.candidates if estimate
+)
 for seconds, description, binds in ordered[:4] + ordered[-2:]:
     print(f"{seconds * 1e6:8.1f} us  {description:36} {binds}")
 assert row.seconds is not None and row.seconds <= 1.02 * ordered[0][0], "the least is taken; 2 % are a tie"

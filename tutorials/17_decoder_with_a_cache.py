@@ -24,9 +24,15 @@ def weights(rows, columns):
 
 model = {"embedding": weights(words, width), "head": weights(width, words)}
 for layer in range(layers):
-    model |= {f"{layer}.q": weights(width, width), f"{layer}.k": weights(width, groups * depth),
-              f"{layer}.v": weights(width, groups * depth), f"{layer}.o": weights(width, width),
-              f"{layer}.gate": weights(width, inner), f"{layer}.up": weights(width, inner), f"{layer}.down": weights(inner, width)}
+    model |= {
+        f"{layer}.q": weights(width, width),
+        f"{layer}.k": weights(width, groups * depth),
+        f"{layer}.v": weights(width, groups * depth),
+        f"{layer}.o": weights(width, width),
+        f"{layer}.gate": weights(width, inner),
+        f"{layer}.up": weights(width, inner),
+        f"{layer}.down": weights(inner, width),
+    }
 angles = np.arange(longest)[:, None] / 10000 ** (np.arange(depth // 2) / (depth // 2))
 cos, sin = np.cos(angles).astype("float32"), np.sin(angles).astype("float32")
 
@@ -36,7 +42,7 @@ token, position = b.input("token", (1,), "int64"), b.input("position", (1,), "in
 params = {name: b.param(name, array) for name, array in model.items()}
 turns = [b.node("take", b.param(name, table), position) for name, table in (("cos", cos), ("sin", sin))]
 seen = b.node("less_equal", b.param("places", np.arange(longest)), position)
-hidden, scale = b.param("hidden", np.float32(-np.inf)), b.param("scale", np.float32(depth ** -0.5))
+hidden, scale = b.param("hidden", np.float32(-np.inf)), b.param("scale", np.float32(depth**-0.5))
 
 
 def turned(x):
@@ -49,13 +55,17 @@ def turned(x):
 x, caches = b.node("take", params["embedding"], token), []
 for layer in range(layers):
     h = b.node("rms_norm", x, axis=-1, epsilon=1e-6)
-    q, k, v = (b.node("reshape", b.node("matmul", h, params[f"{layer}.{name}"]), shape=(count, 1, depth))
-               for name, count in (("q", heads), ("k", groups), ("v", groups)))
+    q, k, v = (
+        b.node("reshape", b.node("matmul", h, params[f"{layer}.{name}"]), shape=(count, 1, depth))
+        for name, count in (("q", heads), ("k", groups), ("v", groups))
+    )
     kept = []
     for name, row in ((f"keys{layer}", turned(k)), (f"values{layer}", v)):
         kept.append(b.node("put", b.input(name, (groups, longest, depth)), position, row, axis=1))
         caches.append((name, kept[-1]))
-    asked = b.node("reshape", turned(q), shape=(groups, heads // groups, depth))     # the heads of a group meet the same keys
+    asked = b.node(
+        "reshape", turned(q), shape=(groups, heads // groups, depth)
+    )  # the heads of a group meet the same keys
     scores = b.node("multiply", b.node("matmul", asked, kept[0], transpose_b=True), scale)
     shares = b.node("softmax", b.node("where", seen, scores, hidden), axis=-1)
     told = b.node("reshape", b.node("matmul", shares, kept[1]), shape=(1, width))
@@ -66,7 +76,7 @@ for layer in range(layers):
 b.output("logits", b.node("matmul", b.node("rms_norm", x, axis=-1, epsilon=1e-6), params["head"]))
 for name, value in caches:
     b.output(f"{name}.after", value)
-    b.state(name, f"{name}.after")                    # one buffer, in and out
+    b.state(name, f"{name}.after")  # one buffer, in and out
 
 m = tw.build(b.graph())
 print(m)
@@ -88,8 +98,8 @@ def at_once(tokens):
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
 
     def rotary(x):
-        a, c = x[..., :depth // 2], x[..., depth // 2:]
-        s, t = cos[:len(tokens), None], sin[:len(tokens), None]
+        a, c = x[..., : depth // 2], x[..., depth // 2 :]
+        s, t = cos[: len(tokens), None], sin[: len(tokens), None]
         return np.concatenate([a * s - c * t, c * s + a * t], -1)
 
     x = model["embedding"][tokens]
@@ -100,7 +110,10 @@ def at_once(tokens):
         scores = np.einsum("ihd,jhd->hij", q, k) / math.sqrt(depth)
         scores = np.where(np.tri(len(tokens)) > 0, scores, -np.inf)
         shares = np.exp(scores - scores.max(-1, keepdims=True))
-        x = x + np.einsum("hij,jhd->ihd", shares / shares.sum(-1, keepdims=True), v).reshape(len(tokens), width) @ w["o"]
+        x = (
+            x
+            + np.einsum("hij,jhd->ihd", shares / shares.sum(-1, keepdims=True), v).reshape(len(tokens), width) @ w["o"]
+        )
         gate = norm(x) @ w["gate"]
         x = x + (gate / (1 + np.exp(-gate)) * (norm(x) @ w["up"])) @ w["down"]
     return norm(x) @ model["head"]
@@ -108,11 +121,15 @@ def at_once(tokens):
 
 tokens, logits = generated(20)
 difference = np.abs(logits - at_once(tokens[:-1])).max() / np.abs(logits).max()
-print(f"{len(tokens)} tokens, {' '.join(map(str, tokens[:10]))} ...; with and without a cache they differ by {difference:.1e}")
+print(
+    f"{len(tokens)} tokens, {' '.join(map(str, tokens[:10]))} ...; with and without a cache they differ by {difference:.1e}"
+)
 assert difference < 1e-5
 
 # What a step moves of a cache is a row. Equal layers share kernels, and the arena holds what lives within a step.
 state = {name: np.zeros((groups, longest, depth), "float32") for name in m.state}
 rows = [row for row in m.profile(token=np.array([1]), position=np.array([9]), **state).rows if row.operators == "put"]
-print(f"{len(rows)} puts move {rows[0].moved} bytes each, of caches of {state['keys0'].nbytes}; the arena has {m.arena_bytes}")
+print(
+    f"{len(rows)} puts move {rows[0].moved} bytes each, of caches of {state['keys0'].nbytes}; the arena has {m.arena_bytes}"
+)
 assert len(rows) == 2 * layers and m.kernels[rows[0].kernel] == 2 * layers and rows[0].moved < 200

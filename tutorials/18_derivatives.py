@@ -27,7 +27,7 @@ def power(x, n):
 x, n = te.placeholder((4,), "float64", "x"), te.placeholder((4,), "int32", "n")
 y = power(x, n)
 head = te.placeholder(y.shape, "float64", "head")
-by_x, = te.gradient(y, [x], head)
+(by_x,) = te.gradient(y, [x], head)
 
 # The gradient is a program as well. It runs forward once more, and keeps what the way back will read: y before each product, and
 # which branch was taken. Then it runs backwards. What nobody reads back is not kept: a sum of products keeps nothing.
@@ -42,10 +42,19 @@ np.testing.assert_allclose(found, counts * values ** np.maximum(counts - 1, 0))
 rng = np.random.default_rng(0)
 b = tw.graph.Builder("circle")
 points, sides = b.input("points", (64, 2)), b.input("sides", (64, 1), "int64")
-hidden = b.node("tanh", b.node("add", b.node("matmul", points, b.param("w1", rng.standard_normal((2, 16)).astype("float32"))),
-                               b.param("b1", np.zeros(16, "float32"))))
-scores = b.node("add", b.node("matmul", hidden, b.param("w2", rng.standard_normal((16, 2)).astype("float32") / 4)),
-                b.param("b2", np.zeros(2, "float32")))
+hidden = b.node(
+    "tanh",
+    b.node(
+        "add",
+        b.node("matmul", points, b.param("w1", rng.standard_normal((2, 16)).astype("float32"))),
+        b.param("b1", np.zeros(16, "float32")),
+    ),
+)
+scores = b.node(
+    "add",
+    b.node("matmul", hidden, b.param("w2", rng.standard_normal((16, 2)).astype("float32") / 4)),
+    b.param("b2", np.zeros(2, "float32")),
+)
 b.output("scores", scores)
 picked = b.node("gather", b.node("log_softmax", scores), sides, axis=1)
 b.output("loss", b.node("negative", b.node("mean", picked, axes=(0, 1))))

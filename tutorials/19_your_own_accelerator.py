@@ -71,11 +71,18 @@ def convolution(size, inputs, outputs, kernel, stride, rows, blocks, steps, thre
     width = (size - 1) * stride + kernel
     X = te.placeholder((inputs // 16, width, width, 16), "int8", "X")
     W = te.placeholder((outputs // 16, inputs // 16, kernel, kernel, 16, 16), "int8", "W")
-    ko, ky, kx, ki = (te.reduce_axis((0, extent), name) for extent, name in (
-        (inputs // 16, "ko"), (kernel, "ky"), (kernel, "kx"), (16, "ki")))
-    S = te.compute((outputs // 16, size, size, 16), lambda o, y, x, i: te.sum(
-        X[ko, y * stride + ky, x * stride + kx, ki].astype("int32") * W[o, ko, ky, kx, i, ki].astype("int32"),
-        axis=[ko, ky, kx, ki]), "S")
+    ko, ky, kx, ki = (
+        te.reduce_axis((0, extent), name)
+        for extent, name in ((inputs // 16, "ko"), (kernel, "ky"), (kernel, "kx"), (16, "ki"))
+    )
+    S = te.compute(
+        (outputs // 16, size, size, 16),
+        lambda o, y, x, i: te.sum(
+            X[ko, y * stride + ky, x * stride + kx, ki].astype("int32") * W[o, ko, ky, kx, i, ki].astype("int32"),
+            axis=[ko, ky, kx, ki],
+        ),
+        "S",
+    )
     R = te.compute(S.shape, lambda *at: te.min(te.max(S[at] >> 8, 0), 127), "R")
     Y = te.compute(S.shape, lambda *at: R[at].astype("int8"), "Y")
     s = te.create_schedule(Y.op)
@@ -105,19 +112,35 @@ np.testing.assert_array_equal(values[2], expected)
 # ResNet-18's layers after the first, which a host does: size of the output, channels in and out, kernel, stride, how often; then
 # the tiles that take the least time without virtual threads, and with two. The simulator tells that without running any data.
 layers = {
-    "C2": ((56, 64, 64, 3, 1), 4, (4, 4, 2), (4, 2, 1)), "C3": ((28, 64, 128, 3, 2), 1, (4, 8, 1), (4, 4, 1)),
-    "C4": ((28, 64, 128, 1, 2), 1, (4, 8, 2), (2, 8, 2)), "C5": ((28, 128, 128, 3, 1), 3, (14, 2, 1), (7, 2, 1)),
-    "C6": ((14, 128, 256, 3, 2), 1, (14, 4, 2), (7, 4, 1)), "C7": ((14, 128, 256, 1, 2), 1, (7, 8, 2), (2, 8, 4)),
-    "C8": ((14, 256, 256, 3, 1), 3, (14, 4, 2), (14, 2, 1)), "C9": ((7, 256, 512, 3, 2), 1, (7, 8, 1), (7, 4, 1)),
-    "C10": ((7, 256, 512, 1, 2), 1, (7, 8, 2), (7, 8, 2)), "C11": ((7, 512, 512, 3, 1), 3, (7, 8, 1), (7, 4, 1)),
+    "C2": ((56, 64, 64, 3, 1), 4, (4, 4, 2), (4, 2, 1)),
+    "C3": ((28, 64, 128, 3, 2), 1, (4, 8, 1), (4, 4, 1)),
+    "C4": ((28, 64, 128, 1, 2), 1, (4, 8, 2), (2, 8, 2)),
+    "C5": ((28, 128, 128, 3, 1), 3, (14, 2, 1), (7, 2, 1)),
+    "C6": ((14, 128, 256, 3, 2), 1, (14, 4, 2), (7, 4, 1)),
+    "C7": ((14, 128, 256, 1, 2), 1, (7, 8, 2), (2, 8, 4)),
+    "C8": ((14, 256, 256, 3, 1), 3, (14, 4, 2), (14, 2, 1)),
+    "C9": ((7, 256, 512, 3, 2), 1, (7, 8, 1), (7, 4, 1)),
+    "C10": ((7, 256, 512, 1, 2), 1, (7, 8, 2), (7, 8, 2)),
+    "C11": ((7, 512, 512, 3, 1), 3, (7, 8, 1), (7, 4, 1)),
 }
-reports = {name: [tw.build(*convolution(*shape, *tiles, threads), target="vdla").kernels[0].timed()
-                  for threads, tiles in ((1, alone), (2, hidden))] for name, (shape, _, alone, hidden) in layers.items()}
+reports = {
+    name: [
+        tw.build(*convolution(*shape, *tiles, threads), target="vdla").kernels[0].timed()
+        for threads, tiles in ((1, alone), (2, hidden))
+    ]
+    for name, (shape, _, alone, hidden) in layers.items()
+}
 print(f"{'layer':6}{'times':>6}{'cycles':>10}{'of the array':>14}{'two threads':>12}{'of the array':>14}")
 for name, (alone, hidden) in reports.items():
-    print(f"{name:6}{layers[name][1]:6}{alone.cycles:10}{alone.utilisation:14.1%}{hidden.cycles:12}{hidden.utilisation:14.1%}")
-whole = [sum(layers[name][1] * both[at].products for name, both in reports.items())
-         / sum(layers[name][1] * both[at].cycles for name, both in reports.items()) / vdla.MACHINE.peak for at in (0, 1)]
+    print(
+        f"{name:6}{layers[name][1]:6}{alone.cycles:10}{alone.utilisation:14.1%}{hidden.cycles:12}{hidden.utilisation:14.1%}"
+    )
+whole = [
+    sum(layers[name][1] * both[at].products for name, both in reports.items())
+    / sum(layers[name][1] * both[at].cycles for name, both in reports.items())
+    / vdla.MACHINE.peak
+    for at in (0, 1)
+]
 print(f"all of them: {whole[0]:.1%} of what the array could do, and {whole[1]:.1%} with latency hidden")
 assert whole[0] < 0.75 and whole[1] > 0.88
 
@@ -130,20 +153,32 @@ def picture(low=8.0, high=1024.0):
     text = lambda at, words, style="": f'<text x="{at[0]:.1f}" y="{at[1]:.1f}" {style}>{words}</text>'
     bend = peak / rate
     roof = " ".join(f"{across(x):.1f},{up(min(x * rate, peak)):.1f}" for x in (low, bend, high))
-    parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 390" font-family="sans-serif" font-size="11">',
-             '<rect width="640" height="390" fill="white"/>',
-             '<rect x="60" y="40" width="560" height="300" fill="none" stroke="#ccc"/>',
-             text((60, 24), f"ResNet-18: {whole[0]:.0%} of the array, {whole[1]:.0%} with two virtual threads", 'font-size="14"'),
-             text((250, 378), "products for each byte to or from DRAM"), text((6, 36), "products a cycle", 'fill="#666"'),
-             f'<polyline points="{roof}" fill="none" stroke="#36c"/>']
-    parts += [text((across(x), 356), f"{x:g}", 'text-anchor="middle" fill="#666"') for x in (8, 16, 32, 64, 128, 256, 512, 1024)]
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 390" font-family="sans-serif" font-size="11">',
+        '<rect width="640" height="390" fill="white"/>',
+        '<rect x="60" y="40" width="560" height="300" fill="none" stroke="#ccc"/>',
+        text(
+            (60, 24),
+            f"ResNet-18: {whole[0]:.0%} of the array, {whole[1]:.0%} with two virtual threads",
+            'font-size="14"',
+        ),
+        text((250, 378), "products for each byte to or from DRAM"),
+        text((6, 36), "products a cycle", 'fill="#666"'),
+        f'<polyline points="{roof}" fill="none" stroke="#36c"/>',
+    ]
+    parts += [
+        text((across(x), 356), f"{x:g}", 'text-anchor="middle" fill="#666"')
+        for x in (8, 16, 32, 64, 128, 256, 512, 1024)
+    ]
     parts += [text((54, up(x) + 4), f"{x:g}", 'text-anchor="end" fill="#666"') for x in (32, 64, 128, 256)]
     for name, both in reports.items():
         ends = [(across(each.products / each.dram_bytes), up(each.products / each.cycles)) for each in both]
         (x0, y0), (x1, y1) = ends
-        parts.append(f'<line x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}" stroke="#c30" stroke-opacity="0.4"/>'
-                     f'<circle cx="{x0:.1f}" cy="{y0:.1f}" r="4" fill="#fff" stroke="#c30"/>'
-                     f'<circle cx="{x1:.1f}" cy="{y1:.1f}" r="4" fill="#c30"/>')
+        parts.append(
+            f'<line x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}" stroke="#c30" stroke-opacity="0.4"/>'
+            f'<circle cx="{x0:.1f}" cy="{y0:.1f}" r="4" fill="#fff" stroke="#c30"/>'
+            f'<circle cx="{x1:.1f}" cy="{y1:.1f}" r="4" fill="#c30"/>'
+        )
         parts.append(text((x0 + 7, y0 + 4), name, 'fill="#333"'))
     return "\n".join([*parts, "</svg>"])
 

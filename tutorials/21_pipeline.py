@@ -47,7 +47,7 @@ print(tw.lower(s, [A, B, C]))
 
 kernel = tw.build(s, [A, B, C], target="cuda -emulate")
 text = kernel.source("cuda")
-print(text[text.index('extern "C"'):])  # one wait and one barrier for each iteration
+print(text[text.index('extern "C"') :])  # one wait and one barrier for each iteration
 a, b, c = np.random.rand(N, N).astype("float32"), np.random.rand(N, N).astype("float32"), np.empty((N, N), "float32")
 kernel(a, b, c)
 np.testing.assert_allclose(c, a @ b, rtol=1e-5)
@@ -56,8 +56,10 @@ np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 # What if the compiler had it wrong? We do what a wrong one would, and run the texts.
 def run(changed, kernel, a, b, c, kind):
     entry = KernelEntry(kernel.kernels[0].name, (f"const {kind} *", f"const {kind} *", "float *"))
-    memories = [Memory(name, values.reshape(-1).view(np.uint8).copy(), values.itemsize)
-                for name, values in (("A", a), ("B", b), ("C", c))]
+    memories = [
+        Memory(name, values.reshape(-1).view(np.uint8).copy(), values.itemsize)
+        for name, values in (("A", a), ("B", b), ("C", c))
+    ]
     launch = Launch(entry.name, kernel.kernels[0].grid, kernel.kernels[0].block, (0, 1, 2), a.itemsize)
     emulate(compile_for_emulation(changed, (entry,), False), [launch], memories, (), seed=0, check=True)
 
@@ -65,8 +67,10 @@ def run(changed, kernel, a, b, c, kind):
 wait = "tw_copies_wait<1>();"
 for what, changed in (
     ("a wait that lets one group too many be on its way", text.replace(wait, "tw_copies_wait<2>();")),
-    ("a barrier before the wait instead of behind it",
-     text.replace(f"{wait}\n    __syncthreads();", f"__syncthreads();\n    {wait}")),
+    (
+        "a barrier before the wait instead of behind it",
+        text.replace(f"{wait}\n    __syncthreads();", f"__syncthreads();\n    {wait}"),
+    ),
     ("no wait at all", text.replace(wait, "")),
 ):
     assert changed != text
@@ -83,7 +87,7 @@ for what, changed in (
 s = in_tiles(by_threads=False, by="tma")
 kernel = tw.build(s, [A, B, C], target="cuda -emulate -arch=sm_90a")
 text = kernel.source("cuda")
-print(text[text.index("for (int k_outer"):])
+print(text[text.index("for (int k_outer") :])
 print(kernel.kernels[0].args)  # how boxes of A and B lie, and where C is
 kernel(a, b, c)
 np.testing.assert_allclose(c, a @ b, rtol=1e-5)
@@ -95,7 +99,7 @@ np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 s = in_tiles(by_threads=False, by="tma", warp_specialize=True)
 kernel = tw.build(s, [A, B, C], target="cuda -emulate -arch=sm_90a")
 text = kernel.source("cuda")
-print(text[text.index("if (tw_computes"):])
+print(text[text.index("if (tw_computes") :])
 kernel(a, b, c)
 np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
@@ -105,8 +109,11 @@ np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 A, B = te.placeholder((N, N), "float16", name="A"), te.placeholder((N, N), "float16", name="B")
 k = te.reduce_axis((0, N), "k")
 C = te.compute((N, N), lambda i, j: te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k), name="C")
-s = schedule([C], "cuda -emulate -arch=sm_90a", chooser=lambda _, ways: next(
-    at for at, way in enumerate(ways) if way.description.startswith("warpgroups")))
+s = schedule(
+    [C],
+    "cuda -emulate -arch=sm_90a",
+    chooser=lambda _, ways: next(at for at, way in enumerate(ways) if way.description.startswith("warpgroups")),
+)
 print(s.plan)
 kernel = tw.build(s, [A, B, C], target="cuda -emulate -arch=sm_90a")
 text = kernel.source("cuda")

@@ -39,7 +39,7 @@ def drawn(kind):
 
 
 images = np.stack([drawn(kind) for kind in range(4)])
-symbol, = g.symbols                                               # as torch calls the dimension
+(symbol,) = g.symbols  # as torch calls the dimension
 m = tw.build(g, buckets=[{symbol: 1}])
 print([NAMES[at] for at in m(images).argmax(1)], m.profile(images[:1]).bucket, "|", m.profile(images).bucket)
 assert [NAMES[at] for at in m(images).argmax(1)] == NAMES and m.verify(images)
@@ -48,7 +48,7 @@ assert [NAMES[at] for at in m(images).argmax(1)] == NAMES and m.verify(images)
 # file of their own, which is mapped.
 m.export("libshapes.so", threads="none")
 header = Path("shapes.h").read_text()
-print(header[header.index("/* Sizes"):header.index("#ifdef __cplusplus\n}")])
+print(header[header.index("/* Sizes") : header.index("#ifdef __cplusplus\n}")])
 
 # 5. Call it from C. Nothing is allocated in a call; the memory that it works in is the caller's.
 PROGRAM = r"""

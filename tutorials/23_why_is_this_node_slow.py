@@ -19,8 +19,10 @@ def weights(*shape):
 b = tw.graph.Builder("small")
 x = b.input("image", (1, 3, 33, 33))
 x = b.node("relu", b.node("conv", x, b.param("stem", weights(16, 3, 3, 3)), padding=(1, 1, 1, 1), source="stem"))
-for at in range(3):                                              # three equal layers: one kernel, which runs three times
-    x = b.node("relu", b.node("conv", x, b.param(f"w{at}", weights(16, 16, 3, 3)), padding=(1, 1, 1, 1), source=f"block {at}"))
+for at in range(3):  # three equal layers: one kernel, which runs three times
+    x = b.node(
+        "relu", b.node("conv", x, b.param(f"w{at}", weights(16, 16, 3, 3)), padding=(1, 1, 1, 1), source=f"block {at}")
+    )
 x = b.node("mean", x, axes=(2, 3), keepdims=False, source="pool")
 b.output("score", b.node("softmax", b.node("matmul", x, b.param("head", weights(16, 10)), source="head")))
 g = b.graph()

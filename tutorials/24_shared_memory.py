@@ -47,7 +47,9 @@ def measured(name, s):
     (kernel,) = f.kernels
     sectors = sum(row.transactions for row in kernel.traffic if row.memory == "global" and not row.stores)
     passes = sum(row.transactions for row in kernel.traffic if row.memory == "shared")
-    print(f"{name:28} {sectors:7} sectors read, {passes:6} passes through shared memory, {kernel.bank_conflicts:6} too many")
+    print(
+        f"{name:28} {sectors:7} sectors read, {passes:6} passes through shared memory, {kernel.bank_conflicts:6} too many"
+    )
     return f
 
 
@@ -79,5 +81,7 @@ assert f.kernels[0].bank_conflicts == 0
 f = measured("chosen by rule", tw.autoschedule.schedule([C], target="cuda -emulate"))
 print(f"\n{f.kernels[0].block} threads a block; the accesses, line by line of f.source('cuda'):")
 for row in f.kernels[0].traffic:
-    print(f"  line {row.line:3}  {'store' if row.stores else 'load':5} {row.bytes:2} bytes of {row.memory:6} memory, "
-          f"{row.instructions:5} warps, {row.transactions:6} transactions")
+    print(
+        f"  line {row.line:3}  {'store' if row.stores else 'load':5} {row.bytes:2} bytes of {row.memory:6} memory, "
+        f"{row.instructions:5} warps, {row.transactions:6} transactions"
+    )

@@ -18,8 +18,10 @@ __all__ = ["approximates", "differences", "longest_sum"]
 
 def approximates(pair: Pair) -> bool:
     """Whether targets may have functions of the program with other last bits."""
-    return any(isinstance(node, Call) and node.name in INTRINSICS and INTRINSICS[node.name].approximate
-               for node in post_order(pair.plain.body))
+    return any(
+        isinstance(node, Call) and node.name in INTRINSICS and INTRINSICS[node.name].approximate
+        for node in post_order(pair.plain.body)
+    )
 
 
 def longest_sum(pair: Pair) -> int:

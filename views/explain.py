@@ -83,7 +83,9 @@ class Explanation:
             lines += [f"    {region}" for region in self.regions]
         factor = f"{self.recompute:.3g}" if self.recompute is not None else f"({self.elements}) / ({self.domain})"
         if self.domain.value != 0:
-            lines.append(f"  recompute factor: {factor} ({self.elements} elements computed, {self.domain} in {self.name})")
+            lines.append(
+                f"  recompute factor: {factor} ({self.elements} elements computed, {self.domain} in {self.name})"
+            )
         if self.storage is not None:
             lines.append(f"  storage: {self.storage} bytes, {self.scope}")
         if self.levels:
@@ -96,7 +98,10 @@ class Explanation:
 
 
 def explain(
-    schedule: Schedule, given: Stage | Tensor | Operation, lowered: Lowered | None = None, work: Work | None = None,
+    schedule: Schedule,
+    given: Stage | Tensor | Operation,
+    lowered: Lowered | None = None,
+    work: Work | None = None,
 ) -> Explanation:
     """What becomes of a stage. lowered, work: of the schedule with all that it reads and computes as arguments, where
     that is known already. Raises LoweringError where the schedule does not hold together, UnknownStage (TW0201)."""
@@ -120,8 +125,10 @@ def _computed(stage: Stage, bounds: StageBounds, lowered: Lowered, work: Work, f
     buffer = next((candidate for candidate, held in lowered.tensors.items() if held is tensor), None)
     is_argument = buffer is not None and any(parameter is buffer for parameter in lowered.function.buffers)
     explanation = Explanation(stage.name, _place(stage))
-    explanation.regions = [Region(axis, bounds.ranges[axis].begin, bounds.ranges[axis].extent, _domain(axis).extent)
-                           for axis in stage.op.dimensions[0]]
+    explanation.regions = [
+        Region(axis, bounds.ranges[axis].begin, bounds.ranges[axis].extent, _domain(axis).extent)
+        for axis in stage.op.dimensions[0]
+    ]
     around = [loop for loop in bounds.enclosing if loop.var is not None and not _shared(loop, bounds.scope)]
     for loop in around:
         explanation.runs = explanation.runs * Count.extent(loop.extent, analyzer, fixed)
@@ -169,10 +176,14 @@ def _warnings(explanation: Explanation, stage: Stage, around: Sequence[Loop]) ->
     repeated = [loop for loop in around if loop.var not in used]
     text = f"every element of {stage.name} is computed {explanation.recompute:.3g} times"
     if not repeated:
-        return [f"{text}: the regions of different iterations overlap; compute it at a loop further out, or make the tiles larger"]
+        return [
+            f"{text}: the regions of different iterations overlap; compute it at a loop further out, or make the tiles larger"
+        ]
     names = " and ".join(f"'{loop.axis.name}'" for loop in repeated)
     verb = "does" if len(repeated) == 1 else "do"
-    return [f"{text}: {names} {verb} not change its region, so each iteration computes it anew; {_fix(stage, around, repeated)}"]
+    return [
+        f"{text}: {names} {verb} not change its region, so each iteration computes it anew; {_fix(stage, around, repeated)}"
+    ]
 
 
 def _fix(stage: Stage, around: Sequence[Loop], repeated: Sequence[Loop]) -> str:
@@ -208,8 +219,10 @@ def _inlined(schedule: Schedule, stage: Stage, lowered: Lowered, fixed: set[Var]
         evaluations[current.op] = total
     explanation.elements, explanation.domain = evaluations[stage.op], _size(stage.op.axis, lowered, fixed)
     if explanation.recompute is not None and explanation.recompute >= 2 * BLOW_UP:
-        explanation.warnings = [f"every element of {stage.name} is computed {explanation.recompute:.3g} times, once for each read; "
-                                f"where that is much work, s[{stage.name}].compute_at(...) or compute_root() stores it instead"]
+        explanation.warnings = [
+            f"every element of {stage.name} is computed {explanation.recompute:.3g} times, once for each read; "
+            f"where that is much work, s[{stage.name}].compute_at(...) or compute_root() stores it instead"
+        ]
     return explanation
 
 

@@ -23,7 +23,9 @@ _SIZES = ((1 << 15) + 1, (1 << 16) + 1, (1 << 31) + 1)
 
 
 def large_sizes(
-    symbols: Sequence[Var], small: Mapping[Var, int], reason_against: Callable[[dict[Var, int]], str],
+    symbols: Sequence[Var],
+    small: Mapping[Var, int],
+    reason_against: Callable[[dict[Var, int]], str],
 ) -> tuple[list[dict[Var, int]], list[str]]:
     """Values of symbols, and what was left out, with the reason. For each large size: of all symbols, or else of the first one of
     which it may be, the others being small. reason_against: why a program is not run at sizes; empty where it is."""
@@ -67,6 +69,8 @@ def noting(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[np.ndarray[Any
     return array, array.places
 
 
-def scattered(shape: tuple[int, ...], dtype: np.dtype[Any], places: Iterable[int], values: Iterable[Any]) -> np.ndarray[Any, Any]:
+def scattered(
+    shape: tuple[int, ...], dtype: np.dtype[Any], places: Iterable[int], values: Iterable[Any]
+) -> np.ndarray[Any, Any]:
     """An array with these values at places in row-major order, and zeros elsewhere, which take no memory."""
     return sparse(shape, dtype, dict(zip(places, values, strict=True)))

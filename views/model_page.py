@@ -63,5 +63,7 @@ class ModelFacts:
 def write_model_page(model: ModelFacts, path: str | PathLike[str]) -> Path:
     """Writes the page, HTML that needs nothing else; returns its absolute path."""
     out = Path(path).absolute()
-    out.write_text(template("model.html").render(model=model, style=style_of("colors.css", "model.css")), encoding="utf-8")
+    out.write_text(
+        template("model.html").render(model=model, style=style_of("colors.css", "model.css")), encoding="utf-8"
+    )
     return out

@@ -56,7 +56,9 @@ class Options:
 
     def reason(self, primitive: str, arguments: str = "") -> str:
         """Why this was refused; "" where it is legal or was not tried."""
-        option = next((each for each in self.refused if (each.primitive, each.arguments) == (primitive, arguments)), None)
+        option = next(
+            (each for each in self.refused if (each.primitive, each.arguments) == (primitive, arguments)), None
+        )
         return "" if option is None or option.error is None else option.error.reason or option.error.headline
 
     def __str__(self) -> str:
@@ -71,10 +73,14 @@ class Options:
             assert option.error is not None
             reason = f"{option.error.reason or option.error.headline} ({option.error.code})"
             because.setdefault((option.primitive, reason), []).append(option.arguments)
-        lines += [f"  {primitive:<{width}}  {'; '.join(tried) + ': ' if tried[0] else ''}{reason}"
-                  for (primitive, reason), tried in because.items()]
+        lines += [
+            f"  {primitive:<{width}}  {'; '.join(tried) + ': ' if tried[0] else ''}{reason}"
+            for (primitive, reason), tried in because.items()
+        ]
         if not self.holds:
-            lines.append("The schedule does not hold together as it is, so that what the whole decides was not looked at.")
+            lines.append(
+                "The schedule does not hold together as it is, so that what the whole decides was not looked at."
+            )
         return "\n".join(lines)
 
     __repr__ = __str__

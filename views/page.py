@@ -31,10 +31,12 @@ _MOST_ASSEMBLY = 9000
 """Lines; what is longer is cut, so that the page stays small enough to open at once."""
 _LONG_TEXT = 120
 """Lines of loops from which on the differences show only what is near a change."""
-_TOKENS = re.compile(r"(?P<word>\b(?:def|for|in|if|else|elif|scope|pass|out|and|or|not|let|where|with)\b)"
-                     r"|(?P<kind>\b(?:parallel|vectorized|unrolled|thread|range|likely)\b)"
-                     r"|(?P<type>\b(?:float|int|uint|bfloat)\d+(?:x\d+)?\b|\bbool\b)"
-                     r"|(?P<number>\b\d[\w.]*)|(?P<string>\"[^\"]*\")")
+_TOKENS = re.compile(
+    r"(?P<word>\b(?:def|for|in|if|else|elif|scope|pass|out|and|or|not|let|where|with)\b)"
+    r"|(?P<kind>\b(?:parallel|vectorized|unrolled|thread|range|likely)\b)"
+    r"|(?P<type>\b(?:float|int|uint|bfloat)\d+(?:x\d+)?\b|\bbool\b)"
+    r"|(?P<number>\b\d[\w.]*)|(?P<string>\"[^\"]*\")"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +213,12 @@ def _warnings(parts: PageParts) -> list[str]:
     if parts.lowered is None:
         return []
     schedule, work = parts.steps.schedule, Work(None, ONE, ONE)  # what each loop costs is no matter here
-    return [f"{stage.name}: {warning}" for stage in schedule.stages if not stage.op.is_given
-            for warning in explain(schedule, stage, parts.lowered, work).warnings]
+    return [
+        f"{stage.name}: {warning}"
+        for stage in schedule.stages
+        if not stage.op.is_given
+        for warning in explain(schedule, stage, parts.lowered, work).warnings
+    ]
 
 
 def render(parts: PageParts) -> str:
@@ -220,26 +226,40 @@ def render(parts: PageParts) -> str:
     lines = loop_lines(parts)
     assembly = list(parts.assembly) if parts.assembly is not None else None
     links: dict[str, Any] = {
-        str(line.number): [line.near, line.far, line.end, list(line.chain)] for line in lines if line.is_loop or line.chain}
+        str(line.number): [line.near, line.far, line.end, list(line.chain)]
+        for line in lines
+        if line.is_loop or line.chain
+    }
     return template("page.html").render(
-        name=parts.name, target=parts.target, lines=lines, plan=parts.plan, steps=_diffs(parts.steps),
+        name=parts.name,
+        target=parts.target,
+        lines=lines,
+        plan=parts.plan,
+        steps=_diffs(parts.steps),
         begin=parts.steps.begin.splitlines(),
         assembly=assembly[:_MOST_ASSEMBLY] if assembly is not None else None,
         left_out=max(0, len(assembly) - _MOST_ASSEMBLY) if assembly is not None else 0,
-        open=parts.open, graph=_graph(parts.steps.schedule, parts.lowered), links=links, warnings=_warnings(parts),
-        style=style_of("colors.css", "page.css", "stages.css"), script=_markup(_file("page.js")),
+        open=parts.open,
+        graph=_graph(parts.steps.schedule, parts.lowered),
+        links=links,
+        warnings=_warnings(parts),
+        style=style_of("colors.css", "page.css", "stages.css"),
+        script=_markup(_file("page.js")),
     )
 
 
 def stages_svg(schedule: Schedule, lowered: Lowered | None) -> str:
     """The stages of a schedule as a picture in SVG that stands alone. lowered: what tells how far loops run."""
     return template("stages.svg").render(
-        graph=_graph(schedule, lowered), alone=True, style=style_of("colors.css", "stages.css"))
+        graph=_graph(schedule, lowered), alone=True, style=style_of("colors.css", "stages.css")
+    )
 
 
 def _graph(schedule: Schedule, lowered: Lowered | None) -> StageGraph:
     bounds = lowered.bounds.of if lowered is not None else {}
-    return draw_stages(schedule, {computation.stage: stage_bounds.ranges for computation, stage_bounds in bounds.items()})
+    return draw_stages(
+        schedule, {computation.stage: stage_bounds.ranges for computation, stage_bounds in bounds.items()}
+    )
 
 
 def template(name: str) -> Any:
@@ -248,7 +268,13 @@ def template(name: str) -> Any:
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_file))
     filters: dict[str, Any] = cast(Any, environment.filters)
-    filters |= {"count": short_count, "bytes": short_bytes, "intensity": _intensity, "tokens": tokens, "time": time_text}
+    filters |= {
+        "count": short_count,
+        "bytes": short_bytes,
+        "intensity": _intensity,
+        "tokens": tokens,
+        "time": time_text,
+    }
     return environment.get_template(name)
 
 

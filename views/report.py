@@ -33,7 +33,7 @@ def page(schedule: Schedule, target: str | Target = "llvm") -> str:
     """The page as HTML that needs nothing else. target: whose machine code is shown beside the loops: a CPU's, or
     a GPU's SASS; "interpret" has none.
 
-    A schedule that does not hold together yet is shown as far as it goes, with what is open.    """
+    A schedule that does not hold together yet is shown as far as it goes, with what is open."""
     chosen = target if isinstance(target, Target) else Target.parse(target)
     with deep_recursion():
         return render(_parts(schedule, chosen))
@@ -55,16 +55,22 @@ def _parts(schedule: Schedule, target: Target) -> PageParts:
     try:
         lowered = lower_whole(steps.schedule, all_arguments(steps.schedule), _symbol(name))
     except LoweringError as problem:
-        return PageParts(name, steps, None, None, "; ".join(filter(None, (problem.headline, problem.reason, problem.fix))))
+        return PageParts(
+            name, steps, None, None, "; ".join(filter(None, (problem.headline, problem.reason, problem.fix)))
+        )
     assembly = target.backend.assembly
-    decided = resolve_facts(lowered.function, partial(target.backend.has, target) if assembly else {"interpreter": False}.get)
+    decided = resolve_facts(
+        lowered.function, partial(target.backend.has, target) if assembly else {"interpreter": False}.get
+    )
     facts = decided.attrs
     function = number_lines(replace(decided, attrs={}))
     parts = PageParts(name, steps, lowered, function, plan=schedule.plan)
     if assembly is not None:
         try:
-            parts.assembly = [Instruction(instruction.text, instruction.line, instruction.within, instruction.is_instruction)
-                              for instruction in assembly(function.with_attrs(**facts), target)]
+            parts.assembly = [
+                Instruction(instruction.text, instruction.line, instruction.within, instruction.is_instruction)
+                for instruction in assembly(function.with_attrs(**facts), target)
+            ]
             parts.target = target.llvm_cpu if target.backend.for_processors else str(target)
         except (CodegenError, CudaError, LoweringError) as problem:
             parts.open = f"no machine code: {problem.headline}"
@@ -113,7 +119,7 @@ def notebook_html(schedule: Schedule) -> str:
             if len(frame) <= _MOST_OF_A_NOTEBOOK:
                 return frame
     text = str(schedule)
-    rest = "" if len(text) <= _MOST_OF_A_NOTEBOOK // 2 else "\n... s.show(\"page.html\") writes all of it"
+    rest = "" if len(text) <= _MOST_OF_A_NOTEBOOK // 2 else '\n... s.show("page.html") writes all of it'
     return f"<pre>{escape(text[: _MOST_OF_A_NOTEBOOK // 2] + rest)}</pre>"
 
 
@@ -121,12 +127,16 @@ def _frame(text: str) -> str:
     """The page in a frame of its own, so that neither its style nor its program meets those of the notebook. It is packed: a
     notebook keeps what it has shown, and what is packed takes a sixth."""
     packed = b64encode(gzip.compress(text.encode(), mtime=0)).decode()
-    unpack = ("<meta charset=utf-8><script>"
-              f"const packed = Uint8Array.from(atob('{packed}'), c => c.charCodeAt(0));"
-              "new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).text()"
-              ".then(page => { document.open(); document.write(page); document.close(); });</script>")
-    return (f'<iframe srcdoc="{unpack}" sandbox="allow-scripts" title="schedule" '
-            'style="width: 100%; height: 640px; border: 1px solid #8884; border-radius: 8px"></iframe>')
+    unpack = (
+        "<meta charset=utf-8><script>"
+        f"const packed = Uint8Array.from(atob('{packed}'), c => c.charCodeAt(0));"
+        "new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).text()"
+        ".then(page => { document.open(); document.write(page); document.close(); });</script>"
+    )
+    return (
+        f'<iframe srcdoc="{unpack}" sandbox="allow-scripts" title="schedule" '
+        'style="width: 100%; height: 640px; border: 1px solid #8884; border-radius: 8px"></iframe>'
+    )
 
 
 def _in_notebook() -> bool:

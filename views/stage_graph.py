@@ -66,10 +66,15 @@ def draw_stages(schedule: Schedule, ranges: Mapping[Stage, Mapping[IterVar, Rang
     boxes = {stage.op: _box(stage, ranges.get(stage)) for stage in schedule.stages}
     for stage in schedule.stages:  # producers first
         box = boxes[stage.op]
-        box.layer = max((boxes[tensor.op].layer + 1 for tensor in stage.op.input_tensors if tensor.op in boxes), default=0)
+        box.layer = max(
+            (boxes[tensor.op].layer + 1 for tensor in stage.op.input_tensors if tensor.op in boxes), default=0
+        )
     for stage in reversed(schedule.stages):  # what is only read later stands beside its first reader
-        readers = [boxes[reader.op].layer for reader in schedule.stages
-                   if any(tensor.op is stage.op for tensor in reader.op.input_tensors)]
+        readers = [
+            boxes[reader.op].layer
+            for reader in schedule.stages
+            if any(tensor.op is stage.op for tensor in reader.op.input_tensors)
+        ]
         if readers:
             boxes[stage.op].layer = min(readers) - 1
     graph = StageGraph(list(boxes.values()))
@@ -94,8 +99,13 @@ def draw_stages(schedule: Schedule, ranges: Mapping[Stage, Mapping[IterVar, Rang
 
 def _box(stage: Stage, ranges: Mapping[IterVar, Range] | None) -> StageBox:
     known = ranges if ranges is not None else declared_ranges(stage)
-    state = "outside" if stage.op.is_given else "inlined" if stage.attach_type in ("inline", "inlined") else (
-        "output" if stage.is_output else "stage")
+    state = (
+        "outside"
+        if stage.op.is_given
+        else "inlined"
+        if stage.attach_type in ("inline", "inlined")
+        else ("output" if stage.is_output else "stage")
+    )
     tensor = stage.op.outputs[0]
     shape = "×".join(map(str, tensor.shape)) or "scalar"
     note = f"{tensor.dtype} {shape}" + (f", {stage.scope}" if stage.scope else "")
@@ -118,8 +128,11 @@ def _place(graph: StageGraph) -> None:
     x = float(_MARGIN)
     for layer in sorted(layers):
         boxes = layers[layer]
-        boxes.sort(key=lambda box: median([middles[tensor.op] for tensor in box.stage.op.input_tensors
-                                           if tensor.op in middles] or [0.0]))
+        boxes.sort(
+            key=lambda box: median(
+                [middles[tensor.op] for tensor in box.stage.op.input_tensors if tensor.op in middles] or [0.0]
+            )
+        )
         y = float(_MARGIN)
         for box in boxes:
             box.x, box.y = x, y
@@ -143,9 +156,11 @@ def _curve(source: StageBox, target: StageBox) -> str:
 def _way_below(box: StageBox, parent: StageBox, axis: IterVar, lane: float) -> str:
     """From the foot of a stage down to the height `lane`, along it, and up to the row of the loop."""
     x, y, to_x, row, bend = box.x + box.width - 16, box.y + box.height, parent.x - 30, parent.row(axis), 8
-    return (f"M{x:.0f} {y:.0f} V{lane - bend:.0f} Q{x:.0f} {lane:.0f} {x + bend:.0f} {lane:.0f} "
-            f"H{to_x - bend:.0f} Q{to_x:.0f} {lane:.0f} {to_x:.0f} {lane - bend:.0f} "
-            f"V{row + bend:.0f} Q{to_x:.0f} {row:.0f} {to_x + bend:.0f} {row:.0f} H{parent.x - 5:.0f}")
+    return (
+        f"M{x:.0f} {y:.0f} V{lane - bend:.0f} Q{x:.0f} {lane:.0f} {x + bend:.0f} {lane:.0f} "
+        f"H{to_x - bend:.0f} Q{to_x:.0f} {lane:.0f} {to_x:.0f} {lane - bend:.0f} "
+        f"V{row + bend:.0f} Q{to_x:.0f} {row:.0f} {to_x + bend:.0f} {row:.0f} H{parent.x - 5:.0f}"
+    )
 
 
 def _hook(box: StageBox, parent: StageBox, axis: IterVar) -> str:

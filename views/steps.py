@@ -61,7 +61,9 @@ class Steps:
         for number, record in enumerate(schedule.records, 1):
             before = {axis for stage in fresh.stages for axis in stage.all_iter_vars}
             stages = list(fresh.stages)
-            axes = {stages[ref.stage].all_iter_vars[ref.place] for ref in _references(record) if isinstance(ref, AxisRef)}
+            axes = {
+                stages[ref.stage].all_iter_vars[ref.place] for ref in _references(record) if isinstance(ref, AxisRef)
+            }
             lines = next(code)
             new_stage = next((stage for stage in fresh.stages if stage not in stages), None)
             stage = new_stage if record.stage is None else stages[record.stage]
@@ -74,8 +76,12 @@ class Steps:
         the axes that it derives from, and about where its stage is computed)."""
         lineage = ancestors(stage.relations, axis)
         near = [step.number for step in self.steps if axis in step.axes]
-        far = [step.number for step in self.steps if step.number not in near
-               and (step.axes & lineage or step.stage is stage and not self._about_other_axes(step, stage))]
+        far = [
+            step.number
+            for step in self.steps
+            if step.number not in near
+            and (step.axes & lineage or step.stage is stage and not self._about_other_axes(step, stage))
+        ]
         return near, far
 
     def _about_other_axes(self, step: Step, stage: Stage) -> bool:

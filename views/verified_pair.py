@@ -25,8 +25,18 @@ from ..te.tensor import Tensor
 from .errors import CannotVerify
 from .large import LONGEST_DENSE, noting, scattered
 
-__all__ = ["Pair", "copied", "data_indexed", "declared", "draw_inputs", "elements_of", "extent_of", "mostly_numbers", "named",
-           "size_of"]
+__all__ = [
+    "Pair",
+    "copied",
+    "data_indexed",
+    "declared",
+    "draw_inputs",
+    "elements_of",
+    "extent_of",
+    "mostly_numbers",
+    "named",
+    "size_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,12 @@ def declared(param: Buffer | Var) -> str:
 
 
 def draw_inputs(
-    pair: Pair, seed: int, positive: bool, zero: bool, exact: bool, noted: dict[Buffer, set[int]] | None = None,
+    pair: Pair,
+    seed: int,
+    positive: bool,
+    zero: bool,
+    exact: bool,
+    noted: dict[Buffer, set[int]] | None = None,
 ) -> list[Any]:
     """An argument for each parameter; with `noted`, long ones that tell there at which places they are read.
 
@@ -68,7 +83,9 @@ def draw_inputs(
         shape = tuple(extent_of(extent, symbols) for extent in param.shape) if isinstance(param, Buffer) else ()
         dtype = numpy_dtype(param.dtype)
         if isinstance(param, Buffer) and param in pair.plain.outputs:
-            drawn.append(np.full(shape, np.nan if param.dtype.is_float else 0x5A if not param.dtype.is_bool else 0).astype(dtype))
+            drawn.append(
+                np.full(shape, np.nan if param.dtype.is_float else 0x5A if not param.dtype.is_bool else 0).astype(dtype)
+            )
             continue
         whole = shape
         if noted is not None and isinstance(param, Buffer) and math.prod(shape) > LONGEST_DENSE:
@@ -98,10 +115,15 @@ def draw_inputs(
 
 def extent_of(extent: Expr, symbols: Mapping[Var, Expr]) -> int:
     wide = {var: Var(var.name, INT64) for var in symbols}
-    value = simplify(substitute(widened(extent, wide), {wide[var]: cast(known, INT64) for var, known in symbols.items()}))
+    value = simplify(
+        substitute(widened(extent, wide), {wide[var]: cast(known, INT64) for var, known in symbols.items()})
+    )
     if not isinstance(value, IntImm):
-        raise CannotVerify(f"the extent {extent} of an argument is not known", reason="it changes with more than symbols",
-                           called=user_source())
+        raise CannotVerify(
+            f"the extent {extent} of an argument is not known",
+            reason="it changes with more than symbols",
+            called=user_source(),
+        )
     return max(value.value, 0)
 
 
@@ -111,14 +133,20 @@ def data_indexed(outputs: Sequence[Operation]) -> list[Expr]:
     for op in producers_first(outputs):
         extents += op.data_indexed
         for load in op.loads:
-            extents += [load.producer.shape[at] for at, index in enumerate(load.indices)
-                        if any(isinstance(node, ProducerLoad) for node in post_order(index))]
+            extents += [
+                load.producer.shape[at]
+                for at, index in enumerate(load.indices)
+                if any(isinstance(node, ProducerLoad) for node in post_order(index))
+            ]
     return extents
 
 
 def mostly_numbers(function: Function, values: Sequence[Any]) -> bool:
-    floats = [np.asarray(value, np.float64) for param, value in zip(function.arguments, values, strict=True)
-              if isinstance(param, Buffer) and param in function.outputs and param.dtype.is_float]
+    floats = [
+        np.asarray(value, np.float64)
+        for param, value in zip(function.arguments, values, strict=True)
+        if isinstance(param, Buffer) and param in function.outputs and param.dtype.is_float
+    ]
     return all(array.size == 0 or np.isfinite(array).mean() > 0.5 for array in floats)
 
 

@@ -77,9 +77,14 @@ class Verification:
     """Sizes of symbols that were looked at and not run, with the reason."""
 
     def __str__(self) -> str:
-        return "\n  ".join([f"the schedule of {self.name} holds (seed {self.seed})", *map(str, self.checks),
-                            *(f"left out: {reason}" for reason in self.left_out),
-                            *(f"not tried: {reason}" for reason in self.not_tried)])
+        return "\n  ".join(
+            [
+                f"the schedule of {self.name} holds (seed {self.seed})",
+                *map(str, self.checks),
+                *(f"left out: {reason}" for reason in self.left_out),
+                *(f"not tried: {reason}" for reason in self.not_tried),
+            ]
+        )
 
     __repr__ = __str__
 
@@ -89,7 +94,10 @@ class _Refused(Exception):
 
 
 def verify(
-    schedule: Schedule, shapes: Shapes | Sequence[Shapes] | None = None, seed: int = 0, target: str = "llvm",
+    schedule: Schedule,
+    shapes: Shapes | Sequence[Shapes] | None = None,
+    seed: int = 0,
+    target: str = "llvm",
 ) -> Verification:
     """See Schedule.verify."""
     verifying = _Verifying(schedule, seed, Target.parse(target))
@@ -164,7 +172,11 @@ class _Verifying:
     def holds_little(self, values: dict[Var, int]) -> bool:
         """Whether tensors are so large, and so little of them is read at places that no data choose, that this alone is drawn."""
         outputs = self.schedule.outputs
-        return self.size(values) > _NEAR_BYTES and iterations(outputs, values) <= _INTERPRETED and not data_indexed(outputs)
+        return (
+            self.size(values) > _NEAR_BYTES
+            and iterations(outputs, values) <= _INTERPRETED
+            and not data_indexed(outputs)
+        )
 
     def far(self, values: dict[Var, int]) -> None:
         """At large sizes, where few elements are read: these are drawn."""
@@ -189,8 +201,12 @@ class _Verifying:
     def checked(self) -> Verification:
         if not self.made.checks:
             reasons = "; ".join((*self.made.left_out, *self.made.not_tried))
-            raise CannotVerify(f"cannot verify the schedule of {self.made.name}", reason=reasons,
-                               called=user_source(), fix="compare its results with those of a reference of your own")
+            raise CannotVerify(
+                f"cannot verify the schedule of {self.made.name}",
+                reason=reasons,
+                called=user_source(),
+                fix="compare its results with those of a reference of your own",
+            )
         return self.made
 
     # Programs
@@ -204,8 +220,13 @@ class _Verifying:
         count = 0
         vouched = any(record.arguments.get("disable_predication") for record in self.schedule.records)
         for lengths in (_powers(), _odd(primes)):
-            small = None if vouched else next(
-                (ops for length in lengths if iterations(ops := shrunk(outputs, length), values) <= budget), None)
+            small = (
+                None
+                if vouched
+                else next(
+                    (ops for length in lengths if iterations(ops := shrunk(outputs, length), values) <= budget), None
+                )
+            )
             if small is not None:
                 try:
                     pair = self.pair(small, values)
@@ -222,16 +243,21 @@ class _Verifying:
         plain = create_schedule(list(outputs))
         functions = self.whole if own else None
         if functions is None:
-            functions = lower(scheduled, all_arguments(scheduled), "scheduled"), lower(plain, all_arguments(plain), "plain")
+            functions = (
+                lower(scheduled, all_arguments(scheduled), "scheduled"),
+                lower(plain, all_arguments(plain), "plain"),
+            )
         if own:
             self.whole = functions
         pair = Pair(*functions, values, tuple(outputs))
         mine, theirs = ([declared(param) for param in function.arguments] for function in (pair.scheduled, pair.plain))
         if mine != theirs:
             raise CannotVerify(
-                f"cannot verify the schedule of {self.made.name}", called=user_source(),
+                f"cannot verify the schedule of {self.made.name}",
+                called=user_source(),
                 reason=f"it changes what the kernel is called with: {', '.join(mine)} instead of {', '.join(theirs)}",
-                fix="verify before transform_layout is applied to an argument")
+                fix="verify before transform_layout is applied to an argument",
+            )
         return pair
 
     # Runs
@@ -249,11 +275,16 @@ class _Verifying:
 
     def native(self, pair: Pair) -> None:
         checked = bool(data_indexed(pair.outputs))
-        plain = self.target if self.target.backend.device(self.target) == "cpu" and self.target.backend.rules == "cpu" else Target()
+        plain = (
+            self.target
+            if self.target.backend.device(self.target) == "cpu" and self.target.backend.rules == "cpu"
+            else Target()
+        )
         try:
             kernels = self.built.get(pair.scheduled) or [
                 build_kernels([function], target, BuildOptions(bounds_check=checked)).module[function.name]
-                for function, target in ((pair.plain, plain), (pair.scheduled, self.target))]
+                for function, target in ((pair.plain, plain), (pair.scheduled, self.target))
+            ]
             self.built[pair.scheduled] = kernels
         except (CodegenError, LoweringError) as problem:
             self.made.left_out.append(f"native code: {problem.headline}")
@@ -294,15 +325,20 @@ class _Verifying:
                 sizes.append(f"{param.name}[{', '.join(map(str, want.shape))}]")
         self.made.checks.append(Check(by, ", ".join([*sizes, *named(pair)]), elements, worst))
 
-    def differ(self, by: str, pair: Pair, param: Buffer, wrong: np.ndarray[Any, Any], want: Any, have: Any) -> ResultsDiffer:
+    def differ(
+        self, by: str, pair: Pair, param: Buffer, wrong: np.ndarray[Any, Any], want: Any, have: Any
+    ) -> ResultsDiffer:
         at = tuple(int(n) for n in np.argwhere(wrong)[0]) if wrong.ndim else ()
         guilty, source = self.guilty(pair)
-        circumstances = "".join(f", {fact}" for fact in (f"by {by}", f"inputs drawn with seed {self.seed}", *named(pair)))
+        circumstances = "".join(
+            f", {fact}" for fact in (f"by {by}", f"inputs drawn with seed {self.seed}", *named(pair))
+        )
         return ResultsDiffer(
             f"the schedule changes {param.name}[{', '.join(map(str, at))}]: expected {want[at]}, got {have[at]}",
             reason=f"{int(wrong.sum())} of {wrong.size} elements of {param.name}{list(want.shape)} differ from the unscheduled "
-                   f"program's{circumstances}" + (f"; they do since {guilty}" if guilty else ""),
-            declared=next((op.source for op in pair.outputs if op.name == param.name), None), called=source or user_source(),
+            f"program's{circumstances}" + (f"; they do since {guilty}" if guilty else ""),
+            declared=next((op.source for op in pair.outputs if op.name == param.name), None),
+            called=source or user_source(),
             fix="s.show() steps through the primitives; take back the one after which the loops are not what you meant",
         )
 
@@ -320,8 +356,11 @@ class _Verifying:
             try:
                 expected, got = self.reference(pair, lambda args: interpret(pair.plain, args))
                 interpret(function, got)
-                same = all(differences(want, have, 1e6)[0] is None for param, want, have in zip(
-                    pair.plain.arguments, expected, got, strict=True) if isinstance(param, Buffer) and param in pair.plain.outputs)
+                same = all(
+                    differences(want, have, 1e6)[0] is None
+                    for param, want, have in zip(pair.plain.arguments, expected, got, strict=True)
+                    if isinstance(param, Buffer) and param in pair.plain.outputs
+                )
             except LoweringError:
                 same = False
             if not same:
@@ -347,15 +386,24 @@ def _sizes(schedule: Schedule, shapes: Shapes | Sequence[Shapes] | None) -> list
     given = [shapes] if isinstance(shapes, Mapping) else list(shapes)
     sizes: list[dict[Var, int]] = []
     for shapes_by_name in given:
-        values = {symbol: shapes_by_name[key] for symbol in symbols for key in (symbol, symbol.name) if key in shapes_by_name}
+        values = {
+            symbol: shapes_by_name[key] for symbol in symbols for key in (symbol, symbol.name) if key in shapes_by_name
+        }
         missing = [symbol.name for symbol in symbols if symbol not in values]
-        unknown = [str(key) for key in shapes_by_name if key not in symbols and key not in [symbol.name for symbol in symbols]]
+        unknown = [
+            str(key) for key in shapes_by_name if key not in symbols and key not in [symbol.name for symbol in symbols]
+        ]
         if missing or unknown:
             names = ", ".join(symbol.name for symbol in symbols) or "none: every size is a number"
             raise CannotVerify(
-                "the shapes do not fit the program", called=user_source(), allowed=f"a number for each symbol: {names}",
-                reason=f"nothing is said of {', '.join(missing)}" if missing else f"it has no symbol {', '.join(unknown)}",
-                fix="s.verify({n: 100}), n being the te.var of the shapes" if symbols else "s.verify()")
+                "the shapes do not fit the program",
+                called=user_source(),
+                allowed=f"a number for each symbol: {names}",
+                reason=f"nothing is said of {', '.join(missing)}"
+                if missing
+                else f"it has no symbol {', '.join(unknown)}",
+                fix="s.verify({n: 100}), n being the te.var of the shapes" if symbols else "s.verify()",
+            )
         sizes.append(values)
     return sizes
 

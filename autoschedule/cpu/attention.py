@@ -141,10 +141,19 @@ class _Attention:
     def _mask_of_queries(self, masked: Operation) -> Tensor | None:
         """The mask that has a row for each query, whose lanes would be gathered one by one; None where there is none."""
         *_, j, i = masked.axis
-        return next((load.producer for load in loads_in(masked.values[0])
-                     if isinstance(load.producer, Tensor) and load.producer.op is not self.parts["scores"]
-                     and load.producer.dtype.bits >= 32 and load.producer.ndim > 1
-                     and i in axes_in(load.indices[-2]) and j in axes_in(load.indices[-1])), None)
+        return next(
+            (
+                load.producer
+                for load in loads_in(masked.values[0])
+                if isinstance(load.producer, Tensor)
+                and load.producer.op is not self.parts["scores"]
+                and load.producer.dtype.bits >= 32
+                and load.producer.ndim > 1
+                and i in axes_in(load.indices[-2])
+                and j in axes_in(load.indices[-1])
+            ),
+            None,
+        )
 
     def _tile(self, masked: Operation) -> tuple[Stage, Stage]:
         """The stage that stores scores, and the one of their sums in registers."""

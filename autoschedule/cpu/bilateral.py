@@ -1,11 +1,11 @@
 """Slicing a bilateral grid: a row of pixels at a time.
 
-    for y (parallel):
-        the grid between its two rows of cells                        # some KiB, for the whole row
-        for vectors of pixels:
-            weights of the depths, in lanes
-            for z:  for d, o, c (unrolled):  affine[o, c, lanes] += rows[.., z, o, c] * weight     # all coefficients in registers
-            result[o, lanes]
+for y (parallel):
+    the grid between its two rows of cells                        # some KiB, for the whole row
+    for vectors of pixels:
+        weights of the depths, in lanes
+        for z:  for d, o, c (unrolled):  affine[o, c, lanes] += rows[.., z, o, c] * weight     # all coefficients in registers
+        result[o, lanes]
 """
 
 from __future__ import annotations
@@ -46,7 +46,12 @@ def bilateral_slice(group: Group) -> None:
 
 
 def _pixels(
-    s: Schedule, output: Operation, sums: Operation, affine: Operation, lanes: int, threads: bool,
+    s: Schedule,
+    output: Operation,
+    sums: Operation,
+    affine: Operation,
+    lanes: int,
+    threads: bool,
 ) -> tuple[IterVar, IterVar]:
     """A slice by vectors of pixels, for which the coefficients are made. Returns the loops over rows and over vectors."""
     stage = s[output]

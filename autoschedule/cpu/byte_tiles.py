@@ -99,10 +99,13 @@ def byte_tiles(group: Group) -> list[Candidate]:
 
 def _is_of_integers(group: Group) -> bool:
     """Whether an anchor adds up products of two factors that are converted to int32."""
+
     def is_wide(factor: Expr) -> bool:
         return isinstance(factor, Cast) and str(factor.dtype) == "int32"
 
-    return str(group.anchor.output(0).dtype) == "int32" and all(map(is_wide, factors(group.anchor) or (group.anchor.values[0],)))
+    return str(group.anchor.output(0).dtype) == "int32" and all(
+        map(is_wide, factors(group.anchor) or (group.anchor.values[0],))
+    )
 
 
 def _tile(machine: Machine, found: Contraction, feature: str) -> _Tile:
@@ -110,7 +113,9 @@ def _tile(machine: Machine, found: Contraction, feature: str) -> _Tile:
         at_once = IN_TILES if feature == TILES else TURNED_DOTS if found.a.dtype == found.b.dtype else BY_DOTS
         return _Tile(feature, ROWS, PANELS * LANES, STEP, GROUP, 1, at_once, BEGUN)
     best = register_tile(machine, size_of(found.rows), size_of(found.columns))
-    pairs = machine.instructions.mul.rate / 2  # some processors have one multiplier of integers where they have two of floats
+    pairs = (
+        machine.instructions.mul.rate / 2
+    )  # some processors have one multiplier of integers where they have two of floats
     return _Tile(feature, best.rows, best.columns, machine.lanes(32), PAIR, 2, machine.lanes(16) * pairs, BEGUN_PAIRS)
 
 
@@ -123,8 +128,13 @@ def _time(group: Group, found: Contraction, tile: _Tile) -> Estimate:
     sums = tiles * (steps * tile.rows * tile.columns * tile.step / tile.products + tile.begun) / threads
     turned = TURNED if not found.is_along(found.b) else PACKED
     copies = outer * terms * (rows / COPIED + columns / turned) / threads
-    return Estimate((("products of bytes", sums * cycle), ("copies", copies * cycle),
-                     ("fork-join", machine.fork * cycle if threads > 1 else 0.0)))
+    return Estimate(
+        (
+            ("products of bytes", sums * cycle),
+            ("copies", copies * cycle),
+            ("fork-join", machine.fork * cycle if threads > 1 else 0.0),
+        )
+    )
 
 
 def _threads(group: Group) -> int:
@@ -143,7 +153,7 @@ def _apply(group: Group, found: Contraction, tile: _Tile) -> None:
     if len(found.rows) == len(found.columns) == 1:
         s[whole].compute_inline()
         outer, i, j = matrix_axes(stage, found, anchor)
-    else:   # several axes are one for the tiles: places of a tile are no box of the result
+    else:  # several axes are one for the tiles: places of a tile are no box of the result
         *some, last = stage.op.axis
         stage.vectorize(last)
         if threads and some:
@@ -182,7 +192,9 @@ def _sum_up(sums: Stage, stage: Stage, at: IterVar, found: Contraction, tile: _T
 def _width(group: Group, found: Contraction, tile: _Tile, threads: bool) -> int | None:
     """Tiles of columns that a task has: as many as half of L2 holds, if all threads have their tasks; None where it holds all."""
     tiles = ceil(size_of(found.columns) / tile.columns)
-    held = max(group.machine.l2 // 2 // (tile.columns * ceil(size_of(found.summed) / tile.step) * tile.step * tile.bytes), 1)
+    held = max(
+        group.machine.l2 // 2 // (tile.columns * ceil(size_of(found.summed) / tile.step) * tile.step * tile.bytes), 1
+    )
     if held >= tiles:
         return None
     tasks = TASKS * group.machine.cores if threads else 1
@@ -207,7 +219,9 @@ def _packed(stage: Stage, tile: _Tile, along: bool, threads: bool) -> None:
         *outer, panel, some, lane, term = stage.op.axis
         lanes = stage.fuse(lane, term)
     else:
-        stage.transform_layout(lambda *at: [*at[:-2], at[-2] // LANES, at[-1] // group, at[-2] % LANES * group + at[-1] % group])
+        stage.transform_layout(
+            lambda *at: [*at[:-2], at[-2] // LANES, at[-1] // group, at[-2] % LANES * group + at[-1] % group]
+        )
         *outer, panel, some, lanes = stage.op.axis
     if along:
         _, lanes = stage.split(lanes, factor=group)

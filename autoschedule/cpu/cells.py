@@ -41,7 +41,13 @@ def cells_of(op: Operation) -> list[IterVar]:
     for part in _conditions(reduction) if reduction is not None else ():
         for axis, value in ((part.a, part.b), (part.b, part.a)) if isinstance(part, EQ) else ():
             from_data = any(isinstance(node, ProducerLoad) for node in post_order(value))
-            if isinstance(axis, IterVar) and axis in op.axis and axis not in axes_in(value) and from_data and axis not in cells:
+            if (
+                isinstance(axis, IterVar)
+                and axis in op.axis
+                and axis not in axes_in(value)
+                and from_data
+                and axis not in cells
+            ):
                 cells.append(axis)
     return cells
 
@@ -49,8 +55,12 @@ def cells_of(op: Operation) -> list[IterVar]:
 def _conditions(reduction: Reduce) -> list[Expr]:
     """What has to hold for a term to change anything: the sum's own condition, or that of a choice between a whole number and 0."""
     source, choice = reduction.sources[0], list[Expr]()
-    if (isinstance(source, IfThenElse | Select) and source.dtype.is_integer and is_const(source.false_value, 0)
-            and is_sum(reduction)):
+    if (
+        isinstance(source, IfThenElse | Select)
+        and source.dtype.is_integer
+        and is_const(source.false_value, 0)
+        and is_sum(reduction)
+    ):
         choice = conjuncts(source.condition)
     return [*conjuncts(reduction.condition), *choice]
 
@@ -76,9 +86,9 @@ def into_cells(group: Group) -> bool:
     stage = s[summed]
     places = [at - len(anchor.axis) for at, axis in enumerate(anchor.axis) if axis in cells]
     chosen = [stage.op.axis[at] for at in places]
-    others = [axis for axis in stage.op.axis[len(stage.op.axis) - len(anchor.axis):] if axis not in chosen]
+    others = [axis for axis in stage.op.axis[len(stage.op.axis) - len(anchor.axis) :] if axis not in chosen]
     reduced = stage.op.reduce_axis
-    stage.reorder(*reduced[len(reduced) - in_order:], *reduced[:len(reduced) - in_order], *others, *chosen)
+    stage.reorder(*reduced[len(reduced) - in_order :], *reduced[: len(reduced) - in_order], *others, *chosen)
     if group.output is not anchor:
         sweep(group, group.output)
     return True

@@ -1,10 +1,10 @@
 """Chains of stencils and of small windows, tile by tile, as chain_plan chose it.
 
-    for tiles of the output (in parallel):
-        for rows, vectors of the region:  across = ...              # with what the tile reads around it; it stays in the cache
-        for rows, vectors of the tile:
-            down = ...                                              # what is read in the same columns: in registers, for some rows
-            sharp = ...
+for tiles of the output (in parallel):
+    for rows, vectors of the region:  across = ...              # with what the tile reads around it; it stays in the cache
+    for rows, vectors of the tile:
+        down = ...                                              # what is read in the same columns: in registers, for some rows
+        sharp = ...
 """
 
 from __future__ import annotations
@@ -42,9 +42,14 @@ MOST_WRITTEN = 16
 def chain(group: Group) -> None:
     """The rule. The group's parts are what is stored for each tile."""
     windows = [] if group.tiles[0].beside else window_ways(group, group.parts)
-    ways = [Candidate(str(tile), partial(_by_themselves if tile.at_root else _tile_by_tile, group, tile),
-                      tile.estimate if tile.estimate is None or not windows else unforeseen(tile.estimate, DOUBT))
-            for tile in group.tiles]
+    ways = [
+        Candidate(
+            str(tile),
+            partial(_by_themselves if tile.at_root else _tile_by_tile, group, tile),
+            tile.estimate if tile.estimate is None or not windows else unforeseen(tile.estimate, DOUBT),
+        )
+        for tile in group.tiles
+    ]
     group.choose("chain", [*ways, *windows])
 
 
@@ -56,7 +61,7 @@ def _by_themselves(group: Group, tile: Tile) -> None:
             continue
         stage = group.s[op]
         axes = list(stage.op.axis)
-        rows, inside = axes[:tile.flat[op]], axes[tile.flat[op]:]
+        rows, inside = axes[: tile.flat[op]], axes[tile.flat[op] :]
         _loops(group, stage, inside, 0, before=rows)
         if rows and worth_threads(axes, weight(op)):
             stage.parallel(fused(stage, rows))
@@ -103,7 +108,9 @@ def _output(group: Group, stage: Stage, tile: Tile) -> tuple[IterVar | None, Ite
     vector = _loops(group, stage, inside, len(inside) - count, tile.rows, before=[*blocks, *steps])
     if not blocks:
         return (steps[0] if steps else None), vector
-    operators = sum(weight(op) for member in (group.output, *group.parts) for op in (member, *inlined_into(group.s, member)))
+    operators = sum(
+        weight(op) for member in (group.output, *group.parts) for op in (member, *inlined_into(group.s, member))
+    )
     block = fused(stage, blocks)
     if worth_threads(group.output.axis, operators):
         stage.parallel(block)
@@ -111,7 +118,12 @@ def _output(group: Group, stage: Stage, tile: Tile) -> tuple[IterVar | None, Ite
 
 
 def _loops(
-    group: Group, stage: Stage, axes: Sequence[IterVar], flat: int, rows: int = 0, before: Sequence[IterVar] = (),
+    group: Group,
+    stage: Stage,
+    axes: Sequence[IterVar],
+    flat: int,
+    rows: int = 0,
+    before: Sequence[IterVar] = (),
 ) -> IterVar:
     """The loops over these axes of a stage, those from `flat` on in vectors, and `rows` of the others' last together (0: as many as
     its expression is worth); returns the loop over vectors."""

@@ -90,7 +90,9 @@ class Member:
 
     def turns(self, cut: Cut) -> bool:
         """Whether its storage is a ring: some of what a step needs, the last one had."""
-        return cut.rolled > 0 and any(side.axis == cut.along and side.factor > 0 and side.constant > 0 for side in self.sides)
+        return cut.rolled > 0 and any(
+            side.axis == cut.along and side.factor > 0 and side.constant > 0 for side in self.sides
+        )
 
 
 def taps_of(op: Operation) -> int:

@@ -59,7 +59,9 @@ class Nests:
 
     def _nest(self, tile: Tile) -> Nest:
         cut = Cut(tile.sizes, tile.rolled, tile.along)
-        stored = [member for member in reversed(self.members.values()) if member.is_stored and member.op not in tile.near]
+        stored = [
+            member for member in reversed(self.members.values()) if member.is_stored and member.op not in tile.near
+        ]
         if tile.at_root:
             return Nest(None, 1, tuple(self._at_root(member, tile) for member in stored))
         body = tuple(self._member(member, tile, cut) for member in stored)
@@ -87,17 +89,32 @@ class Nests:
         lengths: list[int] = []
         for side in member.sides:
             if cut.rolled and side.axis == cut.along and side.factor:
-                length = side.constant if begin else side.factor * cut.rolled + (0 if member.op in tile.rings else side.constant)
+                length = (
+                    side.constant
+                    if begin
+                    else side.factor * cut.rolled + (0 if member.op in tile.rings else side.constant)
+                )
                 lengths.append(max(min(side.extent, ceil(length)), 1))
             else:
                 lengths.append(max(ceil(side.length(cut)), 1))
-        shapes = {op: tuple(max(ceil(side.kept(cut)), 1) for side in each.sides) for op, each in self.members.items()
-                  if each.is_stored and op is not self.output and op not in self.beside}
+        shapes = {
+            op: tuple(max(ceil(side.kept(cut)), 1) for side in each.sides)
+            for op, each in self.members.items()
+            if each.is_stored and op is not self.output and op not in self.beside
+        }
         near = tile.near if member.op is self.output else ()
-        return self._rows(member, tile, lengths, {op: _again(self.members[op], self.flat, tile.rows) for op in near}, shapes)
+        return self._rows(
+            member, tile, lengths, {op: _again(self.members[op], self.flat, tile.rows) for op in near}, shapes
+        )
 
-    def _rows(self, member: Member, tile: Tile, lengths: Sequence[int], near: Mapping[Operation, float],
-              shapes: Mapping[Operation, tuple[int, ...]]) -> Nest:
+    def _rows(
+        self,
+        member: Member,
+        tile: Tile,
+        lengths: Sequence[int],
+        near: Mapping[Operation, float],
+        shapes: Mapping[Operation, tuple[int, ...]],
+    ) -> Nest:
         """Loops over so many rows and vectors. near: what is computed for each vector, and how often; shapes: of what is stored for
         a tile alone."""
         loops = self._loops(member, tile.flat[member.op])
@@ -116,7 +133,9 @@ class Nests:
         for op, at in read:
             if op not in tile.near:
                 accesses.append(Access(op.output(0), at, shapes.get(op) or _shape(op.output(0))))
-        accesses.append(Access(member.op.output(0), loops.at, shapes.get(member.op) or _shape(member.op.output(0)), stored=True))
+        accesses.append(
+            Access(member.op.output(0), loops.at, shapes.get(member.op) or _shape(member.op.output(0)), stored=True)
+        )
         inner = dict(loops.inner)
         nest: Nest | Body = Body(count, tuple(accesses), loops.inner)
         flat = tile.flat[member.op]
@@ -138,9 +157,12 @@ class Nests:
         for producer, each in self.members.items():  # readers first
             if not each.is_stored:
                 value = inline(value, producer.output(0), producer.axis, producer.values[0])
-        at = tuple(self.output.axis[side.axis] if side.factor else axis for side, axis in zip(member.sides, op.axis, strict=True))
+        at = tuple(
+            self.output.axis[side.axis] if side.factor else axis
+            for side, axis in zip(member.sides, op.axis, strict=True)
+        )
         moved: dict[Var, Expr] = {axis: now for axis, now in zip(op.axis, at, strict=True) if axis is not now}
-        whole = {axis: constant_extent(axis) or 1 for axis in op.axis[flat + 1:]}
+        whole = {axis: constant_extent(axis) or 1 for axis in op.axis[flat + 1 :]}
         lanes = {op.axis[flat]: max(lcm(member.lanes, *whole.values()) // prod(whole.values()), 1), **whole}
         taps = {axis: constant_extent(axis) or 1 for axis in op.reduce_axis}
         found: dict[int, Access] = {}
@@ -148,7 +170,9 @@ class Nests:
             if isinstance(node, ProducerLoad):
                 found[id(node)] = Access(node.producer, tuple(node.indices), _shape(node.producer))
         others = {id(node): each for node, each in _distinct(value, found)}
-        count: Counter[str] = instructions_of([value], self.machine, taps, lanes, tuple(lanes), lambda node: found[id(node)])
+        count: Counter[str] = instructions_of(
+            [value], self.machine, taps, lanes, tuple(lanes), lambda node: found[id(node)]
+        )
         if op.reduction is not None:
             many = prod(taps.values()) * ceil(prod(lanes.values()) / member.lanes)
             for node in post_order(*op.reduction.combiner.result):
@@ -172,8 +196,15 @@ class Nests:
             members.setdefault((producer, access.pattern[0]), (producer, indices))
         own = Access(op.output(0), op.axis, _shape(op.output(0)), stored=True)
         inner = tuple((moved_to, lanes[axis]) for axis, moved_to in zip(op.axis, at, strict=True) if axis in lanes)
-        return _Loops(count, reads, load_of(own, lanes, self.machine)[1], (*inner, *taps.items()), tuple(accesses.values()),
-                      tuple(members.values()), at)
+        return _Loops(
+            count,
+            reads,
+            load_of(own, lanes, self.machine)[1],
+            (*inner, *taps.items()),
+            tuple(accesses.values()),
+            tuple(members.values()),
+            at,
+        )
 
 
 def _distinct(value: Expr, found: Mapping[int, Access]) -> Iterator[tuple[ProducerLoad, Access]]:

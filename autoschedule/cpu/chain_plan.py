@@ -76,7 +76,9 @@ def is_window(op: Operation) -> bool:
         return False
     taps = [constant_extent(axis) or MOST_TAPS + 1 for axis in op.reduce_axis]
     convolution = convolution_of(op)
-    if convolution is not None and convolution.inputs > 1:  # its results share what they read with those of other channels
+    if (
+        convolution is not None and convolution.inputs > 1
+    ):  # its results share what they read with those of other channels
         return False
     if prod(taps) > MOST_TAPS or any(depends_on(axis) for axis in op.reduce_axis):
         return False
@@ -88,13 +90,19 @@ def is_window(op: Operation) -> bool:
         if data <= set[IterVar]().union(*used):
             streams = True
             sliding.update(axis for axes in used if not axes.isdisjoint(data) for axis in axes)
-    return streams and all(axis in sliding or count <= MOST_MIXED for axis, count in zip(op.reduce_axis, taps, strict=True))
+    return streams and all(
+        axis in sliding or count <= MOST_MIXED for axis, count in zip(op.reduce_axis, taps, strict=True)
+    )
 
 
 def chain_of(output: Operation, beside: tuple[Operation, ...], machine: Machine) -> Chain | None:
     """The chain that ends with an operation, and others beside it, of which they are all so far; None where that is no stage of
     one."""
-    if not output.axis or not (is_plain(output) or is_window(output)) or any(constant_extent(axis) == 0 for axis in output.axis):
+    if (
+        not output.axis
+        or not (is_plain(output) or is_window(output))
+        or any(constant_extent(axis) == 0 for axis in output.axis)
+    ):
         return None
     return Chain(output, beside, machine)
 
@@ -109,8 +117,12 @@ class Chain:
         self.bits = output.output(0).dtype.bits
         self.flat = self._first_flat()
         sides = tuple(Side(at, 1, 0, extent) for at, extent in enumerate(self.extents))
-        self.members = {output: Member(output, sides, True, 1, frozenset(), cycles_of(output), machine.lanes(self.bits))}
-        self.members.update((op, Member(op, sides, True, 1, frozenset(), cycles_of(op), machine.lanes(self.bits))) for op in beside)
+        self.members = {
+            output: Member(output, sides, True, 1, frozenset(), cycles_of(output), machine.lanes(self.bits))
+        }
+        self.members.update(
+            (op, Member(op, sides, True, 1, frozenset(), cycles_of(op), machine.lanes(self.bits))) for op in beside
+        )
         self.in_place = {output, *beside}
         """Stages that are stored for the output alone, each element for the one at its place: these stay in registers."""
         self.around = _bytes_before(output) / machine.vector_bytes
@@ -142,7 +154,9 @@ class Chain:
             return False
         times = 0
         for reader, loads in reads.items():
-            times += len(loads) * taps_of(reader) * (1 if self.members[reader].is_stored else self.members[reader].times)
+            times += (
+                len(loads) * taps_of(reader) * (1 if self.members[reader].is_stored else self.members[reader].times)
+            )
         homes = frozenset[Operation]().union(*(self.members[reader].stores for reader in readers))
         lanes = self.machine.lanes(max(self.bits, producer.output(0).dtype.bits))
         if self._is_inlined(producer, sides, times):
@@ -156,7 +170,9 @@ class Chain:
         if not self._pays(member):
             return False
         windows = sum(op.reduction is not None for op in self.stored)
-        self.is_stencil = self.is_stencil or windows > 1 or times > 1 and any(side.constant > 0 and side.factor for side in sides)
+        self.is_stencil = (
+            self.is_stencil or windows > 1 or times > 1 and any(side.constant > 0 and side.factor for side in sides)
+        )
         return True
 
     def ways(self) -> tuple[Tile, ...]:
@@ -168,7 +184,9 @@ class Chain:
         other = [(cut, near, many) for cut, near, rows in whole[:2] if near for many in (max(rows // 2, 1), 2 * rows)]
         apart = [(cut, (), 0) for cut, near, _ in whole if near]
         rolled = [cut for cut in ordered if cut.rolled][:MOST_ROLLED]
-        rolled += [replace(cut, rolled=rows) for cut in rolled[:1] for rows in OTHER_ROLLED if self._rolls(cut.along, rows)]
+        rolled += [
+            replace(cut, rolled=rows) for cut in rolled[:1] for rows in OTHER_ROLLED if self._rolls(cut.along, rows)
+        ]
         tiles = [self._tile(*way) for way in (*whole, *other, *apart, *((cut, (), 1) for cut in rolled))]
         tiles.append(replace(self._tile(self._rows(), (), 0), at_root=True))
         nests = Nests(self.output, self.beside, self.members, self.flat, self.machine)
@@ -179,7 +197,10 @@ class Chain:
     def _tile(self, cut: Cut, near: tuple[Operation, ...], rows: int) -> Tile:
         sizes = cut.sizes
         if near and len(near) == len(self.stored) - len(self.beside):
-            sizes = tuple(1 if at < self.flat - 1 else rows if at < self.flat else extent for at, extent in enumerate(self.extents))
+            sizes = tuple(
+                1 if at < self.flat - 1 else rows if at < self.flat else extent
+                for at, extent in enumerate(self.extents)
+            )
         flat = {op: self._flat_of(self.members[op].sides) for op in (self.output, *self.stored)}
         rings = tuple(op for op in self.stored if self.members[op].turns(cut))
         return Tile(sizes, flat, near, rows, cut.rolled, cut.along, rings, beside=self.beside)
@@ -202,7 +223,11 @@ class Chain:
         """Whether the value of a producer costs less where it is read than stored and loaded."""
         if not is_plain(producer) or self.weight + weight(producer) * times > MOST_INLINED:
             return False
-        read = self.members[self.output].vectors(Cut(tuple(self.extents))) * times / max(prod(side.extent for side in sides), 1)
+        read = (
+            self.members[self.output].vectors(Cut(tuple(self.extents)))
+            * times
+            / max(prod(side.extent for side in sides), 1)
+        )
         again = max(times, read * self.members[self.output].lanes) - 1
         operators = operators_of(producer) + (MASKED if ends_within_vectors(producer, self.machine) else 0)
         return again <= 0 or again * operators * OPERATOR <= STORE + LOAD * times
@@ -214,14 +239,23 @@ class Chain:
         sides: list[Side] = []
         for at, axis in enumerate(producer.axis):
             extent = constant_extent(axis) or ASSUMED
-            found = [self._side(reader, [load.indices[at] for load in loads], extent, producer.output(0).shape[at])
-                     for reader, loads in reads.items()]
+            found = [
+                self._side(reader, [load.indices[at] for load in loads], extent, producer.output(0).shape[at])
+                for reader, loads in reads.items()
+            ]
             known = [side for side in found if side is not None]
             if len(known) < len(found) or len({side.axis for side in known if side.factor}) > 1:
                 return None
             moved = next((side.axis for side in known if side.factor), known[0].axis)
-            sides.append(Side(moved, max(side.factor for side in known), max(side.constant for side in known), extent,
-                              all(side.is_steady for side in known)))
+            sides.append(
+                Side(
+                    moved,
+                    max(side.factor for side in known),
+                    max(side.constant for side in known),
+                    extent,
+                    all(side.is_steady for side in known),
+                )
+            )
         return tuple(sides)
 
     def _side(self, reader: Operation, indices: Sequence[Expr], extent: int, dimension: Expr) -> Side | None:
@@ -233,7 +267,9 @@ class Chain:
             moving = [at for at in moving if member.sides[at].axis <= self.flat]
         if len(moving) > 1:
             return None
-        whole = {axis: member.sides[at].extent for at, axis in enumerate(reader.axis) if axis in used and at not in moving}
+        whole = {
+            axis: member.sides[at].extent for at, axis in enumerate(reader.axis) if axis in used and at not in moving
+        }
         near = self._width(reader, indices, dimension, whole | {reader.axis[at]: 1 for at in moving})
         if not moving or near is None:
             return None if near is None else Side(self.flat, 0, near, extent, True)
@@ -246,7 +282,9 @@ class Chain:
         steady = side.is_steady and all(_is_steady(index) for index in indices)
         return Side(side.axis, factor * side.factor, factor * (side.constant - 1) + near, extent, steady)
 
-    def _width(self, reader: Operation, indices: Sequence[Expr], extent: Expr, sizes: Mapping[IterVar, int]) -> int | None:
+    def _width(
+        self, reader: Operation, indices: Sequence[Expr], extent: Expr, sizes: Mapping[IterVar, int]
+    ) -> int | None:
         """How many values the indices of a dimension take while axes run over so many values, in the middle of their ranges."""
         spans: dict[Var, Span | None] = {}
         for axis, size in sizes.items():
@@ -307,7 +345,7 @@ class Chain:
             if at > self.flat:
                 choices.append((extent,))
             elif at == self.flat:
-                inner = prod(self.extents[at + 1:])
+                inner = prod(self.extents[at + 1 :])
                 widths = {max(width * self.machine.lanes(self.bits) // inner, 1) for width in WIDTHS}
                 choices.append(sorted({width for width in widths if 2 * width <= extent} | {extent}))
             else:
@@ -321,9 +359,15 @@ class Chain:
 
     def _rolls(self, along: int, rows: int) -> bool:
         """Whether windows can roll through tiles along an axis, so many rows a step: each moves by as many elements each time."""
-        sides = [side for member in self.members.values() for side in member.sides if side.axis == along and side.factor]
-        return all(side.is_steady and float(side.factor * rows).is_integer()
-                   and side.extent >= 2 * (side.factor * rows + side.constant) for side in sides)
+        sides = [
+            side for member in self.members.values() for side in member.sides if side.axis == along and side.factor
+        ]
+        return all(
+            side.is_steady
+            and float(side.factor * rows).is_integer()
+            and side.extent >= 2 * (side.factor * rows + side.constant)
+            for side in sides
+        )
 
     # Registers
 
@@ -332,24 +376,35 @@ class Chain:
         that only the output reads, each in the same columns. A producer with more columns would not fill its vectors. All that can
         be are, where rows are of several axes, as of pixels and their channels: stores of whole tiles would be masked there. None
         are where the call decides how long one of these is: it is not known then how much of each a vector takes."""
-        row, homes, last = self.flat - 1, {self.output}, self.output.axis[self.flat:]
+        row, homes, last = self.flat - 1, {self.output}, self.output.axis[self.flat :]
         if row < 0 or len(last) > 1 and not all(map(constant_extent, last)):
             return (), 0
         found: list[Member] = []
         for member in self.members.values():
-            if member.homes and member.homes <= homes and member.is_stored and all(
-                    side.constant == 0 or side.axis == row or side.factor == 0 and side.constant == 1 for side in member.sides):
+            if (
+                member.homes
+                and member.homes <= homes
+                and member.is_stored
+                and all(
+                    side.constant == 0 or side.axis == row or side.factor == 0 and side.constant == 1
+                    for side in member.sides
+                )
+            ):
                 found.append(member)
                 homes.add(member.op)
-        reaches = {member.op: next((side.constant for side in member.sides if side.axis == row), 0.0) for member in found}
+        reaches = {
+            member.op: next((side.constant for side in member.sides if side.axis == row), 0.0) for member in found
+        }
         while found:
             reach = max(reaches.values())
             room = min(MOST_ROWS, (self.machine.registers - SPARE - reach) // len(found))
             rows = min(int(max(room, FEW_ROWS if reach else 1)), self.extents[row])
             rate = self._rate(sum(member.vectors(cut) for member in found))
             together = sum((member.cycles - STORE) * (1 + reaches[member.op] / rows) for member in found)
-            apart = sum(member.cycles * (1 + reaches[member.op] / cut.sizes[row]) + LOAD * member.times + 2 * rate
-                        for member in found)
+            apart = sum(
+                member.cycles * (1 + reaches[member.op] / cut.sizes[row]) + LOAD * member.times + 2 * rate
+                for member in found
+            )
             if together <= apart or self.flat + 1 < len(self.extents):
                 return tuple(member.op for member in found), rows
             del reaches[found.pop().op]
@@ -367,15 +422,20 @@ class Chain:
         """Whether all that the outputs read along an axis is as long as it, and read at the axis itself."""
         return all(
             index is op.axis[at] and isinstance(extent, IntImm) and extent.value == self.extents[at]
-            for op in (self.output, *self.beside) for load in loads_of(op)
-            for index, extent in zip(load.indices, load.producer.shape, strict=True) if op.axis[at] in axes_in(index))
+            for op in (self.output, *self.beside)
+            for load in loads_of(op)
+            for index, extent in zip(load.indices, load.producer.shape, strict=True)
+            if op.axis[at] in axes_in(index)
+        )
 
 
 def ends_within_vectors(producer: Operation, machine: Machine) -> bool:
     """Whether guards tell the lanes of its vectors apart, as at the sides of a padded image, and parts of vectors cost more
     than whole ones."""
-    return not machine.masks and any(isinstance(node, IfThenElse) and producer.axis[-1] in axes_in(node.condition)
-                                     for node in post_order(*producer.values))
+    return not machine.masks and any(
+        isinstance(node, IfThenElse) and producer.axis[-1] in axes_in(node.condition)
+        for node in post_order(*producer.values)
+    )
 
 
 def _bytes_before(output: Operation) -> float:
@@ -387,13 +447,16 @@ def _bytes_before(output: Operation) -> float:
         before.update(dict.fromkeys(producers))
         stack += producers
     tensors = (tensor for op in before for tensor in op.outputs)
-    return sum(prod(extent.value if isinstance(extent, IntImm) else ASSUMED for extent in tensor.shape) * tensor.dtype.bytes
-               for tensor in tensors)
+    return sum(
+        prod(extent.value if isinstance(extent, IntImm) else ASSUMED for extent in tensor.shape) * tensor.dtype.bytes
+        for tensor in tensors
+    )
 
 
 def _is_steady(index: Expr) -> bool:
     """Whether an index moves by a constant with its axis, or is held within bounds and does so between them."""
     if isinstance(index, (Min, Max)):
         return all(isinstance(side, IntImm) or _is_steady(side) for side in (index.a, index.b)) and (
-            not axes_in(index.a) or not axes_in(index.b))
+            not axes_in(index.a) or not axes_in(index.b)
+        )
     return all(isinstance(part, IterVar) for part, _ in terms(linear(index)) if axes_in(part))

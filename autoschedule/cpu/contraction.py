@@ -1,10 +1,10 @@
 """Contractions of tensors as products of matrices: the axes of each side are one axis, in panels that are copied.
 
-    C[a, b, c, d] = sum over e, f of A[a, e, b, f] * B[f, d, e, c]
+C[a, b, c, d] = sum over e, f of A[a, e, b, f] * B[f, d, e, c]
 
-    rows a, b; columns c, d; sum over e, f:   A.panel[ab // 6, e, f, ab % 6], at once
-                                              B.panel[cd // 16, e, f, cd % 16], where it is used
-                                              C.tile[ab in 6, cd in 16], in registers, stored where it belongs
+rows a, b; columns c, d; sum over e, f:   A.panel[ab // 6, e, f, ab % 6], at once
+                                          B.panel[cd // 16, e, f, cd % 16], where it is used
+                                          C.tile[ab in 6, cd in 16], in registers, stored where it belongs
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], 
     ways = _ways(group, whole)
     bound = _least(whole, group.machine)
     sums = time() if _doubted(bound).seconds < _time_of(ways).seconds else bound
-    group.choose("contraction", [*ways, *([Candidate("as any sum", otherwise, _doubted(sums))] if sums is not None else [])])
+    group.choose(
+        "contraction", [*ways, *([Candidate("as any sum", otherwise, _doubted(sums))] if sums is not None else [])]
+    )
     return True
 
 
@@ -137,8 +139,14 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
         return time, each, way
 
     for each in (*_narrower(whole), *_mirrored(group, whole)):
-        product = Product(size_of(each.rows), size_of(each.columns), size_of(each.summed), size_of(each.outer),
-                          anchor.output(0).dtype.bits, scattered=True)
+        product = Product(
+            size_of(each.rows),
+            size_of(each.columns),
+            size_of(each.summed),
+            size_of(each.outer),
+            anchor.output(0).dtype.bits,
+            scattered=True,
+        )
         ways = plans(product, machine)
         if each.mirrored:  # a block of the sum would be of all rows
             ways = tuple(dict.fromkeys(replace(way, depth=0) for way in ways))
@@ -150,11 +158,15 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
                 others[each, way.tile] = []
                 tiles += [timed(each, plan) for plan in (way, wide) if plan is not None]
     tiles = _soonest_first(tiles)
-    changed, further = ([timed(each, way) for _, each, tile in some for way in others[each, tile.tile]] for some in (
-        tiles[:MOST_CHANGED], tiles[MOST_CHANGED:MOST_CHANGED + FURTHER] if group.is_searched else []))
+    changed, further = (
+        [timed(each, way) for _, each, tile in some for way in others[each, tile.tile]]
+        for some in (tiles[:MOST_CHANGED], tiles[MOST_CHANGED : MOST_CHANGED + FURTHER] if group.is_searched else [])
+    )
     first = _soonest_first([*tiles, *changed])
-    return [Candidate(_description(each, way), partial(_apply, group, each, way, digits), time, further=at >= len(first))
-            for at, (time, each, way) in enumerate((*first, *further))]
+    return [
+        Candidate(_description(each, way), partial(_apply, group, each, way, digits), time, further=at >= len(first))
+        for at, (time, each, way) in enumerate((*first, *further))
+    ]
 
 
 def _soonest_first(rows: Sequence[_Timed]) -> list[_Timed]:
@@ -162,7 +174,7 @@ def _soonest_first(rows: Sequence[_Timed]) -> list[_Timed]:
     if not rows:
         return []
     first = soonest([time for time, *_ in rows])
-    return [rows[first], *sorted((*rows[:first], *rows[first + 1:]), key=lambda row: row[0].least)]
+    return [rows[first], *sorted((*rows[:first], *rows[first + 1 :]), key=lambda row: row[0].least)]
 
 
 def _least(whole: Contraction, machine: Machine) -> Estimate:
@@ -200,13 +212,18 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
         if worth_threads(rows.op.axis):
             rows.parallel(rows.op.axis[0])
     stage = s[group.output]
-    axes = [part for place, axis in enumerate(list(stage.op.axis))
-            for part in (stage.split(axis, factor=digits[place]) if place in digits else (axis,))]
+    axes = [
+        part
+        for place, axis in enumerate(list(stage.op.axis))
+        for part in (stage.split(axis, factor=digits[place]) if place in digits else (axis,))
+    ]
     outer, (i, j) = [axes[place] for place in order], [[axes[place] for place in places] for places in across]
     stage.reorder(*outer, *i, *j)
     per_panel, per_tile = tasks(stage, [*outer, fused(stage, i), fused(stage, j)], chosen)
     summed = sums.op.reduce_axis
-    k = [fused(sums, summed)] if along or not in_place else list(summed)  # several loops where one would have to find its place
+    k = (
+        [fused(sums, summed)] if along or not in_place else list(summed)
+    )  # several loops where one would have to find its place
     at = sum_up(sums, k, stage, per_panel, per_tile, chosen)
     if is_known(source(found.b)):
         panel.parallel(panel.op.axis[0])
@@ -222,8 +239,12 @@ def _narrower(whole: Contraction) -> Iterator[Contraction]:
 
 def _mirrored(group: Group, whole: Contraction) -> Iterator[Contraction]:
     """The contraction on one side of its diagonal, where the other side is the same."""
-    if (whole.a.producer is whole.b.producer and len(whole.rows) == len(whole.columns) == 1
-            and len(group.output.axis) == len(group.anchor.axis) and is_symmetric(group.s[group.output], *_diagonal(group, whole))):
+    if (
+        whole.a.producer is whole.b.producer
+        and len(whole.rows) == len(whole.columns) == 1
+        and len(group.output.axis) == len(group.anchor.axis)
+        and is_symmetric(group.s[group.output], *_diagonal(group, whole))
+    ):
         yield replace(whole, mirrored=True)
 
 
@@ -234,7 +255,12 @@ def _diagonal(group: Group, found: Contraction) -> tuple[IterVar, IterVar]:
 
 
 def _panels(
-    group: Group, stage: Stage, axes: Sequence[IterVar], load: ProducerLoad, along: Sequence[IterVar], found: Contraction,
+    group: Group,
+    stage: Stage,
+    axes: Sequence[IterVar],
+    load: ProducerLoad,
+    along: Sequence[IterVar],
+    found: Contraction,
     width: int,
 ) -> None:
     """The copy of one side, over these axes: `width` values `along` some of them lie side by side for each term of the sum."""
@@ -246,8 +272,12 @@ def _panels(
     def places(*at: Expr) -> list[Expr]:
         index = dict(zip(axes, at, strict=True))
         number = flat([(index[axis], fixed_extent(axis)) for axis in along if axis in index and fixed_extent(axis) > 1])
-        return [*(index[axis] for axis in found.outer if axis in index), number // width,
-                *(index[axis] for axis in found.summed if axis in index), number % width]
+        return [
+            *(index[axis] for axis in found.outer if axis in index),
+            number // width,
+            *(index[axis] for axis in found.summed if axis in index),
+            number % width,
+        ]
 
     moved = stage.transform_layout(places, 0)
     assert moved is not None

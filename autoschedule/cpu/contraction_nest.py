@@ -42,21 +42,30 @@ def lies_along(found: Contraction) -> bool:
     """Whether the elements of a row lie side by side, in the order in which they are summed up, and rows behind each other."""
     indices = found.a.indices
     last = len(found.summed) + (len(found.rows) if len(found.rows) > 1 else 0)
-    return indices[len(indices) - last:] == (*(found.rows if len(found.rows) > 1 else ()), *found.summed)
+    return indices[len(indices) - last :] == (*(found.rows if len(found.rows) > 1 else ()), *found.summed)
 
 
 def read_in_place(found: Contraction, way: Plan) -> bool:
     """Whether rows are read where they lie; those of a tensor that is read by columns too are not."""
-    return found.a.producer is not found.b.producer and found.a not in found.guarded and (lies_along(found) or (
-        not way.depth and found.summed[-1] in contiguous(found.a) and fixed_extent(found.summed[-1]) >= LONG))
+    return (
+        found.a.producer is not found.b.producer
+        and found.a not in found.guarded
+        and (
+            lies_along(found)
+            or (not way.depth and found.summed[-1] in contiguous(found.a) and fixed_extent(found.summed[-1]) >= LONG)
+        )
+    )
 
 
 def copied_how(load: ProducerLoad, along: Sequence[IterVar], summed: Sequence[IterVar], width: int, lanes: int) -> str:
     """How `width` neighbours `along` these axes come into a panel: "beside" each other as they lie, most of them in one row, or a
     few elements apart; "turned", loaded along the sum and turned in registers; or "apart", one by one."""
     inner = tuple(axis for axis in along if axis in axes_of(load))
-    if inner and _is_near(load, inner[-1]) and (
-            len(inner) == 1 or load.indices[-len(inner):] == inner or fixed_extent(inner[-1]) >= 2 * lanes):
+    if (
+        inner
+        and _is_near(load, inner[-1])
+        and (len(inner) == 1 or load.indices[-len(inner) :] == inner or fixed_extent(inner[-1]) >= 2 * lanes)
+    ):
         return "beside"
     return "turned" if len(inner) == 1 and load.indices[-1] is summed[-1] and width % lanes == 0 else "apart"
 
@@ -64,7 +73,7 @@ def copied_how(load: ProducerLoad, along: Sequence[IterVar], summed: Sequence[It
 def _crossing(load: ProducerLoad, along: Sequence[IterVar], lanes: int) -> float:
     """The part of the vectors of neighbours `along` these axes that cross the end of a row of the last of them."""
     inner = tuple(axis for axis in along if axis in axes_of(load) and fixed_extent(axis) > 1)
-    if len(inner) < 2 or load.indices[-len(inner):] == inner:
+    if len(inner) < 2 or load.indices[-len(inner) :] == inner:
         return 0.0
     return min((lanes - 1) / fixed_extent(inner[-1]), 1.0)
 
@@ -100,6 +109,7 @@ class Side:
         (first, _), *others = loops or [(axes[0][0], 1)]
         return Side(((first, ceil(tiles / prod(trips for _, trips in others))), *others), tile, size)
 
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """Columns that lie behind each other as one axis, in B and in the result, so that runs of them are longer than the last of
@@ -116,7 +126,12 @@ class Run:
         count, source = len(columns), _source(load)
         behind = all(index is axis for index, axis in zip(load.indices[-count:], columns, strict=False))
         inside = tuple(map(fixed_extent, columns[1:]))
-        if found.mirrored or not behind or len(load.indices) < count or source.shape[len(source.shape) - count + 1:] != inside:
+        if (
+            found.mirrored
+            or not behind
+            or len(load.indices) < count
+            or source.shape[len(source.shape) - count + 1 :] != inside
+        ):
             return None
         column = Var("columns")
         b = Access(source.array, (*load.indices[:-count], column), (*source.shape[:-count], size))
@@ -155,12 +170,22 @@ def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine:
     """The nest of a contraction under a plan, with its copies. known: columns are copied when the kernel is built."""
     lanes, in_place = machine.lanes(found.b.dtype.bits), read_in_place(found, way)
     run = elements.run if way.together else None
-    own = [(axis, fixed_extent(axis)) for axis in found.columns] if run is None else [(run.column, size_of(found.columns))]
+    own = (
+        [(axis, fixed_extent(axis)) for axis in found.columns]
+        if run is None
+        else [(run.column, size_of(found.columns))]
+    )
     rows = Side.of([(axis, fixed_extent(axis)) for axis in found.rows], way.tile.rows)
     columns = Side.of(own, way.tile.columns)
-    parts = [ceil(ceil(size_of(found.rows) / way.tile.rows) / max(way.row_tiles, 1)),
-             ceil(ceil(size_of(found.columns) / way.tile.columns) / max(way.panels, 1))]
-    inner: tuple[tuple[Var, int], ...] = (*rows.tile.items(), *columns.tile.items(), (elements.column, way.tile.columns))
+    parts = [
+        ceil(ceil(size_of(found.rows) / way.tile.rows) / max(way.row_tiles, 1)),
+        ceil(ceil(size_of(found.columns) / way.tile.columns) / max(way.panels, 1)),
+    ]
+    inner: tuple[tuple[Var, int], ...] = (
+        *rows.tile.items(),
+        *columns.tile.items(),
+        (elements.column, way.tile.columns),
+    )
     panel, source, stored = elements.columns if known else elements.panel, elements.b, elements.stored
     if run is not None:  # whose memory the next panels of columns take again
         term = flat([(axis, fixed_extent(axis)) for axis in found.summed])
@@ -189,7 +214,11 @@ def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine:
             end = (_nested((Body({"load": fma, "store": fma}, (), inner),), summed[:1]), *end)
         (row, number_of_rows), *other_rows = _in_parts(rows.loops, parts[0])
         tiles = _nested((_nested((body,), summed), *end), ((row, ceil(number_of_rows * share)), *other_rows))
-        copying = () if known else (_copying(found.b, source, panel, columns, found, found.columns, machine, elements.column),)
+        copying = (
+            ()
+            if known
+            else (_copying(found.b, source, panel, columns, found, found.columns, machine, elements.column),)
+        )
         (axis, trips), *others = _in_parts(columns.loops, parts[1])
         over_panels = (axis, min(trips, number)), *others
         if way.together:
@@ -230,7 +259,9 @@ def _nested(parts: tuple[Nest | Body, ...], loops: Sequence[tuple[Var, int]]) ->
 
 
 def _source(load: ProducerLoad) -> Access:
-    return Access(load.producer, load.indices, tuple(extent.value for extent in load.producer.shape if isinstance(extent, IntImm)))
+    return Access(
+        load.producer, load.indices, tuple(extent.value for extent in load.producer.shape if isinstance(extent, IntImm))
+    )
 
 
 def _panel(load: ProducerLoad, own: Sequence[IterVar], found: Contraction) -> Access:
@@ -241,8 +272,16 @@ def _panel(load: ProducerLoad, own: Sequence[IterVar], found: Contraction) -> Ac
     return Access(load.producer, (*data, summed), (*map(fixed_extent, data), size_of(found.summed)))
 
 
-def _copying(load: ProducerLoad, source: Access, panel: Access, side: Side, found: Contraction, own: Sequence[IterVar],
-             machine: Machine, column: Var | None = None) -> Nest:
+def _copying(
+    load: ProducerLoad,
+    source: Access,
+    panel: Access,
+    side: Side,
+    found: Contraction,
+    own: Sequence[IterVar],
+    machine: Machine,
+    column: Var | None = None,
+) -> Nest:
     """The loops that copy one panel, of as many values along `own` as its tile has; they are at `column` of it, where that is not
     told by their own places."""
     lanes, width = machine.lanes(load.dtype.bits), side.size

@@ -65,7 +65,9 @@ def convolution(group: Group, otherwise: Callable[[], None]) -> bool:
     whole = layer.as_row if found.layout.channels == 1 and found.weights is not found.image else layer
     ways: list[Candidate] = []
     if found.layout.channels != 1 or found.groups == 1 or layer.outputs % layer.lanes == 0:
-        ways += [Candidate(str(way), partial(_by_channels, group, found, whole, way)) for way in plans(whole, group.machine)]
+        ways += [
+            Candidate(str(way), partial(_by_channels, group, found, whole, way)) for way in plans(whole, group.machine)
+        ]
     if found.layout.channels == 1:
         along = Candidate("lanes along rows", partial(_by_columns, group, found, layer))
         ways = [*ways, along] if by_channels(layer) else [along, *ways]
@@ -81,8 +83,10 @@ def _timed(group: Group, found: Convolution, layer: Layer, whole: Layer, ways: S
     if time is None:
         return list(ways)
     rows, channels = _nests(group, found, layer), _nests(group, found, whole)
-    times = {str(way): unforeseen(estimate(channels.by_channels(way), group.machine), WITHIN)
-             for way in plans(whole, group.machine)}
+    times = {
+        str(way): unforeseen(estimate(channels.by_channels(way), group.machine), WITHIN)
+        for way in plans(whole, group.machine)
+    }
     times["lanes along rows"] = estimate(rows.by_columns(column_tile(layer, group.machine)), group.machine)
     times["as any reduction"] = unforeseen(time, COPIED)
     return [replace(way, estimate=times[way.description]) for way in ways]
@@ -90,8 +94,14 @@ def _timed(group: Group, found: Convolution, layer: Layer, whole: Layer, ways: S
 
 def _nests(group: Group, found: Convolution, layer: Layer) -> ConvNests:
     anchor = group.anchor
-    return ConvNests(anchor, found, layer, group.machine, found.plain and not is_known(found.weights),
-                     worth_threads((*anchor.axis, *anchor.reduce_axis)))
+    return ConvNests(
+        anchor,
+        found,
+        layer,
+        group.machine,
+        found.plain and not is_known(found.weights),
+        worth_threads((*anchor.axis, *anchor.reduce_axis)),
+    )
 
 
 def _inline_heads(group: Group, found: Convolution) -> None:
@@ -107,9 +117,19 @@ def _layer(group: Group, found: Convolution) -> Layer:
     block = extents[layout.lane] if layout.lane is not None else 0
     bits = max(anchor.output(0).dtype.bits, 8)
     return Layer(
-        batch=extents[0], groups=found.groups, outputs=extents[layout.channels] // found.groups * max(block, 1),
-        inputs=found.inputs, height=extents[layout.rows], width=extents[layout.columns], taps=found.taps, stride=found.stride,
-        lanes=group.machine.lanes(bits), bits=bits, block=block, padded=found.image.op in group.heads)
+        batch=extents[0],
+        groups=found.groups,
+        outputs=extents[layout.channels] // found.groups * max(block, 1),
+        inputs=found.inputs,
+        height=extents[layout.rows],
+        width=extents[layout.columns],
+        taps=found.taps,
+        stride=found.stride,
+        lanes=group.machine.lanes(bits),
+        bits=bits,
+        block=block,
+        padded=found.image.op in group.heads,
+    )
 
 
 # Lanes along channels
@@ -132,14 +152,18 @@ def _by_channels(group: Group, found: Convolution, layer: Layer, chosen: Plan) -
     plain = found.plain
     known = is_known(weights)  # and packed while building
     by_chunk = plain and not chosen.banded and layer.batch == 1 and not known
-    whole = by_chunk or known and _shares_chunks(layer, chosen, group.machine) or _cuts_chunk(layer, chosen, group.machine)
+    whole = (
+        by_chunk or known and _shares_chunks(layer, chosen, group.machine) or _cuts_chunk(layer, chosen, group.machine)
+    )
     task, at, per_chunk = _store(stage, layout, layer, chosen, whole, worth_threads((*axes, *s[sums].op.reduce_axis)))
     s[sums].compute_at(stage, at)
     *outer, vectors, lane = s[sums].op.axis
-    outer, places = outer[:len(outer) - len(places)], outer[len(outer) - len(places):]
+    outer, places = outer[: len(outer) - len(places)], outer[len(outer) - len(places) :]
     _tile(s[sums], outer, places, chosen.tile)
     if not (layer.flat or layer.padded) and layer.image(layer.height or USUAL) * layer.groups > group.machine.l2 // 2:
-        s[sums].prefetch(image, s[sums].op.reduce_axis[0], 1, around=True)  # rows of many channels are more streams than are seen
+        s[sums].prefetch(
+            image, s[sums].op.reduce_axis[0], 1, around=True
+        )  # rows of many channels are more streams than are seen
     s[sums].unroll(vectors)
     s[sums].vectorize(lane)
     if layer.padded:
@@ -174,7 +198,9 @@ def _places(stage: Stage, layout: Layout, layer: Layer) -> list[IterVar]:
     return [stage.fuse(rows, columns)] if layer.flat else [rows, columns]
 
 
-def _cut_channels(stage: Stage, layout: Layout, layer: Layer, vectors: int) -> tuple[list[IterVar], IterVar, IterVar, IterVar]:
+def _cut_channels(
+    stage: Stage, layout: Layout, layer: Layer, vectors: int
+) -> tuple[list[IterVar], IterVar, IterVar, IterVar]:
     """The loops over channels: the group's (or none), chunks, vectors of a chunk, lanes."""
     channels = stage.op.axis[layout.channels]
     in_group: list[IterVar] = []
@@ -197,18 +223,25 @@ def _tile(stage: Stage, outer: list[IterVar], places: list[IterVar], tile: Tile)
     """The sum's loops around its unrolled tile."""
     op = stage.op
     reduced = op.reduce_axis
-    sizes = (tile.rows, tile.columns)[-len(places):]
+    sizes = (tile.rows, tile.columns)[-len(places) :]
     tiles, inner = zip(*(stage.split(axis, factor=size) for axis, size in zip(places, sizes, strict=True)), strict=True)
     rest = [axis for axis in stage.leaf_iter_vars if axis not in (*outer, *tiles, *reduced, *inner)]
     stage.reorder(*outer, *tiles, *reduced, *inner, *rest)
     for axis in inner:
         stage.unroll(axis)
-    if reduced and constant_extent(reduced[-1]) == 2:   # LLVM keeps a loop of two steps, and a good part of the sums in memory
+    if (
+        reduced and constant_extent(reduced[-1]) == 2
+    ):  # LLVM keeps a loop of two steps, and a good part of the sums in memory
         stage.unroll(reduced[-1])
 
 
 def _store(
-    stage: Stage, layout: Layout, layer: Layer, chosen: Plan, by_chunk: bool, threads: bool,
+    stage: Stage,
+    layout: Layout,
+    layer: Layer,
+    chosen: Plan,
+    by_chunk: bool,
+    threads: bool,
 ) -> tuple[IterVar, IterVar, IterVar]:
     """The loops of what is stored; returns those of tasks, of the tiles that are summed before they are stored, and of the
     chunks of channels. by_chunk: a task is a whole chunk of channels, with all bands."""
@@ -221,7 +254,9 @@ def _store(
         bands, tiles = [band], [tile]
     strips: list[IterVar] = []
     turned = layout.lane is None and layout.channels == 1
-    at_once = not turned and chosen.cuts_nothing(layer)  # then tiles are stored from the registers that they are summed in
+    at_once = not turned and chosen.cuts_nothing(
+        layer
+    )  # then tiles are stored from the registers that they are summed in
     if chosen.strip or at_once:
         strip, columns = stage.split(columns, factor=chosen.tile.columns if at_once else chosen.strip)
         strips = [strip]
@@ -241,12 +276,19 @@ def _store(
         task = stage.fuse(batch, *in_group, chunk, *([] if by_chunk else bands))
     if threads:
         stage.parallel(task)
-    per_chunk = chunk if chosen.banded and chosen.parts < -(-layer.outputs // (chosen.tile.vectors * layer.lanes)) else task
+    per_chunk = (
+        chunk if chosen.banded and chosen.parts < -(-layer.outputs // (chosen.tile.vectors * layer.lanes)) else task
+    )
     return task, (strips or tiles or [chunk if chosen.banded else task])[-1], per_chunk
 
 
 def _turned(
-    stage: Stage, layer: Layer, chosen: Plan, vector: IterVar, places: tuple[IterVar, IterVar], lane: IterVar,
+    stage: Stage,
+    layer: Layer,
+    chosen: Plan,
+    vector: IterVar,
+    places: tuple[IterVar, IterVar],
+    lane: IterVar,
 ) -> list[IterVar]:
     """The inner loops of a store along rows, of sums that lie along channels: a square of both at a time, which is turned in
     registers. Short rows are stored together, being neighbours."""
@@ -284,6 +326,7 @@ def _place_image(s: Schedule, image: Tensor, lanes: int, at: tuple[Stage, IterVa
 def _in_tiles(s: Schedule, image: Tensor, sums: Tensor, layout: Layout, size: int) -> None:
     """The image in tiles of as many places as are summed together, for each term side by side: they lie as far apart as channels
     do else, each in a line of its own."""
+
     def in_tiles(*at: Any) -> list[Any]:
         place = at[layout.rows] * image.shape[layout.columns] + at[layout.columns]
         return [at[0], place // size, at[layout.channels], place % size]
@@ -302,7 +345,9 @@ def _passes(layer: Layer, chosen: Plan) -> int:
     return -(-rows // chosen.tile.rows) * -(-layer.width // chosen.tile.columns)
 
 
-def _pack(group: Group, weights: Tensor, sums: Tensor, layer: Layer, lanes: int, at: tuple[Stage, IterVar] | None) -> Tensor:
+def _pack(
+    group: Group, weights: Tensor, sums: Tensor, layer: Layer, lanes: int, at: tuple[Stage, IterVar] | None
+) -> Tensor:
     """Weights (O, C, KH, KW) in blocks of as many channels as a vector has lanes, for the call: turned a square at a time, for
     each chunk of channels, or for all before. Returns them."""
     s, inlined = group.s, weights.op in group.heads
@@ -312,7 +357,9 @@ def _pack(group: Group, weights: Tensor, sums: Tensor, layer: Layer, lanes: int,
         s[weights].compute_inline()
 
     def in_blocks(o: Any, c: Any, p: Any, q: Any) -> list[Any]:
-        block = o // lanes if layer.groups == 1 else o // each * blocks + o % each // lanes  # whole vectors in each group
+        block = (
+            o // lanes if layer.groups == 1 else o // each * blocks + o % each // lanes
+        )  # whole vectors in each group
         return [block, c, p, q, o % lanes]
 
     axes = s[packed].transform_layout(in_blocks, 0)
@@ -366,4 +413,3 @@ def _by_columns(group: Group, found: Convolution, layer: Layer) -> None:
         stage.parallel(task)
     if layer.padded:
         _place_image(s, found.image, layer.lanes, None)
-

@@ -55,8 +55,12 @@ def convolution_of(op: Operation) -> Convolution | None:
     loads = [load for load in map(_converted, both or ()) if isinstance(load, ProducerLoad)]
     if len(loads) < 2 or loads[0].producer is loads[1].producer or any(depends_on(axis) for axis in op.reduce_axis):
         return None
-    found = (_as(op, layout, image, weights) for layout in LAYOUTS if len(op.axis) == (4 if layout.lane is None else 5)
-             for image, weights in (loads, reversed(loads)))
+    found = (
+        _as(op, layout, image, weights)
+        for layout in LAYOUTS
+        if len(op.axis) == (4 if layout.lane is None else 5)
+        for image, weights in (loads, reversed(loads))
+    )
     return next((each for each in found if each is not None), None)
 
 
@@ -74,19 +78,36 @@ def _as(op: Operation, layout: Layout, image: ProducerLoad, weights: ProducerLoa
     windows = [_window(image.indices[at], op.axis[at]) for at in (layout.rows, layout.columns)]
     group = _group(image.indices[layout.channels], channels)
     inside = image.indices[layout.lane] if layout.lane is not None else None
-    if group is None or None in windows or inside is not None and not (isinstance(inside, IterVar) and inside.kind == "reduce"):
+    if (
+        group is None
+        or None in windows
+        or inside is not None
+        and not (isinstance(inside, IterVar) and inside.kind == "reduce")
+    ):
         return None
     (p, down), (q, across) = (window for window in windows if window is not None)
     c, groups = group
     summed = [c, p, q, *([inside] if isinstance(inside, IterVar) else [])]
-    if {*summed} != {*op.reduce_axis} or len({*summed}) < len(summed) or not axes_of(weights) <= {channels, *lane, *summed}:
+    if (
+        {*summed} != {*op.reduce_axis}
+        or len({*summed}) < len(summed)
+        or not axes_of(weights) <= {channels, *lane, *summed}
+    ):
         return None
     plain = layout.channels == 1 and not lane and tuple(weights.indices) == (channels, c, p, q)
     if not plain and not _is_beside(weights.indices[-1], lane[0] if lane else channels):
         return None
     inputs = fixed_extent(c) * (fixed_extent(summed[3]) if lane else 1)
-    return Convolution(layout, source(image), source(weights), groups, inputs, (fixed_extent(p), fixed_extent(q)), (down, across),
-                       plain)
+    return Convolution(
+        layout,
+        source(image),
+        source(weights),
+        groups,
+        inputs,
+        (fixed_extent(p), fixed_extent(q)),
+        (down, across),
+        plain,
+    )
 
 
 def _is_axis(index: Expr, axis: IterVar) -> bool:
@@ -113,8 +134,14 @@ def _group(index: Expr, channels: IterVar) -> tuple[IterVar, int] | None:
     if not steps:
         return summed[0], 1
     (part, by), *others = steps.items()
-    if others or by != fixed_extent(summed[0]) or not isinstance(part, FloorDiv) or part.a is not channels \
-            or not isinstance(part.b, IntImm) or fixed_extent(channels) % part.b.value:
+    if (
+        others
+        or by != fixed_extent(summed[0])
+        or not isinstance(part, FloorDiv)
+        or part.a is not channels
+        or not isinstance(part.b, IntImm)
+        or fixed_extent(channels) % part.b.value
+    ):
         return None
     return summed[0], fixed_extent(channels) // part.b.value
 

@@ -23,7 +23,9 @@ class ConvNests:
     """The nests of one convolution. layer: its sizes. packed: whether weights are put into blocks by each call; parallel: whether
     threads share tasks."""
 
-    def __init__(self, op: Operation, found: Convolution, layer: Layer, machine: Machine, packed: bool, parallel: bool) -> None:
+    def __init__(
+        self, op: Operation, found: Convolution, layer: Layer, machine: Machine, packed: bool, parallel: bool
+    ) -> None:
         self.op, self.found, self.layer, self.machine = op, found, layer, machine
         self.packed, self.parallel = packed, parallel
         layout = found.layout
@@ -33,10 +35,12 @@ class ConvNests:
         self.summed = [(axis, fixed_extent(axis)) for axis in op.reduce_axis]
         reads = {load.producer: load for load in loads_of(op)}
         self.image = _access(found.image, reads[found.image].indices)
-        own = [(axis, fixed_extent(axis)) for axis in op.axis[layout.channels:layout.channels + 1]]
+        own = [(axis, fixed_extent(axis)) for axis in op.axis[layout.channels : layout.channels + 1]]
         own += [(op.axis[layout.lane], layer.block)] if layout.lane is not None else []
         channels = prod(extent for _, extent in own)
-        self.weights = Access(found.weights, (flat(self.summed), flat(own)), (prod(size for _, size in self.summed), channels))
+        self.weights = Access(
+            found.weights, (flat(self.summed), flat(own)), (prod(size for _, size in self.summed), channels)
+        )
         self.result = _access(op.output(0), op.axis, stored=True)
 
     def by_channels(self, plan: Plan) -> Nest:
@@ -62,7 +66,9 @@ class ConvNests:
     def by_columns(self, tile: Tile) -> Nest:
         """Lanes along rows of the result; columns of a tile are lanes."""
         layer = self.layer
-        inside = tuple(Nest(self.x, trips, self._piece(tile.vectors, size)) for size, trips in pieces(self.width, tile.columns))
+        inside = tuple(
+            Nest(self.x, trips, self._piece(tile.vectors, size)) for size, trips in pieces(self.width, tile.columns)
+        )
         chunks = ceil(layer.outputs / tile.vectors) * layer.groups
         nest = Nest(self.channels, chunks, (Nest(self.y, self.height, inside, self.parallel),), self.parallel)
         first = [self._copied(layer.band(self.height))] if layer.padded else []
@@ -73,8 +79,11 @@ class ConvNests:
         vectors, stride = ceil(columns / self.layer.lanes), self.layer.stride[1]
         inner: tuple[tuple[Var, int], ...] = ((self.channels, channels), (self.x, columns))
         across = self.machine.vector_bytes / self.machine.line
-        count = {"fma": float(channels * vectors), "load": vectors * (stride + across) + channels,
-                 "shuffle": float(vectors * (stride - 1))}
+        count = {
+            "fma": float(channels * vectors),
+            "load": vectors * (stride + across) + channels,
+            "shuffle": float(vectors * (stride - 1)),
+        }
         body = Body(count, (self.image, self.weights), inner, ("fma", 1))
         return _nested((body,), self.summed), Body({"store": channels * vectors}, (self.result,), inner)
 
@@ -88,19 +97,26 @@ class ConvNests:
         """The tiles of a band, for a chunk of channels; the last row and column of tiles are cut."""
         found: list[Nest] = []
         for rows, down in pieces(band, tile.rows):
-            inside = tuple(Nest(self.x, across, self._tile(rows, columns, tile.vectors, channels))
-                           for columns, across in pieces(self.width, tile.columns))
+            inside = tuple(
+                Nest(self.x, across, self._tile(rows, columns, tile.vectors, channels))
+                for columns, across in pieces(self.width, tile.columns)
+            )
             found.append(Nest(self.y, down, inside))
         return tuple(found)
 
-    def _tile(self, rows: int, columns: int, vectors: int, channels: tuple[tuple[Var, int], ...]) -> tuple[Nest | Body, ...]:
+    def _tile(
+        self, rows: int, columns: int, vectors: int, channels: tuple[tuple[Var, int], ...]
+    ) -> tuple[Nest | Body, ...]:
         """The sums of a tile, and what stores them."""
         places = rows * columns
         inner = ((self.y, rows), (self.x, columns), *channels)
         body = Body({"fma": places * vectors, "load": places + vectors}, (self.image, self.weights), inner, ("fma", 1))
         turned = log2(self.layer.lanes) if self.found.layout.rule == "conv2d_nchw" else 0.0
-        end = Body({"load": places * vectors, "store": 2 * places * vectors, "shuffle": turned * places * vectors}, (self.result,),
-                   inner)
+        end = Body(
+            {"load": places * vectors, "store": 2 * places * vectors, "shuffle": turned * places * vectors},
+            (self.result,),
+            inner,
+        )
         return _nested((body,), self.summed), end
 
     def _copied(self, rows: int) -> Nest:
@@ -109,7 +125,9 @@ class ConvNests:
         shape = self.image.shape
         stored = Access(self.image.array, self.image.indices, shape, stored=True)
         line, vector = Var("line"), Var("vector")
-        return Nest(line, rows, (Nest(vector, row, (Body({"load": 1, "store": 1, "select": 1}, (self.image, stored)),)),))
+        return Nest(
+            line, rows, (Nest(vector, row, (Body({"load": 1, "store": 1, "select": 1}, (self.image, stored)),)),)
+        )
 
     def _packing(self) -> Nest:
         """The weights in blocks of channels."""
@@ -119,8 +137,12 @@ class ConvNests:
         assert isinstance(terms, int) and isinstance(channels, int)
         body = Body({"load": lanes, "store": lanes, "shuffle": lanes * log2(lanes)}, (stored,), self._channels(lanes))
         term, size = self.summed[0]
-        return Nest(self.channels, ceil(channels / lanes), (Nest(term, size, (Nest(None, 1, (
-            Nest(Var("square"), ceil(terms / size / lanes), (body,)),)),)),), self.parallel)
+        return Nest(
+            self.channels,
+            ceil(channels / lanes),
+            (Nest(term, size, (Nest(None, 1, (Nest(Var("square"), ceil(terms / size / lanes), (body,)),)),)),),
+            self.parallel,
+        )
 
 
 def _access(tensor: Tensor, indices: Sequence[Expr], stored: bool = False) -> Access:

@@ -15,7 +15,19 @@ from math import prod
 
 from ...codegen.machine import Machine
 
-__all__ = ["USUAL", "Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile", "pieces", "plan", "plans", "step_cycles"]
+__all__ = [
+    "USUAL",
+    "Layer",
+    "Plan",
+    "Tile",
+    "by_channels",
+    "channel_tile",
+    "column_tile",
+    "pieces",
+    "plan",
+    "plans",
+    "step_cycles",
+]
 
 MOST_PLACES = 28
 MOST_VECTORS = 4
@@ -64,8 +76,16 @@ class Layer:
         """The layer with its image as one row, where no tap reads beside its place, rows are short, and the sums of the image stay
         in the first cache; else itself."""
         places = self.height * self.width
-        if self.taps != (1, 1) or tuple(self.stride) != (1, 1) or self.padded or self.block or self.groups > 1 \
-                or not 1 < self.width < 2 * self.lanes or self.height < 2 or places * self.lanes * self.bits // 8 > ROW_BYTES // 2:
+        if (
+            self.taps != (1, 1)
+            or tuple(self.stride) != (1, 1)
+            or self.padded
+            or self.block
+            or self.groups > 1
+            or not 1 < self.width < 2 * self.lanes
+            or self.height < 2
+            or places * self.lanes * self.bits // 8 > ROW_BYTES // 2
+        ):
             return self
         return replace(self, height=1, width=places, flat=True)
 
@@ -107,7 +127,11 @@ class Plan:
 
     def cuts_nothing(self, layer: Layer) -> bool:
         """Whether all tiles of a layer are whole, its sizes being known."""
-        pieces = ((layer.outputs, self.tile.vectors * layer.lanes), (layer.height, self.band), (layer.width, self.tile.columns))
+        pieces = (
+            (layer.outputs, self.tile.vectors * layer.lanes),
+            (layer.height, self.band),
+            (layer.width, self.tile.columns),
+        )
         return not layer.flat and all(extent and extent % size == 0 for extent, size in pieces)
 
     def __str__(self) -> str:
@@ -137,7 +161,9 @@ def _channel_tiles(layer: Layer, machine: Machine) -> list[Tile]:
     found: list[tuple[float, int, Tile]] = []
     for tile in _tiles(layer, machine):
         cycles = 0.0
-        for (rows, row_count), (columns, column_count) in product(pieces(height, tile.rows), pieces(width, tile.columns)):
+        for (rows, row_count), (columns, column_count) in product(
+            pieces(height, tile.rows), pieces(width, tile.columns)
+        ):
             cycles += row_count * column_count * step_cycles(rows * columns, tile.vectors, machine)
         cycles *= -(-layer.outputs // (tile.vectors * layer.lanes))
         found.append((cycles, tile.rows, tile))
@@ -151,7 +177,9 @@ def _tiles(layer: Layer, machine: Machine) -> Iterator[Tile]:
     for vectors in range(per_block, most + 1, per_block):
         room = max((machine.registers - vectors - 2) // vectors, 1)
         for rows in range(1, min(room, layer.height or 1) + 1):
-            yield from (Tile(vectors, rows, columns) for columns in range(1, min(room // rows, layer.width or room) + 1))
+            yield from (
+                Tile(vectors, rows, columns) for columns in range(1, min(room // rows, layer.width or room) + 1)
+            )
 
 
 def pieces(extent: int, size: int) -> list[tuple[int, int]]:
@@ -240,6 +268,8 @@ def _bands(layer: Layer, tile: Tile, machine: Machine, chunks: int) -> Iterator[
                 continue
             whole, cut = divmod(height, rows)
             tasks = (layer.batch or 1) * (whole + bool(cut)) * parts
-            busy = sum((tasks * height) / (-(-tasks // team) * team * (whole + bool(cut)) * rows) for team in teams) / len(teams)
+            busy = sum(
+                (tasks * height) / (-(-tasks // team) * team * (whole + bool(cut)) * rows) for team in teams
+            ) / len(teams)
             work = rows * width * layer.outputs * layer.groups / parts * terms / layer.lanes / machine.fma_rate
             yield busy / (1 + (copied + BEGINNING) / max(work, 1)), rows, parts

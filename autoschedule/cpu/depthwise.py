@@ -88,7 +88,9 @@ def _rows(group: Group, anchor: Operation, extent: int) -> int:
     room = group.machine.registers - SCRATCH
     weights = prod(taps) if len(anchor.input_tensors) > 1 else 0
     tile: int = anchor.attrs["tile"]
-    return best_rows(extent, taps[tile], anchor.attrs["stride"][tile], room - weights if room - weights >= 2 else room // 2)
+    return best_rows(
+        extent, taps[tile], anchor.attrs["stride"][tile], room - weights if room - weights >= 2 else room // 2
+    )
 
 
 def _power_of_two(extent: int) -> int:

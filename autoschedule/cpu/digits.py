@@ -37,8 +37,11 @@ def digits_of(op: Operation, loads: Iterable[ProducerLoad] | None = None) -> dic
                 divisors.setdefault(node.a, set()).add(node.b.value)
             else:
                 stack.extend(children(node))
-    return {op.axis.index(axis): by for axis, (by, *others) in divisors.items()
-            if not others and 1 < by < fixed_extent(axis) and fixed_extent(axis) % by == 0}
+    return {
+        op.axis.index(axis): by
+        for axis, (by, *others) in divisors.items()
+        if not others and 1 < by < fixed_extent(axis) and fixed_extent(axis) % by == 0
+    }
 
 
 def in_digits(group: Group, digits: Mapping[int, int]) -> Group:
@@ -49,10 +52,15 @@ def in_digits(group: Group, digits: Mapping[int, int]) -> Group:
 
     def places(*at: Expr) -> list[Expr]:
         if len(digits) > 1:
-            return [*(at[place] // digits[place] for place in sorted(digits)),
-                    *(index % digits[place] if place in digits else index for place, index in enumerate(at))]
-        return [part for place, index in enumerate(at)
-                for part in ([index // digits[place], index % digits[place]] if place in digits else [index])]
+            return [
+                *(at[place] // digits[place] for place in sorted(digits)),
+                *(index % digits[place] if place in digits else index for place, index in enumerate(at)),
+            ]
+        return [
+            part
+            for place, index in enumerate(at)
+            for part in ([index // digits[place], index % digits[place]] if place in digits else [index])
+        ]
 
     sums.transform_layout(places)
     return replace(group, anchor=sums.op, output=sums.op if len(digits) > 1 else group.output)

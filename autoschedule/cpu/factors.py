@@ -42,10 +42,17 @@ class Sides:
 def sides_of(op: Operation) -> Sides | None:
     """The sides of a sum of products of which a factor is more than an element; None where it is another sum."""
     both, axes = factors(op), (*op.axis, *op.reduce_axis)
-    if both is None or op.calls_intrinsic or not op.axis or len(op.reduce_axis) != 1 or not all(map(fixed_extent, axes)):
+    if (
+        both is None
+        or op.calls_intrinsic
+        or not op.axis
+        or len(op.reduce_axis) != 1
+        or not all(map(fixed_extent, axes))
+    ):
         return None
     if any(depends_on(axis) for axis in op.reduce_axis) or (
-            not are_widened(both) and all(isinstance(converted(factor), ProducerLoad) for factor in both)):
+        not are_widened(both) and all(isinstance(converted(factor), ProducerLoad) for factor in both)
+    ):
         return None
     a, b = both if op.axis[-1] in axes_in(both[1]) else both[::-1]
     left, right = axes_in(a), axes_in(b)
@@ -57,8 +64,13 @@ def sides_of(op: Operation) -> Sides | None:
 
 def are_widened(both: Sequence[Expr]) -> bool:
     """Whether a factor is a float that is converted to one of more bits."""
-    return any(isinstance(factor, Cast) and factor.dtype.is_float and factor.value.dtype.is_float
-               and factor.value.dtype.bits < factor.dtype.bits for factor in both)
+    return any(
+        isinstance(factor, Cast)
+        and factor.dtype.is_float
+        and factor.value.dtype.is_float
+        and factor.value.dtype.bits < factor.dtype.bits
+        for factor in both
+    )
 
 
 def of_factors(group: Group, sides: Sides) -> Group:
@@ -68,7 +80,8 @@ def of_factors(group: Group, sides: Sides) -> Group:
     now = dict(zip((*anchor.axis, *anchor.reduce_axis), (*stage.op.axis, *stage.op.reduce_axis), strict=True))
     turned = [not _lies_along(factor, anchor.reduce_axis[0]) for factor in (sides.a, sides.b)]
     a, b, product = s.matricize(
-        stage.op.output(0), [now[sides.row]], [now[sides.column]], turned=(turned[0], not turned[1]), converted=True)
+        stage.op.output(0), [now[sides.row]], [now[sides.column]], turned=(turned[0], not turned[1]), converted=True
+    )
     if group.output is not anchor:
         stage.compute_inline()
     return replace(group, anchor=product.op, heads=(*group.heads, a.op, b.op))
@@ -76,7 +89,7 @@ def of_factors(group: Group, sides: Sides) -> Group:
 
 def sweep_factors(group: Group, apart: Group) -> None:
     """Schedules the matrices by which `of_factors` told a group apart, where no rule has put them at what reads them."""
-    for matrix in apart.heads[len(group.heads):]:
+    for matrix in apart.heads[len(group.heads) :]:
         if group.s[matrix].attach_type == "root":
             sweep(group, matrix)
 

@@ -1,13 +1,13 @@
 """Reductions that are no products, of which nothing is known but what they read.
 
-    a data axis is contiguous where it is read           a reduce axis is
-    (column sums, products of matrices)                  (row sums)
+a data axis is contiguous where it is read           a reduce axis is
+(column sums, products of matrices)                  (row sums)
 
-    for outer (fused, in parallel):                      for outer (fused, in parallel):
-        for i.inner in lanes:  sum = 0                       for lanes: partial = 0
-        for k:                                               for k.outer:  for k.inner in lanes: partial += ...
-            for i.inner in lanes:  sum += ...                for k.inner:  sum += partial
-        for i.inner in lanes:  B[.., i] = sum ...            B[..] = sum ...
+for outer (fused, in parallel):                      for outer (fused, in parallel):
+    for i.inner in lanes:  sum = 0                       for lanes: partial = 0
+    for k:                                               for k.outer:  for k.inner in lanes: partial += ...
+        for i.inner in lanes:  sum += ...                for k.inner:  sum += partial
+    for i.inner in lanes:  B[.., i] = sum ...            B[..] = sum ...
 """
 
 from __future__ import annotations

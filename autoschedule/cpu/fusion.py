@@ -32,16 +32,24 @@ def axes_shared(reader: Operation, producer: Operation, machine: Machine) -> fro
     lanes, shared = machine.lanes(bits), None
     for load in loads:
         axes = [index for index in load.indices if isinstance(index, IterVar)]
-        if len(axes) + sum(isinstance(index, IntImm) for index in load.indices) < len(load.indices) or len(set(axes)) < len(axes):
+        if len(axes) + sum(isinstance(index, IntImm) for index in load.indices) < len(load.indices) or len(
+            set(axes)
+        ) < len(axes):
             return None
         data = frozenset(axis for axis in axes if axis.kind != "reduce")
         if not load.indices or load.indices[-1] is not lane or shared not in (None, data):
             return None
         shared = data
-        rest = [constant_extent(axis) for axis, index in zip(producer.axis, load.indices, strict=True) if index not in data]
+        rest = [
+            constant_extent(axis) for axis, index in zip(producer.axis, load.indices, strict=True) if index not in data
+        ]
         if None in rest or prod(extent or 0 for extent in rest) * lanes * bits // 8 > machine.l1 // 4:
             return None
-    if any(gathers(load, own, lanes) for load in loads_of(producer)) or loads and _better_apart(producer, terms, loads[0], machine):
+    if (
+        any(gathers(load, own, lanes) for load in loads_of(producer))
+        or loads
+        and _better_apart(producer, terms, loads[0], machine)
+    ):
         return None
     return shared
 
@@ -49,8 +57,11 @@ def axes_shared(reader: Operation, producer: Operation, machine: Machine) -> fro
 def _better_apart(producer: Operation, terms: Terms, load: ProducerLoad, machine: Machine) -> bool:
     """Whether a reduction that is computed for one vector of what reads it, by this load, takes longer than stored and loaded:
     tiles of several rows load once what all of them read."""
-    free = tuple(axis for axis, index in zip(terms.axis, load.indices, strict=True)
-                 if axis is terms.axis[-1] or isinstance(index, IterVar) and index.kind == "reduce")
+    free = tuple(
+        axis
+        for axis, index in zip(terms.axis, load.indices, strict=True)
+        if axis is terms.axis[-1] or isinstance(index, IterVar) and index.kind == "reduce"
+    )
     there = best_plan(replace(terms, axis=free), machine, terms.axis[-1:], (1,))
     apart = best_plan(terms, machine)
     if there is None or apart is None:

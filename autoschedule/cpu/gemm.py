@@ -120,7 +120,9 @@ def apply(group: Group, found: Operands, chosen: Plan, kept: bool = False) -> No
 def _ask_ahead(sums: Stage, panel: Tensor, chosen: Plan) -> None:
     """Panels that lie in memory come while the one before is multiplied, and not all at once before its first rows are."""
     if not chosen.depth and chosen.row_tiles >= PASSES:
-        sums.prefetch(panel, reduce_axes(sums.op)[0], 1, level=2, share=2 if chosen.panels > 1 else 3)  # or the next task's
+        sums.prefetch(
+            panel, reduce_axes(sums.op)[0], 1, level=2, share=2 if chosen.panels > 1 else 3
+        )  # or the next task's
 
 
 def _widened(group: Group, b: ProducerLoad) -> bool:
@@ -133,8 +135,12 @@ def _passes_by(group: Group, product: Product) -> bool:
     element = group.output.output(0).dtype.bytes
     rows, depth, columns = product.m * product.batch, product.k, product.n
     moved = (rows * depth + depth * columns * product.batch + rows * columns) * element
-    return (group.output in group.s.outputs and 0 < depth <= SHALLOW and columns * element % group.machine.line == 0
-            and moved >= last_cache() // 2)
+    return (
+        group.output in group.s.outputs
+        and 0 < depth <= SHALLOW
+        and columns * element % group.machine.line == 0
+        and moved >= last_cache() // 2
+    )
 
 
 def _packed_panel(group: Group, b: ProducerLoad, columns: int) -> Tensor:
@@ -147,8 +153,11 @@ def _packed_panel(group: Group, b: ProducerLoad, columns: int) -> Tensor:
     for head in heads:
         s[head].compute_inline()
     tiled = s[panel].transform_layout(
-        (lambda *at: [*at[:-2], at[-1] // columns, at[-2], at[-1] % columns]) if side_by_side
-        else (lambda *at: [*at[:-2], at[-2] // columns, at[-1], at[-2] % columns]), 0)
+        (lambda *at: [*at[:-2], at[-1] // columns, at[-2], at[-1] % columns])
+        if side_by_side
+        else (lambda *at: [*at[:-2], at[-2] // columns, at[-1], at[-2] % columns]),
+        0,
+    )
     assert tiled is not None
     stage, lane = s[panel], tiled[-1]
     if not side_by_side:  # as many rows of B as there are lanes: loaded along the sum, and transposed in registers
@@ -174,5 +183,3 @@ def _pack_rows(group: Group, a: ProducerLoad, rows: int) -> None:
     *outer, _, lane = tiled
     s[packed].parallel(s[packed].fuse(*outer))
     s[packed].vectorize(lane)
-
-

@@ -55,7 +55,12 @@ def _written_out(stage: Stage, chosen: Plan, i: IterVar, j: IterVar) -> None:
 
 
 def sum_up(
-    sums: Stage, summed: Sequence[IterVar], stage: Stage, per_panel: IterVar, per_tile: IterVar, chosen: Plan,
+    sums: Stage,
+    summed: Sequence[IterVar],
+    stage: Stage,
+    per_panel: IterVar,
+    per_tile: IterVar,
+    chosen: Plan,
 ) -> tuple[Stage, IterVar]:
     """The loops of the sums, over rows and columns at last, and those of what is summed, one where that is
     cut; returns where the panel of B that they read is made."""

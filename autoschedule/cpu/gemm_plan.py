@@ -96,13 +96,26 @@ def together(usual: Plan, product: Product, machine: Machine) -> Plan | None:
 def plans(product: Product, machine: Machine) -> tuple[Plan, ...]:
     """The ways there are, the cheapest first: every tile with the tasks that suit it best; and after those what differs from one of
     them in a single thing: B packed or not, the sum in blocks or not, one thread or many, other tasks."""
-    sized = Product(product.m or ASSUMED, product.n or ASSUMED, product.k or ASSUMED, product.batch or 1, product.bits,
-                    product.stride, product.scattered, product.in_place, product.columns)
+    sized = Product(
+        product.m or ASSUMED,
+        product.n or ASSUMED,
+        product.k or ASSUMED,
+        product.batch or 1,
+        product.bits,
+        product.stride,
+        product.scattered,
+        product.in_place,
+        product.columns,
+    )
     work = sized.m * sized.n * sized.k * sized.batch
     threads = machine.cores if work >= WORTH_THREADS else 1
     lanes = machine.lanes(sized.bits)
-    packed = not sized.in_place and (sized.scattered or sized.m > _direct_rows(sized, machine) and sized.n > MAX_DIRECT * lanes
-                                     or _is_ragged(sized, machine))
+    packed = not sized.in_place and (
+        sized.scattered
+        or sized.m > _direct_rows(sized, machine)
+        and sized.n > MAX_DIRECT * lanes
+        or _is_ragged(sized, machine)
+    )
     found: list[tuple[float, Plan]] = []
     for tile in _tiles(sized, machine):
         depth = _depth(sized, tile, packed, machine)
@@ -127,9 +140,14 @@ def _changed(usual: Plan, product: Product) -> Iterator[Plan]:
     elif product.k > SHALLOWEST:
         yield replace(usual, depth=-(-ceil(product.k / 2) // 8) * 8)
     yield replace(usual, parallel=not usual.parallel)
-    for row_tiles, panels in ((1, columns), (rows, 1), (ceil(usual.row_tiles / 2), usual.panels),
-                              (usual.row_tiles, ceil(usual.panels / 2)), (min(2 * usual.row_tiles, rows), usual.panels),
-                              (usual.row_tiles, min(2 * usual.panels, columns))):
+    for row_tiles, panels in (
+        (1, columns),
+        (rows, 1),
+        (ceil(usual.row_tiles / 2), usual.panels),
+        (usual.row_tiles, ceil(usual.panels / 2)),
+        (min(2 * usual.row_tiles, rows), usual.panels),
+        (usual.row_tiles, min(2 * usual.panels, columns)),
+    ):
         yield replace(usual, row_tiles=row_tiles, panels=panels)
 
 
@@ -156,7 +174,9 @@ def _tiles(product: Product, machine: Machine) -> Iterator[RegisterTile]:
     for tile in register_tiles(machine, product.bits):
         if product.columns:
             vectors = ceil(product.columns / lanes)
-            yield RegisterTile(max(min(tile.rows, (machine.registers - vectors - 1) // vectors), 1), vectors, product.columns)
+            yield RegisterTile(
+                max(min(tile.rows, (machine.registers - vectors - 1) // vectors), 1), vectors, product.columns
+            )
             return
         if tile.vectors == 1 or (tile.vectors - 1) * lanes < product.n:
             yield RegisterTile(min(tile.rows, product.m), tile.vectors, tile.columns)
@@ -186,8 +206,16 @@ def _fetch(product: Product, machine: Machine) -> float:
     return element * machine.fma_rate / rate
 
 
-def grid(product: Product, tile: RegisterTile, threads: int, packed: bool, lanes: int, latency: int,
-         most_rows: int = 1 << 30, fetch: float = 0.0) -> tuple[int, int, float]:
+def grid(
+    product: Product,
+    tile: RegisterTile,
+    threads: int,
+    packed: bool,
+    lanes: int,
+    latency: int,
+    most_rows: int = 1 << 30,
+    fetch: float = 0.0,
+) -> tuple[int, int, float]:
     """(row tiles, panels) of a task, and what the thread with the most to do has to do.
 
     most_rows: row tiles that a task may have. fetch: what an element of B takes to come, which each task fetches anew. All splits
@@ -200,7 +228,9 @@ def grid(product: Product, tile: RegisterTile, threads: int, packed: bool, lanes
         for many in {ceil(number * threads / parts / product.batch) for number in range(1, TASKS + 1)} | {1, columns}:
             panels = ceil(columns / min(max(many, 1), columns))
             tasks = ceil(rows / row_tiles) * ceil(columns / panels) * product.batch
-            task = _cycles(product, tile, row_tiles, panels, lanes, latency, STEP if packed or product.in_place else DIRECT_STEP)
+            task = _cycles(
+                product, tile, row_tiles, panels, lanes, latency, STEP if packed or product.in_place else DIRECT_STEP
+            )
             task += packed * PACKING * tile.vectors * panels + fetch * min(panels * tile.columns, product.n)
             work = ceil(tasks / threads) * task
             coarse = 1 / min(tasks, threads * TASKS) if threads > 1 else tasks
@@ -211,7 +241,9 @@ def grid(product: Product, tile: RegisterTile, threads: int, packed: bool, lanes
     return best[2], best[3], best[0]
 
 
-def _cycles(product: Product, tile: RegisterTile, row_tiles: int, panels: int, lanes: int, latency: int, step: float) -> float:
+def _cycles(
+    product: Product, tile: RegisterTile, row_tiles: int, panels: int, lanes: int, latency: int, step: float
+) -> float:
     """One step along the sum of a task: whole tiles, the last of which may be cut where the product ends."""
     rows = min(row_tiles * tile.rows, product.m)
     columns = min(panels * tile.columns, product.n)

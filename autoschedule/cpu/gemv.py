@@ -87,7 +87,9 @@ def gemv(group: Group, terms: Operands, shape: Thin) -> None:
     for head in upstream(group, shape.matrix):
         group.s[head].compute_inline()
     product = terms.product
-    threads = group.machine.cores if max(product.m, product.n) * (product.k or 1) * product.batch >= WORTH_THREADS else 1
+    threads = (
+        group.machine.cores if max(product.m, product.n) * (product.k or 1) * product.batch >= WORTH_THREADS else 1
+    )
     if shape.along:
         _along(group, shape, threads)
     else:

@@ -37,12 +37,18 @@ def are_short(group: Group) -> bool:
     """Whether an anchor's rows have so few elements that turning them takes less than taking lanes together in the end does: each
     element is turned once, log2(lanes) times, and lanes are taken together as often by all that takes up a term."""
     reduction = group.anchor.reduction
-    if reduction is None or len(group.anchor.reduce_axis) != 1 or any(load.dtype.bits < WORD for load in loads_of(group.anchor)):
+    if (
+        reduction is None
+        or len(group.anchor.reduce_axis) != 1
+        or any(load.dtype.bits < WORD for load in loads_of(group.anchor))
+    ):
         return False  # what is narrow is not turned
     taken = sum(len(classes_of(node, group.machine)) for node in post_order(*reduction.combiner.result))
     bits = _bits(group)
     longest = taken * group.machine.lanes(bits)
-    if group.machine.masks:  # the last elements of a row cost what others do; what is left is as much again for each bit that moves
+    if (
+        group.machine.masks
+    ):  # the last elements of a row cost what others do; what is left is as much again for each bit that moves
         longest = longest * WORD // bits // (1 if reduction.sources[-1].dtype.is_float else 2)
     return 0 < fixed_extent(group.anchor.reduce_axis[0]) < longest
 
@@ -53,7 +59,9 @@ def _bits(group: Group) -> int:
 
 def _size(group: Group) -> int:
     """Rows that are turned at once, and elements of each: a vector has room for them, and rows have as many."""
-    return power_below(max(min(group.machine.lanes(_bits(group)), MAX_TILE, fixed_extent(group.anchor.reduce_axis[-1])), 1))
+    return power_below(
+        max(min(group.machine.lanes(_bits(group)), MAX_TILE, fixed_extent(group.anchor.reduce_axis[-1])), 1)
+    )
 
 
 def rows_in_order(group: Group) -> bool:
@@ -62,16 +70,24 @@ def rows_in_order(group: Group) -> bool:
     load, size = whole_load(anchor), _size(group)
     if load is None or not load.indices or load.indices[-1] is not anchor.reduce_axis[-1]:
         return False
-    row = max((index for index in load.indices if isinstance(index, IterVar) and index in anchor.axis),
-              key=lambda axis: (min(fixed_extent(axis), size), anchor.axis.index(axis)), default=None)
+    row = max(
+        (index for index in load.indices if isinstance(index, IterVar) and index in anchor.axis),
+        key=lambda axis: (min(fixed_extent(axis), size), anchor.axis.index(axis)),
+        default=None,
+    )
     if row is None or size < 2 or fixed_extent(row) < size or fixed_extent(anchor.reduce_axis[-1]) < size:
         return False
     place = anchor.axis.index(row)
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis))
     sums = s[anchor] if group.output is not anchor else s[s.cache_write(list(anchor.outputs), "local")[0]]
     stage = s[group.output]
-    pitch = prod(extent.value if isinstance(extent, IntImm) else 1
-                 for extent in load.producer.shape[load.indices.index(row) + 1:]) * load.dtype.bytes
+    pitch = (
+        prod(
+            extent.value if isinstance(extent, IntImm) else 1
+            for extent in load.producer.shape[load.indices.index(row) + 1 :]
+        )
+        * load.dtype.bytes
+    )
     several = size * (1 if pitch % (group.machine.l1 // WAYS) == 0 else min(VECTORS, fixed_extent(row) // size))
     rows, lane = stage.split(stage.op.axis[place], factor=several)
     outer = [*(axis for at, axis in enumerate(stage.op.axis) if at != place), rows]

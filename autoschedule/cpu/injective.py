@@ -70,7 +70,9 @@ def _ways(group: Group, op: Operation) -> list[Candidate]:
     usual, threads = VECTORS if operators <= LIGHT else 1, worth_threads(axes, operators)
     value = expanded(s, op)
     flat = op.num_outputs == 1 and _is_flat(op, value)
-    ways = [_Loops(flat, vectors, shared) for shared in (threads, not threads) for vectors in dict.fromkeys((usual, *STEPS))]
+    ways = [
+        _Loops(flat, vectors, shared) for shared in (threads, not threads) for vectors in dict.fromkeys((usual, *STEPS))
+    ]
     loads = loads_in(value)
     run = digits_of(op, loads).get(len(axes) - 1, 0) if op.num_outputs == 1 else 0
     if run * 2 >= group.machine.lanes(op.output(0).dtype.bits):
@@ -80,7 +82,10 @@ def _ways(group: Group, op: Operation) -> list[Candidate]:
     loops = [Candidate(str(way), partial(_in_vectors, group, stage, way)) for way in ways]
     crossing = crossing_of(group, op, loads) if op.num_outputs == 1 else None
     if crossing is not None:
-        return [Candidate("squares that are transposed", partial(transpose_tiles, group, op, crossing, threads)), *loops]
+        return [
+            Candidate("squares that are transposed", partial(transpose_tiles, group, op, crossing, threads)),
+            *loops,
+        ]
     return [Candidate("past the caches", partial(sweep_past_caches, stage)), *loops] if flat and streams(op) else loops
 
 
@@ -98,7 +103,9 @@ class _Loops:
 
     def __str__(self) -> str:
         runs = f" in runs of {self.run}" if self.run else ", components apart" if self.apart else ""
-        return f"{self.vectors} vector{'s' * (self.vectors > 1)} at a time{runs}{'' if self.threads else ', one thread'}"
+        return (
+            f"{self.vectors} vector{'s' * (self.vectors > 1)} at a time{runs}{'' if self.threads else ', one thread'}"
+        )
 
 
 def _in_vectors(group: Group, stage: Stage, way: _Loops) -> None:
@@ -129,8 +136,13 @@ def _in_vectors(group: Group, stage: Stage, way: _Loops) -> None:
 def _is_of_components(axes: Sequence[IterVar], value: Expr) -> bool:
     """Whether the last of several axes has few values and a condition tells them apart: each is an expression of its own, of
     which all would be computed for each lane."""
-    return len(axes) > 1 and 1 < (constant_extent(axes[-1]) or 0) <= COMPONENTS and any(
-        isinstance(node, Select | IfThenElse) and axes[-1] in axes_in(node.condition) for node in post_order(value))
+    return (
+        len(axes) > 1
+        and 1 < (constant_extent(axes[-1]) or 0) <= COMPONENTS
+        and any(
+            isinstance(node, Select | IfThenElse) and axes[-1] in axes_in(node.condition) for node in post_order(value)
+        )
+    )
 
 
 def _first_of_vectors(axes: Sequence[IterVar], lanes: int) -> int:

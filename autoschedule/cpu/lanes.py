@@ -31,7 +31,11 @@ many loads a processor does not see to be one stream that it could fetch ahead."
 
 
 def across_lanes(
-    s: Schedule, op: Operation, axes: Sequence[IterVar], machine: Machine, accumulators: int | None = None,
+    s: Schedule,
+    op: Operation,
+    axes: Sequence[IterVar],
+    machine: Machine,
+    accumulators: int | None = None,
 ) -> list[Stage]:
     """Reduces `op` over these reduce axes as over one, whose neighbours lie side by side where they are read, in vectors.
 

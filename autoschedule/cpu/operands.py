@@ -51,17 +51,30 @@ def _converted(value: Expr) -> Expr:
 def _is_matrix(load: ProducerLoad, batch: list[IterVar], outer: IterVar, k: IterVar) -> bool:
     *before, first, second = [*load.indices[:-2], *load.indices[-2:]] if len(load.indices) >= 2 else [None, None]
     ordered = (first is outer and second is k) or (first is k and second is outer)
-    return ordered and len(before) <= len(batch) and all(
-        isinstance(index, IntImm) or index is axis for index, axis in zip(before, batch[len(batch) - len(before):], strict=True))
+    return (
+        ordered
+        and len(before) <= len(batch)
+        and all(
+            isinstance(index, IntImm) or index is axis
+            for index, axis in zip(before, batch[len(batch) - len(before) :], strict=True)
+        )
+    )
 
 
 def _is_packed(load: ProducerLoad, j: IterVar, k: IterVar) -> bool:
     if len(load.indices) != 3:
         return False
     panel, depth, lane = load.indices
-    return (depth is k and isinstance(panel, FloorDiv) and isinstance(lane, FloorMod) and panel.a is j and lane.a is j
-            and isinstance(panel.b, IntImm) and isinstance(lane.b, IntImm)
-            and panel.b.value == lane.b.value == _number(load.producer.shape[-1]))
+    return (
+        depth is k
+        and isinstance(panel, FloorDiv)
+        and isinstance(lane, FloorMod)
+        and panel.a is j
+        and lane.a is j
+        and isinstance(panel.b, IntImm)
+        and isinstance(lane.b, IntImm)
+        and panel.b.value == lane.b.value == _number(load.producer.shape[-1])
+    )
 
 
 def operands(group: Group) -> Operands:
@@ -74,9 +87,16 @@ def operands(group: Group) -> Operands:
     heads = {tensor for head in group.heads for tensor in head.outputs}
     width = _number(b.producer.shape[-1])
     product = Product(
-        m=fixed_extent(i), n=fixed_extent(j), k=fixed_extent(k), batch=prod(constant_extent(axis) or 1 for axis in batch),
-        bits=max(b.dtype.bits, anchor.output(0).dtype.bits), stride=width, in_place=packed,
-        scattered=not packed and (b.indices[-1] is not j or b.producer in heads), columns=width if packed else 0)
+        m=fixed_extent(i),
+        n=fixed_extent(j),
+        k=fixed_extent(k),
+        batch=prod(constant_extent(axis) or 1 for axis in batch),
+        bits=max(b.dtype.bits, anchor.output(0).dtype.bits),
+        stride=width,
+        in_place=packed,
+        scattered=not packed and (b.indices[-1] is not j or b.producer in heads),
+        columns=width if packed else 0,
+    )
     return Operands(a, b, product)
 
 

@@ -68,11 +68,19 @@ def is_movable(load: ProducerLoad, axis: IterVar, loads: Sequence[ProducerLoad])
     """Whether lanes along `axis` can be put side by side in a copy of the tensor, for all loads of it."""
     place = place_of(load, axis)
     others = [other for other in loads if other.producer is load.producer and other is not load]
-    return place is not None and len(load.indices) > 1 and all(isinstance(other.indices[place], IterVar) for other in others)
+    return (
+        place is not None
+        and len(load.indices) > 1
+        and all(isinstance(other.indices[place], IterVar) for other in others)
+    )
 
 
 def reads_of(
-    loads: Sequence[ProducerLoad], reduced: Sequence[IterVar], machine: Machine, lane: Sequence[IterVar], bits: int,
+    loads: Sequence[ProducerLoad],
+    reduced: Sequence[IterVar],
+    machine: Machine,
+    lane: Sequence[IterVar],
+    bits: int,
     movable: Collection[Tensor],
 ) -> Iterator[Read]:
     """The loads of tensors that may be copied, for lanes over data axes. reduced: the axes of the sum, in its order."""
@@ -97,8 +105,9 @@ def reads_of(
                 excess = lanes - 1 if apart else APART if near else FARTHER
                 yield Read(load, axes, True, excess, apart, cost, frozenset(), twins, own)
         elif not others and reduced[-1] in axes and reduced[-1] not in side_by_side and _is_ordered(load, reduced):
-            yield Read(load, axes, False, FAR if near else FARTHER, False, cost, frozenset(side_by_side), frozenset(),
-                       own)
+            yield Read(
+                load, axes, False, FAR if near else FARTHER, False, cost, frozenset(side_by_side), frozenset(), own
+            )
 
 
 def _is_ordered(load: ProducerLoad, reduced: Sequence[IterVar]) -> bool:
@@ -107,7 +116,13 @@ def _is_ordered(load: ProducerLoad, reduced: Sequence[IterVar]) -> bool:
 
 
 def packs(
-    reads: Sequence[Read], machine: Machine, width: int, rows: Sequence[tuple[IterVar, int]], steps: float, depth: int, terms: int,
+    reads: Sequence[Read],
+    machine: Machine,
+    width: int,
+    rows: Sequence[tuple[IterVar, int]],
+    steps: float,
+    depth: int,
+    terms: int,
 ) -> tuple[tuple[ProducerLoad, ...], float]:
     """Which of these are copied for such a tile, and operations on vectors for each term that reading them takes more than loading
     them would if they lay well, in the first cache. width: lanes of the tile; steps: for each term; depth: terms of a sum; terms:
@@ -123,7 +138,9 @@ def packs(
         vectors = width // read.lanes if read.along else 1
         left *= values * (vectors if read.gathered else 1)
         copied = read.cost / terms
-        if fits and copied < left and all(load.producer is not read.load.producer for load in chosen):  # one copy serves all reads
+        if (
+            fits and copied < left and all(load.producer is not read.load.producer for load in chosen)
+        ):  # one copy serves all reads
             chosen.append(read.load)
         more += min(copied, left) if fits else left
         if read.along and depth * width * read.load.dtype.bytes > machine.l1:
@@ -131,18 +148,27 @@ def packs(
     return tuple(chosen), more
 
 
-def order_of(load: ProducerLoad, lane: IterVar | None, reduced: Sequence[IterVar]) -> tuple[list[int], list[int], int | None]:
+def order_of(
+    load: ProducerLoad, lane: IterVar | None, reduced: Sequence[IterVar]
+) -> tuple[list[int], list[int], int | None]:
     """The dimensions of a tensor in the order of its copy: those that stay outermost, those that the sum runs along, and that of
     the lanes, which is divided into panels around these, and lies innermost."""
     place = place_of(load, lane) if lane is not None else None
     order = [at for at, index in enumerate(load.indices) if at != place and axes_in(index).isdisjoint(reduced)]
-    summed = sorted((at for at in range(len(load.indices)) if at != place and at not in order),
-                    key=lambda at: max(reduced.index(axis) for axis in axes_in(load.indices[at]) if axis in reduced))
+    summed = sorted(
+        (at for at in range(len(load.indices)) if at != place and at not in order),
+        key=lambda at: max(reduced.index(axis) for axis in axes_in(load.indices[at]) if axis in reduced),
+    )
     return order, summed, place
 
 
 def pack(
-    group: Group, load: ProducerLoad, lane: IterVar | None, width: int, reduced: Sequence[IterVar], whole: bool,
+    group: Group,
+    load: ProducerLoad,
+    lane: IterVar | None,
+    width: int,
+    reduced: Sequence[IterVar],
+    whole: bool,
 ) -> Stage:
     """Makes the copy, and returns its stage. lane: the axis whose values lie side by side in panels of `width`; None: the last one
     of the sum. whole: it is made at once, on all threads, and not panel by panel where it is read."""
@@ -163,7 +189,9 @@ def pack(
         return s[copy]
     stage, vector = s[copy], moved[-1]
     loops = list(moved[:-1])
-    if last != place:  # read along another dimension than it is stored: turned in registers, a square of vectors at a time
+    if (
+        last != place
+    ):  # read along another dimension than it is stored: turned in registers, a square of vectors at a time
         lanes = group.machine.lanes(load.dtype.bits)
         across = moved[order.index(last) if last in order else len(order) + 1 + summed.index(last)]
         blocks, across_in = stage.split(across, factor=lanes)
@@ -173,5 +201,5 @@ def pack(
         stage.unroll(across_in)
     stage.vectorize(vector)
     if whole and worth_threads(moved):
-        stage.parallel(fused(stage, loops[:len(order) + 1]))
+        stage.parallel(fused(stage, loops[: len(order) + 1]))
     return stage

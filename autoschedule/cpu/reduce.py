@@ -68,8 +68,11 @@ def reads_once(group: Group) -> bool:
         return True
     reduced = set(op.reduce_axis)
     data = {axis for axis in op.axis if constant_extent(axis) != 1}
-    alone = all(data.issubset(each.indices) for each in loads_of(op)
-                if any(not reduced.isdisjoint(axes_in(index)) for index in each.indices))
+    alone = all(
+        data.issubset(each.indices)
+        for each in loads_of(op)
+        if any(not reduced.isdisjoint(axes_in(index)) for index in each.indices)
+    )
     row = length(layout.reduced) if layout.reduced else 0
     long = 4 * ROUNDS * group.machine.lanes(op.output(0).dtype.bits)
     return alone and (row is None or row >= long or bool(row) and len(layout.reduced) == len(op.reduce_axis))
@@ -131,13 +134,17 @@ def layout_of(group: Group, op: Operation) -> Layout:
     if not last or last[0] not in along:
         return Layout((), ())
     together = 1
-    while together < len(op.reduce_axis) and all(_ends_with(load.indices, op.reduce_axis[-together - 1:]) for load in loads):
+    while together < len(op.reduce_axis) and all(
+        _ends_with(load.indices, op.reduce_axis[-together - 1 :]) for load in loads
+    ):
         together += 1
-    return Layout(tuple(op.reduce_axis[len(op.reduce_axis) - together:]), (), constant_extent(last[0]))
+    return Layout(tuple(op.reduce_axis[len(op.reduce_axis) - together :]), (), constant_extent(last[0]))
 
 
 def _ends_with(indices: Sequence[object], axes: Sequence[IterVar]) -> bool:
-    return len(indices) >= len(axes) and all(a is b for a, b in zip(indices[len(indices) - len(axes):], axes, strict=True))
+    return len(indices) >= len(axes) and all(
+        a is b for a, b in zip(indices[len(indices) - len(axes) :], axes, strict=True)
+    )
 
 
 def too_few_rows(group: Group, op: Operation, rows: int | None) -> bool:
@@ -211,7 +218,9 @@ def _rows(group: Group, op: Operation, output: Operation, threads: bool, layout:
 def _fetch_steps(stage: Stage, layout: Layout) -> None:
     """Lets the steps of partial sums ask ahead, where each reads neighbours."""
     step = length(stage.op.axis[-1:])
-    loop = next((axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None)
+    loop = next(
+        (axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None
+    )
     if loop is not None and step and layout.rows is not None and layout.rows % step == 0:
         fetch_ahead(stage, loop, step)
 

@@ -1,9 +1,9 @@
 """Resizing: a row of the result at a time, in vectors of numbers that are taken from near one place.
 
-    tables of the columns                                          # once for all rows
-    for rows (parallel):
-        the rows of the image around it, as one, in vectors        # stays in the cache
-        for f.outer:  for f.inner in lanes:  result = sum over taps of  row[start[f.outer] + offset[tap, f]] * weight[tap, f]
+tables of the columns                                          # once for all rows
+for rows (parallel):
+    the rows of the image around it, as one, in vectors        # stays in the cache
+    for f.outer:  for f.inner in lanes:  result = sum over taps of  row[start[f.outer] + offset[tap, f]] * weight[tap, f]
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def resize(group: Group) -> None:
     stage = s[group.output]
     lead = anchor.attrs["lead"]
     axes = list(stage.op.axis)
-    outer, flat = axes[:lead + 1], axes[lead + 1:]
+    outer, flat = axes[: lead + 1], axes[lead + 1 :]
     row = stage.fuse(*outer) if len(outer) > 1 else outer[0]
     _, lane = stage.split(stage.fuse(*flat) if len(flat) > 1 else flat[0], factor=anchor.attrs["group"])
     stage.vectorize(lane)

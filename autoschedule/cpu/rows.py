@@ -105,12 +105,17 @@ def _ways(whole: _Rows, reduction: Operation) -> list[Candidate]:
         return [apart]
     if whole.chain.along:
         together = [Candidate("a row at a time", partial(_side_by_side, whole))]
-        return [apart, *together] if too_few_rows(whole.group, reduction, length(reduction.axis)) else [*together, apart]
+        return (
+            [apart, *together] if too_few_rows(whole.group, reduction, length(reduction.axis)) else [*together, apart]
+        )
     usual, least = _columns(whole, reduction), LINES * whole.group.machine.line * 8 // whole.bits
     extent = constant_extent(with_lane_last(reduction.axis)[-1])
     widths = dict.fromkeys([usual, *(width for width in (least, 4 * least) if extent is None or width < extent), None])
-    together = [Candidate("all columns" if width is None else f"{width} columns", partial(_across, whole, width))
-                for width in widths if width != 0]
+    together = [
+        Candidate("all columns" if width is None else f"{width} columns", partial(_across, whole, width))
+        for width in widths
+        if width != 0
+    ]
     return [apart, *together] if usual == 0 else [*together, apart]
 
 
@@ -124,8 +129,13 @@ def _inline_the_rest(whole: _Rows) -> None:
 def _stored(chain: RowChain, anchor: Operation) -> tuple[Operation, ...]:
     """The elements of rows that are computed once: those that cost something, and that several read."""
     read = [{load.producer for load in loads_of(op)} for op in (*chain.parts, anchor)]
-    return tuple(part for part in chain.parts if part in chain.inside
-                 and sum(part.output(0) in tensors for tensors in read) > 1 and (is_expensive(part) or weight(part) > LIGHT))
+    return tuple(
+        part
+        for part in chain.parts
+        if part in chain.inside
+        and sum(part.output(0) in tensors for tensors in read) > 1
+        and (is_expensive(part) or weight(part) > LIGHT)
+    )
 
 
 def _one_by_one(whole: _Rows) -> None:
@@ -190,7 +200,9 @@ def _ask_ahead(group: Group, part: Operation, stage: Stage) -> None:
     size = elements(group.output)
     if size is None or size * group.output.output(0).dtype.bytes <= group.machine.l2 or not _is_slow(part):
         return
-    step = next((axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None)
+    step = next(
+        (axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None
+    )
     for tensor in stage.op.input_tensors:
         if step is not None and tensor.op.is_given and len(tensor.shape) == len(group.output.axis):
             stage.prefetch(tensor, step, 1, around=True)
@@ -199,7 +211,9 @@ def _ask_ahead(group: Group, part: Operation, stage: Stage) -> None:
 def _is_slow(part: Operation) -> bool:
     """Whether an element of it takes a function of mathematics, under a reduction too."""
     nodes = (node for value in part.values for node in post_order(value))
-    return any(isinstance(node, Call) and node.name in ("exp", "tanh", "erf", "sigmoid", "log", "pow") for node in nodes)
+    return any(
+        isinstance(node, Call) and node.name in ("exp", "tanh", "erf", "sigmoid", "log", "pow") for node in nodes
+    )
 
 
 def _trailing(stage: Stage, axes: Sequence[IterVar]) -> list[IterVar]:
@@ -322,4 +336,9 @@ def _worth(whole: _Rows) -> bool:
     operators = 1 + len(group.parts) + len(inlined_into(group.s, group.output))
     if group.anchor in whole.chain.inside:
         return worth_threads(group.output.axis, operators)
-    return whole.extent is None or 0 in kept or worth_threads(group.output.axis, operators * whole.extent) and prod(kept) > 1
+    return (
+        whole.extent is None
+        or 0 in kept
+        or worth_threads(group.output.axis, operators * whole.extent)
+        and prod(kept) > 1
+    )

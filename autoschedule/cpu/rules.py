@@ -48,9 +48,14 @@ INJECTIVE = ("injective", "injective")
 """For operations without a reduction."""
 SCRIPT = (".scripts", "on_cores")
 """For operations that are loops already; its module stands beside this folder, since it serves GPUs too."""
-BY_FORM = ((REDUCTION, "products of matrices, and any other reduction"), (("windows", "window_ways"), "windows, by what they read"),
-           (("conv", "convolution"), "convolutions in any layout, by what they read"), (IN_ORDER, "sums in their order"),
-           (INJECTIVE, "operations without a reduction"), (SCRIPT, "hybrid scripts"))
+BY_FORM = (
+    (REDUCTION, "products of matrices, and any other reduction"),
+    (("windows", "window_ways"), "windows, by what they read"),
+    (("conv", "convolution"), "convolutions in any layout, by what they read"),
+    (IN_ORDER, "sums in their order"),
+    (INJECTIVE, "operations without a reduction"),
+    (SCRIPT, "hybrid scripts"),
+)
 """The rules that no tag asks for, and what they are for."""
 
 
@@ -77,5 +82,9 @@ def _rule(row: tuple[str, str]) -> Callable[[Group], None]:
 
 def fusion_on(machine: Machine) -> Fusion:
     """What these rules compute where it is read."""
-    return Fusion(partial(axes_shared, machine=machine), partial(cheap, machine=machine), partial(computed_again, machine=machine),
-                  partial(chain_of, machine=machine))
+    return Fusion(
+        partial(axes_shared, machine=machine),
+        partial(cheap, machine=machine),
+        partial(computed_again, machine=machine),
+        partial(chain_of, machine=machine),
+    )

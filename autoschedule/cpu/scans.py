@@ -119,7 +119,9 @@ def _along_rows(group: Group, order: Sequence[int]) -> None:
     block = _within_blocks(group, stage, outer, [steps, row, step])
     dimension = order.index(place)
     ends = [tensor.op for tensor in dict.fromkeys(group.anchor.input_tensors)]
-    across = read_across(s, ends, {end: s[end].op.axis[dimension] for end in ends}, {end: s[end].op.axis[0] for end in ends})
+    across = read_across(
+        s, ends, {end: s[end].op.axis[dimension] for end in ends}, {end: s[end].op.axis[0] for end in ends}
+    )
     for source, at in across.items():
         turned_rows(s, source, at, ends, size).compute_at(stage, block)
     for end in ends:

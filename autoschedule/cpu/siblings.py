@@ -60,7 +60,13 @@ def share_loops(s: Schedule, machine: Machine, chooser: Chooser) -> list[Decisio
     decisions: list[Decision] = []
     for first, second in pairs:
         leader, other = found.get(first), found.get(second)
-        if leader is None or other is None or first.attach_type == "with" or other.followers or second.attach_type == "with":
+        if (
+            leader is None
+            or other is None
+            or first.attach_type == "with"
+            or other.followers
+            or second.attach_type == "with"
+        ):
             continue
         ways = _ways(leader, other, lowered.bounds, machine) if _is_independent(leader, other, found) else []
         if not ways:
@@ -68,8 +74,18 @@ def share_loops(s: Schedule, machine: Machine, chooser: Chooser) -> list[Decisio
         candidates = [candidate for candidate, _ in ways]
         chosen = chooser(f"siblings of {first.name}, {second.name}", candidates)
         candidates[chosen].apply()
-        decisions.append(Decision("siblings", second.name, (first.name,), second.op, machine, tuple(
-            (candidate.description, candidate.estimate) for candidate in candidates), chosen, candidates[chosen].estimate))
+        decisions.append(
+            Decision(
+                "siblings",
+                second.name,
+                (first.name,),
+                second.op,
+                machine,
+                tuple((candidate.description, candidate.estimate) for candidate in candidates),
+                chosen,
+                candidates[chosen].estimate,
+            )
+        )
         together = ways[chosen][1]
         if together is not None:
             leader.nest = together
@@ -140,8 +156,11 @@ def _bytes(tensor: Tensor) -> int:
 def _begin_alike(one: Stage, other: Stage) -> bool:
     """Whether the outermost loops of two stages at root run equally often and in the same way."""
     extents = [_extent(stage, axis) for stage in (one, other) for axis in stage.leaf_iter_vars[:1]]
-    return extents[0] is not None and extents[0] == extents[1] and one.attr(one.leaf_iter_vars[0]).runs_as(
-        other.attr(other.leaf_iter_vars[0]))
+    return (
+        extents[0] is not None
+        and extents[0] == extents[1]
+        and one.attr(one.leaf_iter_vars[0]).runs_as(other.attr(other.leaf_iter_vars[0]))
+    )
 
 
 def _extent(stage: Stage, axis: IterVar) -> int | None:
@@ -162,7 +181,12 @@ def _found(bounds: Bounds, work: Nest) -> dict[Stage, _Root]:
 
 def _is_independent(one: _Root, other: _Root, roots: Mapping[Stage, _Root]) -> bool:
     """Whether nothing of either is computed from the other, all followers considered: whoever shares loops is computed at once."""
-    unit_of = {stage: leader for leader in roots.values() for stage in leader.stages if leader.followers or leader in (one, other)}
+    unit_of = {
+        stage: leader
+        for leader in roots.values()
+        for stage in leader.stages
+        if leader.followers or leader in (one, other)
+    }
     for begin, end in ((one, other), (other, one)):
         ends, waiting = set(end.stages), begin.stages
         seen = set(waiting)
@@ -198,7 +222,11 @@ def _match(one: Computation, other: Computation, bounds: Bounds) -> _Match:
     alike: list[tuple[Loop, Loop]] = []
     shared, may = 0, True
     for own, theirs in zip(bounds.of[one].loops, bounds.of[other].loops, strict=False):
-        same = isinstance(own.extent, IntImm) and isinstance(theirs.extent, IntImm) and own.extent.value == theirs.extent.value
+        same = (
+            isinstance(own.extent, IntImm)
+            and isinstance(theirs.extent, IntImm)
+            and own.extent.value == theirs.extent.value
+        )
         if not same or (own.var is None) != (theirs.var is None) or not own.attr.runs_as(theirs.attr):
             break
         alike.append((own, theirs))
@@ -209,13 +237,19 @@ def _match(one: Computation, other: Computation, bounds: Bounds) -> _Match:
 
 def _matches_inside(match: _Match, bounds: Bounds) -> list[_Match]:
     """What is computed at the loops that both share, at the same ones, and reads the same."""
-    ones, others = ([each for each in bounds.of if each.parent is whole and each.leader is None and each.place < match.shared]
-                    for whole in (match.one, match.other))
+    ones, others = (
+        [each for each in bounds.of if each.parent is whole and each.leader is None and each.place < match.shared]
+        for whole in (match.one, match.other)
+    )
     found: list[_Match] = []
     for one, other in zip(ones, others, strict=False):
         inside = _match(one, other, bounds)
-        if one.place == other.place and inside.shared and not one.reads.keys().isdisjoint(other.reads) and not any(
-                each.parent is match.other and each.op.outputs[0] in other.reads for each in others):
+        if (
+            one.place == other.place
+            and inside.shared
+            and not one.reads.keys().isdisjoint(other.reads)
+            and not any(each.parent is match.other and each.op.outputs[0] in other.reads for each in others)
+        ):
             found += [inside, *_matches_inside(inside, bounds)]
     return found
 
@@ -226,14 +260,18 @@ def _ways(leader: _Root, other: _Root, bounds: Bounds, machine: Machine) -> list
     if not match.shared:
         return []
     inside = _matches_inside(match, bounds)
-    names: dict[Var, Var] = {theirs.var: own.var for each in (match, *inside) for own, theirs in each.alike
-                             if own.var is not None and theirs.var is not None}
+    names: dict[Var, Var] = {
+        theirs.var: own.var
+        for each in (match, *inside)
+        for own, theirs in each.alike
+        if own.var is not None and theirs.var is not None
+    }
     renamed, lines = _Renamer(names).nest(other.nest), Lines()
-    threads = sum(own.attr.kind == "parallel" for own, _ in match.alike[:match.shared])
+    threads = sum(own.attr.kind == "parallel" for own, _ in match.alike[: match.shared])
     more = UNFORESEEN * (1 - _common_part(leader.nest, renamed))
     ways: list[tuple[Candidate, Nest | None]] = []
     for matches in dict.fromkeys([(match, *inside), (match,), (replace(match, shared=max(threads, 1)),)]):
-        variables = [own.var for each in matches for own, _ in each.alike[:each.shared] if own.var is not None]
+        variables = [own.var for each in matches for own, _ in each.alike[: each.shared] if own.var is not None]
         merged = _merged(leader.nest, renamed, variables)
         expected = _spilled(merged, machine)
         if expected is None:
@@ -248,8 +286,14 @@ def _ways(leader: _Root, other: _Root, bounds: Bounds, machine: Machine) -> list
 
 def _common_part(one: Nest, other: Nest) -> float:
     """How much of the memory that two nests are about both are about."""
-    ones, others = ({access.array: prod(extent if isinstance(extent, int) else ASSUMED for extent in access.shape) * access.bytes
-                     for body in _bodies(nest) for access in body.accesses} for nest in (one, other))
+    ones, others = (
+        {
+            access.array: prod(extent if isinstance(extent, int) else ASSUMED for extent in access.shape) * access.bytes
+            for body in _bodies(nest)
+            for access in body.accesses
+        }
+        for nest in (one, other)
+    )
     return sum(size for array, size in ones.items() if array in others) / max(sum({**ones, **others}.values()), 1)
 
 
@@ -268,8 +312,14 @@ def _merged(one: Nest, other: Nest, shared: Sequence[Var]) -> Nest:
     """Two nests over one loop as one; loops over `shared` within both are one too."""
     body = list(one.body)
     for part in other.body:
-        at = next((at for at, each in enumerate(body) if isinstance(each, Nest) and isinstance(part, Nest) and part.axis in shared
-                   and each.axis is part.axis), None)
+        at = next(
+            (
+                at
+                for at, each in enumerate(body)
+                if isinstance(each, Nest) and isinstance(part, Nest) and part.axis in shared and each.axis is part.axis
+            ),
+            None,
+        )
         into = body[at] if at is not None else None
         if at is not None and isinstance(into, Nest) and isinstance(part, Nest):
             body[at] = _merged(into, part, shared)
@@ -301,7 +351,9 @@ def _spilled(nest: Nest, machine: Machine) -> Nest | None:
 def _registers(body: Body, machine: Machine) -> int:
     """The vectors of sums that a body adds to."""
     stored = next(access for access in body.accesses if access.stored)
-    return ceil(prod(values for axis, values in body.inner if stored.step(axis)) / machine.lanes(stored.array.dtype.bits))
+    return ceil(
+        prod(values for axis, values in body.inner if stored.step(axis)) / machine.lanes(stored.array.dtype.bits)
+    )
 
 
 class _Renamer:
@@ -317,8 +369,11 @@ class _Renamer:
 
     def body(self, body: Body) -> Body:
         """The same of a body."""
-        return replace(body, accesses=tuple(map(self.access, body.accesses)),
-                       inner=tuple((self.names.get(axis, axis), values) for axis, values in body.inner))
+        return replace(
+            body,
+            accesses=tuple(map(self.access, body.accesses)),
+            inner=tuple((self.names.get(axis, axis), values) for axis, values in body.inner),
+        )
 
     def access(self, access: Access) -> Access:
         """The same of an access."""

@@ -1,11 +1,11 @@
 """The loops of a sum of any form under a plan (sum_plan.py), as a nest to estimate before anything is scheduled.
 
-    lanes over data axes                          lanes over a reduce axis
+lanes over data axes                          lanes over a reduce axis
 
-    for data axes, by tiles (in parallel):        for data axes, by tiles (in parallel):
-      for reduce axes:                              for reduce axes, the lanes' by vectors:
-        body: a term for each of the tile             body: a term for each of the tile and lane
-      store the tile                                lanes added up; store the tile
+for data axes, by tiles (in parallel):        for data axes, by tiles (in parallel):
+  for reduce axes:                              for reduce axes, the lanes' by vectors:
+    body: a term for each of the tile             body: a term for each of the tile and lane
+  store the tile                                lanes added up; store the tile
 """
 
 from __future__ import annotations
@@ -62,14 +62,22 @@ def lanes_of(plan: SumPlan, machine: Machine, bits: int) -> dict[IterVar, int]:
 
 
 def sum_nest(
-    value: Reduce, stored: Access, loads: Loads, plan: SumPlan, machine: Machine, written_out: Sequence[IterVar], around: Around,
+    value: Reduce,
+    stored: Access,
+    loads: Loads,
+    plan: SumPlan,
+    machine: Machine,
+    written_out: Sequence[IterVar],
+    around: Around,
 ) -> Nest:
     """The nest of the sum `value`, with the copies that it reads. stored: the element of its result, at the data axes; loads:
     those of `value`. written_out: the reduce axes whose loops are."""
     rows, lanes = dict(plan.rows), lanes_of(plan, machine, value.dtype.bits)
     width = plan.vectors * machine.lanes(value.dtype.bits)
-    copies = [loads.copied(load, plan.lane[0] if plan.lane[0] in axes_of(load) else None, width, value.axes)
-              for load in plan.packed]
+    copies = [
+        loads.copied(load, plan.lane[0] if plan.lane[0] in axes_of(load) else None, width, value.axes)
+        for load in plan.packed
+    ]
     beside = {**loads.reads, **{id(load): copy.beside for load, copy in zip(plan.packed, copies, strict=True)}}
     reads = {**loads.reads, **{id(load): copy.read for load, copy in zip(plan.packed, copies, strict=True)}}
     tile: dict[IterVar, int] = {**rows, **{each: _extent(each) for each in written_out if each not in lanes}}
@@ -93,12 +101,15 @@ def sum_nest(
         shared = at < around.shared
         copying: tuple[Nest | Body, ...] = ()
         if at + 1 == around.panels:
-            read: dict[Var, int] = {**dict.fromkeys(value.axes, 0), **dict(around.loops[at + 1:])}
+            read: dict[Var, int] = {**dict.fromkeys(value.axes, 0), **dict(around.loops[at + 1 :])}
             copying = tuple(_copying(copy, machine, read, lanes) for copy in copies if copy.along is not None)
         last = int(fewer and each in lanes and (not shared or machine.cores == 1))
         parts = [(trips - last, whole), *([(1, rest)] if last else [])]
-        return tuple(Nest(each, count, (*copying, *within(at + 1, values if each not in lanes else wide)), shared)
-                     for count, wide in parts if count)
+        return tuple(
+            Nest(each, count, (*copying, *within(at + 1, values if each not in lanes else wide)), shared)
+            for count, wide in parts
+            if count
+        )
 
     inside = within(0, whole)
     ahead = [_copying(copy, machine, None, lanes) for copy in copies if around.panels is None or copy.along is None]
@@ -106,8 +117,15 @@ def sum_nest(
     return nests[0] if len(nests) == 1 and isinstance(nests[0], Nest) else Nest(None, 1, nests)
 
 
-def _summed(value: Reduce, plan: SumPlan, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, int], machine: Machine, reads: Reads,
-            beside: Reads) -> Nest | Body:
+def _summed(
+    value: Reduce,
+    plan: SumPlan,
+    tile: Mapping[IterVar, int],
+    lanes: Mapping[IterVar, int],
+    machine: Machine,
+    reads: Reads,
+    beside: Reads,
+) -> Nest | Body:
     """The loops over reduce axes around the terms of a tile."""
     steps = [(each, _extent(each)) for each in value.axes if each not in tile and each not in lanes]
     steps += [(each, ceil(_extent(each) / values)) for each, values in lanes.items() if each.kind == "reduce"]
@@ -139,24 +157,40 @@ def _copied(load: ProducerLoad, source: Access, lane: IterVar | None, width: int
 
     def indices(of: Sequence[Expr]) -> tuple[Expr, ...]:
         dims = [of[each] for each in (*order, *summed)]
-        return tuple(dims if place is None else [*dims[:len(order)], of[place] // width, *dims[len(order):], of[place] % width])
+        return tuple(
+            dims if place is None else [*dims[: len(order)], of[place] // width, *dims[len(order) :], of[place] % width]
+        )
 
     shape = [extents[each] for each in (*order, *summed)]
     if place is not None:
-        shape = [*shape[:len(order)], ceil(extents[place] / width), *shape[len(order):], width]
+        shape = [*shape[: len(order)], ceil(extents[place] / width), *shape[len(order) :], width]
     inner = place if place is not None else [*order, *summed][-1]
     flat = [each for each in (*order, *summed) if each != place] + ([place] if place is not None else [])
     beside = Access(source.array, tuple(load.indices[each] for each in flat), tuple(extents[each] for each in flat))
-    return _Copy(Access(source.array, tuple(at), source.shape), Access(source.array, indices(load.indices), tuple(shape)), beside,
-                 tuple(zip(at, extents, strict=True)), lane, inner != len(extents) - 1)
+    return _Copy(
+        Access(source.array, tuple(at), source.shape),
+        Access(source.array, indices(load.indices), tuple(shape)),
+        beside,
+        tuple(zip(at, extents, strict=True)),
+        lane,
+        inner != len(extents) - 1,
+    )
 
 
 def _copying(copy: _Copy, machine: Machine, within: Mapping[Var, int] | None, lanes: Mapping[IterVar, int]) -> Nest:
     """The loops of a copy: of all of it, or of one panel. within: then the loops inside of which it is read, each with its
     iterations, 0 for all."""
     width = machine.lanes(copy.source.bytes * 8)
-    trips = {var: extent if within is None else lanes[var] if var is copy.along and isinstance(var, IterVar) else
-             (within[var] or extent) if var in within else 1 for var, extent in copy.at}
+    trips = {
+        var: extent
+        if within is None
+        else lanes[var]
+        if var is copy.along and isinstance(var, IterVar)
+        else (within[var] or extent)
+        if var in within
+        else 1
+        for var, extent in copy.at
+    }
     inner = copy.along if copy.along is not None else _last(copy.read)
     side = {inner: width}
     count: dict[str, float] = {"load": 1, "store": 1}
@@ -190,7 +224,9 @@ class Loads:
 
     def __init__(self, value: Expr) -> None:
         self.reads: Reads = {
-            id(load): Access(load.producer, load.indices, tuple(map(_number, load.producer.shape))) for load in loads_in(value)}
+            id(load): Access(load.producer, load.indices, tuple(map(_number, load.producer.shape)))
+            for load in loads_in(value)
+        }
         self.copies: dict[tuple[int, IterVar | None, int], _Copy] = {}
 
     def copied(self, load: ProducerLoad, lane: IterVar | None, width: int, reduced: Sequence[IterVar]) -> _Copy:
@@ -211,12 +247,23 @@ def _number(extent: Expr) -> int:
     return extent.value if isinstance(extent, IntImm) else ASSUMED
 
 
-def _terms(value: Reduce, plan: SumPlan, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, int], around: IterVar | None,
-           machine: Machine, reads: Reads, beside: Reads) -> Body:
+def _terms(
+    value: Reduce,
+    plan: SumPlan,
+    tile: Mapping[IterVar, int],
+    lanes: Mapping[IterVar, int],
+    around: IterVar | None,
+    machine: Machine,
+    reads: Reads,
+    beside: Reads,
+) -> Body:
     """A term of each result of a tile."""
     (source,) = value.sources
     links = prod(size for axis, size in tile.items() if axis.kind == "reduce")
-    fused, waiting = _is_fused(value), sum(links_of(node) for node in post_order(*value.combiner.result) if class_of(node))
+    fused, waiting = (
+        _is_fused(value),
+        sum(links_of(node) for node in post_order(*value.combiner.result) if class_of(node)),
+    )
     count = _count(value, tile, lanes, around, machine, beside)
     width, sums, values = machine.lanes(value.dtype.bits), prod(size for _, size in plan.rows), prod(lanes.values())
     apart = values % width > 0 and not machine.masks
@@ -226,8 +273,11 @@ def _terms(value: Reduce, plan: SumPlan, tile: Mapping[IterVar, int], lanes: Map
     many = vectors(lanes, lanes, width)
     kept = [(_kept(axes_of(load), plan.rows), not axes_of(load).isdisjoint(lanes)) for load in loads_in(source)]
     held = many * (sums + max(1, sum(count for count, along in kept if along)) + _scratch(value))
-    held += max(1, sum(count for count, along in kept if not along),
-                sum(_shared(beside[id(load)], tile, lanes) for load in loads_in(source)))
+    held += max(
+        1,
+        sum(count for count, along in kept if not along),
+        sum(_shared(beside[id(load)], tile, lanes) for load in loads_in(source)),
+    )
     spilled = max(held - machine.registers, 0)
     if spilled:  # sums that are kept in memory
         count["load"] += spilled * links
@@ -248,11 +298,19 @@ def _combining(value: Reduce, machine: Machine) -> list[str]:
 
 def _last_class(value: Reduce) -> str:
     """That of what a sum waits for."""
-    return next((class_of(node) for node in reversed(list(post_order(*value.combiner.result))) if class_of(node)), "add")
+    return next(
+        (class_of(node) for node in reversed(list(post_order(*value.combiner.result))) if class_of(node)), "add"
+    )
 
 
-def _count(value: Reduce, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, int], around: IterVar | None, machine: Machine,
-           beside: Reads) -> Counter[str]:
+def _count(
+    value: Reduce,
+    tile: Mapping[IterVar, int],
+    lanes: Mapping[IterVar, int],
+    around: IterVar | None,
+    machine: Machine,
+    beside: Reads,
+) -> Counter[str]:
     """The instructions of a term of each result of a tile, and of what takes it up."""
     (source,) = value.sources
     fused = _is_fused(value)
@@ -283,10 +341,16 @@ def _scratch(value: Reduce) -> int:
     """Registers for what operators make of each vector: two where signs are looked at, by a constant or in both orders; none where
     elements are multiplied alone."""
     (source,) = value.sources
-    if _is_fused(value) and isinstance(source, Mul) and all(isinstance(factor, ProducerLoad) for factor in (source.a, source.b)):
+    if (
+        _is_fused(value)
+        and isinstance(source, Mul)
+        and all(isinstance(factor, ProducerLoad) for factor in (source.a, source.b))
+    ):
         return 0
-    signs = any(isinstance(node, (Min, Max)) or isinstance(node, Call) and node.name == "abs"
-                for node in post_order(*value.sources, *value.combiner.result))
+    signs = any(
+        isinstance(node, (Min, Max)) or isinstance(node, Call) and node.name == "abs"
+        for node in post_order(*value.sources, *value.combiner.result)
+    )
     return 2 if signs else 1
 
 
@@ -301,7 +365,9 @@ def _shared(read: Access, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, i
     return prod(size for axis, size in tile.items() if axis in own and axis.kind != "reduce")
 
 
-def _end(value: Reduce, stored: Access, rows: Mapping[IterVar, int], lanes: Mapping[IterVar, int], machine: Machine) -> Body:
+def _end(
+    value: Reduce, stored: Access, rows: Mapping[IterVar, int], lanes: Mapping[IterVar, int], machine: Machine
+) -> Body:
     """What becomes of the sums of a tile: those of lanes are added up by halves, and all are stored."""
     bits, results = value.dtype.bits, prod(rows.values())
     count: Counter[str] = Counter()

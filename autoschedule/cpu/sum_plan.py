@@ -134,7 +134,10 @@ def _outside_of_indices(node: Node) -> Sequence[Node]:
 
 
 def best_plan(
-    terms: Terms, machine: Machine, lane: tuple[IterVar, ...] | None = None, vectors: Sequence[int] = VECTORS,
+    terms: Terms,
+    machine: Machine,
+    lane: tuple[IterVar, ...] | None = None,
+    vectors: Sequence[int] = VECTORS,
     movable: Collection[Tensor] = (),
 ) -> SumPlan | None:
     """The cheapest plan, of those with the given lane where there is one. movable: tensors that may be copied into another order
@@ -143,12 +146,19 @@ def best_plan(
 
 
 def plans(
-    terms: Terms, machine: Machine, lane: tuple[IterVar, ...] | None = None, vectors: Sequence[int] = VECTORS,
-    movable: Collection[Tensor] = (), number: int | None = None,
+    terms: Terms,
+    machine: Machine,
+    lane: tuple[IterVar, ...] | None = None,
+    vectors: Sequence[int] = VECTORS,
+    movable: Collection[Tensor] = (),
+    number: int | None = None,
 ) -> list[SumPlan]:
     """The plans, of those with the given lane where there is one, the cheapest first: `number` of them, or those that take no more
     than WORSE times what the best does. How a tile reads is looked at where it could still be one of them."""
-    tiles, known = _all_tiles(terms, machine, lane, tuple(vectors), frozenset(movable)), list[tuple[float, int, SumPlan]]()
+    tiles, known = (
+        _all_tiles(terms, machine, lane, tuple(vectors), frozenset(movable)),
+        list[tuple[float, int, SumPlan]](),
+    )
     most = inf
     for tile, order in tiles:
         if tile.least > most:
@@ -161,7 +171,11 @@ def plans(
 
 @lru_cache(maxsize=4)  # who weighs some against something else asks again to choose
 def _all_tiles(
-    terms: Terms, machine: Machine, lane: tuple[IterVar, ...] | None, vectors: tuple[int, ...], movable: frozenset[Tensor],
+    terms: Terms,
+    machine: Machine,
+    lane: tuple[IterVar, ...] | None,
+    vectors: tuple[int, ...],
+    movable: frozenset[Tensor],
 ) -> list[tuple[_Tile, int]]:
     """The tiles that there are, those first that may take least, each with its place among them by axes."""
     lanes = [lane] if lane is not None else [*_data_lanes(terms, movable), *_reduce_lanes(terms)]
@@ -190,7 +204,11 @@ class _Tile(NamedTuple):
 
 
 def _tiles_of(
-    terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: Sequence[int], movable: Collection[Tensor],
+    terms: Terms,
+    machine: Machine,
+    lane: tuple[IterVar, ...],
+    vectors: Sequence[int],
+    movable: Collection[Tensor],
 ) -> Iterator[_Tile]:
     room = machine.registers * 3 // 4
     reads = tuple(reads_of(terms.loads, terms.reduce_axis, machine, lane, terms.bits, movable))
@@ -219,8 +237,11 @@ def cost_of(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: 
     parts = [(count, of_lanes, ()) for (_, of_lanes), count in _work(terms, machine, lane).items()]
     along, once = _step(parts, ())
     steps = _steps_of_lanes(terms, machine, lane, vectors)
-    return (steps * max(along * vectors + once, machine.accumulators) + _end(terms, machine, lane, vectors)
-            + _scattered(terms, machine, lane))
+    return (
+        steps * max(along * vectors + once, machine.accumulators)
+        + _end(terms, machine, lane, vectors)
+        + _scattered(terms, machine, lane)
+    )
 
 
 def _end(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int) -> float:
@@ -256,8 +277,13 @@ def _work(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], reads: Sequ
     movable = {id(read.load) for read in reads}  # that lanes of these are read apart is what their copies save
     data, along, lanes = frozenset(terms.axis) - set(lane), frozenset(lane), machine.lanes(terms.bits)
     work: dict[tuple[frozenset[IterVar], bool], float] = {(data, True): 1}  # the sum
-    for axes, count in (*terms.operators, *(
-            (axes_of(load), lanes if id(load) not in movable and gathers(load, lane, lanes) else 1) for load in terms.loads)):
+    for axes, count in (
+        *terms.operators,
+        *(
+            (axes_of(load), lanes if id(load) not in movable and gathers(load, lane, lanes) else 1)
+            for load in terms.loads
+        ),
+    ):
         key = axes & data, not axes.isdisjoint(along)
         work[key] = work.get(key, 0) + count
     return work
@@ -310,8 +336,14 @@ def _data_lanes(terms: Terms, movable: Collection[Tensor]) -> Iterator[tuple[Ite
     all is read side by side, or can be copied so."""
     for axis in terms.axis[:-1]:
         along = [load for load in terms.loads if axis in axes_of(load)]
-        if along and (constant_extent(axis) or 0) > 1 and all(
-                axis in contiguous(load) or (load.producer in movable and is_movable(load, axis, terms.loads)) for load in along):
+        if (
+            along
+            and (constant_extent(axis) or 0) > 1
+            and all(
+                axis in contiguous(load) or (load.producer in movable and is_movable(load, axis, terms.loads))
+                for load in along
+            )
+        ):
             yield (axis,)
     for count in range(1, len(terms.axis) + 1):
         lane = terms.axis[-count:]
@@ -328,8 +360,14 @@ def _in_one_piece(load: ProducerLoad, lane: Sequence[IterVar]) -> bool:
     count = len(lane)
     if len(load.indices) < count or any(not set(lane).isdisjoint(axes_in(index)) for index in load.indices[:-count]):
         return False
-    whole = all(isinstance(extent, IntImm) and extent.value == constant_extent(axis)
-                for extent, axis in zip(load.producer.shape[1 - count:], lane[1:], strict=True)) if count > 1 else True
+    whole = (
+        all(
+            isinstance(extent, IntImm) and extent.value == constant_extent(axis)
+            for extent, axis in zip(load.producer.shape[1 - count :], lane[1:], strict=True)
+        )
+        if count > 1
+        else True
+    )
     return whole and all(index is axis for index, axis in zip(load.indices[-count:], lane, strict=True))
 
 
@@ -341,8 +379,11 @@ def _reduce_lanes(terms: Terms) -> Iterator[tuple[IterVar, ...]]:
 def _rows(terms: Terms, lane: Sequence[IterVar]) -> list[IterVar]:
     """The data axes that some load does not depend on, or some operation on vectors."""
     used = [*map(axes_of, terms.loads), *(axes for axes, _ in terms.operators if not axes.isdisjoint(lane))]
-    return [axis for axis in terms.axis if axis not in lane and (constant_extent(axis) or 0) > 1
-            and any(axis not in axes for axes in used)][-MOST_ROWS:]
+    return [
+        axis
+        for axis in terms.axis
+        if axis not in lane and (constant_extent(axis) or 0) > 1 and any(axis not in axes for axes in used)
+    ][-MOST_ROWS:]
 
 
 def _sizes(axis: IterVar, room: int) -> list[int]:

@@ -112,7 +112,9 @@ def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidat
     in_place = [plan for plan in found if not plan.packed]
     most = min((plan.cost for plan in in_place), default=0) * WORSE
     in_place = [plan for plan in in_place if plan.cost <= most]
-    first = [*copied[:MOST_COPIED], *(replace(plan, packed=()) for plan in copied[:MOST_IN_PLACE]), *in_place][:MOST_WAYS]
+    first = [*copied[:MOST_COPIED], *(replace(plan, packed=()) for plan in copied[:MOST_IN_PLACE]), *in_place][
+        :MOST_WAYS
+    ]
     known = set(map(id, first))
     others = sorted((plan for plan in (*copied, *in_place) if id(plan) not in known), key=lambda plan: plan.cost)
     further = others[:FURTHER] if group.is_searched else []
@@ -140,7 +142,12 @@ def _estimates(group: Group, terms: Terms, found: Sequence[SumPlan]) -> Sequence
     times: list[Estimate] = []
     for plan in found:
         rows = tuple((numbers[axis], size) for axis, size in plan.rows)
-        key = tuple(numbers[axis] for axis in plan.lane), plan.vectors, rows, tuple(places[id(load)] for load in plan.packed)
+        key = (
+            tuple(numbers[axis] for axis in plan.lane),
+            plan.vectors,
+            rows,
+            tuple(places[id(load)] for load in plan.packed),
+        )
         times += group.times(("sums", form, key), partial(timed, plan))
     return times
 
@@ -154,10 +161,18 @@ def _around(group: Group, plan: SumPlan) -> Around:
         return around
     sizes, width = _sizes(op, plan), machine.lanes(bits) * plan.vectors
     order, trips = _nest(group, plan, sizes, width), dict(around.loops)
-    blocks = [(op.axis[at], ceil(trips[op.axis[at]] / order.block)) for at in order.turned
-              if at not in sizes and trips[op.axis[at]] > order.block]
-    late = [(op.axis[at], min(trips[op.axis[at]], order.block) if at in order.turned and at not in sizes else trips[op.axis[at]])
-            for at in order.late]
+    blocks = [
+        (op.axis[at], ceil(trips[op.axis[at]] / order.block))
+        for at in order.turned
+        if at not in sizes and trips[op.axis[at]] > order.block
+    ]
+    late = [
+        (
+            op.axis[at],
+            min(trips[op.axis[at]], order.block) if at in order.turned and at not in sizes else trips[op.axis[at]],
+        )
+        for at in order.late
+    ]
     before = [*blocks, *((axis, count) for axis, count in around.loops if axis not in dict(late))]
     shared, tasks = 0, 1
     for _, count in (before if order.panels else [*before, *late]) if around.shared else []:
@@ -210,7 +225,9 @@ def _movable(group: Group) -> set[Tensor]:
     s, anchor = group.s, group.anchor
     elsewhere = {tensor for op in inlined_into(s, anchor) for tensor in op.input_tensors}
     elsewhere |= {load.producer for load in loads_of(s[anchor].op) if not group.held.isdisjoint(axes_of(load))}
-    return {tensor for tensor in s[anchor].op.input_tensors if tensor not in elsewhere and s[tensor].attach_type != "inline"}
+    return {
+        tensor for tensor in s[anchor].op.input_tensors if tensor not in elsewhere and s[tensor].attach_type != "inline"
+    }
 
 
 def _terms(group: Group, op: Operation) -> Terms | None:
@@ -225,7 +242,9 @@ def _place_heads(group: Group) -> bool:
     placed = False
     for head in reversed(group.heads):
         values = [(expanded(group.s, now), now.axis) for now in (group.s[op].op for op in (group.anchor, *group.parts))]
-        reading = [(value, axis) for value, axis in values if any(load.producer is head.output(0) for load in loads_in(value))]
+        reading = [
+            (value, axis) for value, axis in values if any(load.producer is head.output(0) for load in loads_in(value))
+        ]
         if reading and computed_again(reading, head, group.machine):
             group.s[head].compute_inline()
             placed = True
@@ -239,8 +258,17 @@ def _along_lanes(group: Group, plan: SumPlan) -> None:
     width = group.machine.lanes(anchor.output(0).dtype.bits) * plan.vectors
     lanes_at = [at for at, axis in enumerate(s[anchor].op.axis) if axis in plan.lane]
     order = _nest(group, plan, sizes, width) if plan.packed else _Nest()
-    panels = [pack(group, load, plan.lane[0] if plan.lane[0] in axes_of(load) else None, width, s[anchor].op.reduce_axis,
-                   not order.panels or plan.lane[0] not in axes_of(load)) for load in plan.packed]
+    panels = [
+        pack(
+            group,
+            load,
+            plan.lane[0] if plan.lane[0] in axes_of(load) else None,
+            width,
+            s[anchor].op.reduce_axis,
+            not order.panels or plan.lane[0] not in axes_of(load),
+        )
+        for load in plan.packed
+    ]
     accumulator = s[anchor] if anchor is not group.output else s[s.cache_write(anchor.output(0), "local")]
     places = [at for at in range(len(anchor.axis)) if at not in lanes_at] + lanes_at
     if places != sorted(places):
@@ -304,7 +332,11 @@ def _nest(group: Group, plan: SumPlan, sizes: Mapping[int, int], width: int) -> 
     """Loops on which what a tile reads along lanes does not depend are innermost where that is more than what it reads else: it
     stays in the cache meanwhile. So do those along which its source is contiguous, so that panels are made of whole lines."""
     op = group.s[group.anchor].op
-    tile = {axis: constant_extent(axis) or 1 for axis in op.reduce_axis} | dict(plan.rows) | dict.fromkeys(plan.lane, width)
+    tile = (
+        {axis: constant_extent(axis) or 1 for axis in op.reduce_axis}
+        | dict(plan.rows)
+        | dict.fromkeys(plan.lane, width)
+    )
     loads = loads_of(op)
     along = [load for load in loads if not axes_of(load).isdisjoint(plan.lane)]
     if sum(_read(load, tile) for load in along) < sum(_read(load, tile) for load in loads if load not in along):
@@ -326,7 +358,10 @@ def _nest(group: Group, plan: SumPlan, sizes: Mapping[int, int], width: int) -> 
 
 def _read(load: ProducerLoad, sizes: Mapping[IterVar, int]) -> int:
     """Elements that a tile of these sizes reads."""
-    steps = ([(axis, factor) for axis, factor in summands(linear(index)) if isinstance(axis, IterVar)] for index in load.indices)
+    steps = (
+        [(axis, factor) for axis, factor in summands(linear(index)) if isinstance(axis, IterVar)]
+        for index in load.indices
+    )
     return prod(1 + sum(abs(factor) * (sizes.get(axis, 1) - 1) for axis, factor in each) for each in steps)
 
 
@@ -343,7 +378,9 @@ def _across_lanes(group: Group, plan: SumPlan) -> None:
     s, anchor, stage = group.s, group.anchor, group.s[group.output]
     sizes = _sizes(s[anchor].op, plan)
     (lane,) = plan.lane
-    width = power_below(min(group.machine.lanes(anchor.output(0).dtype.bits) * plan.vectors, constant_extent(lane) or 1))
+    width = power_below(
+        min(group.machine.lanes(anchor.output(0).dtype.bits) * plan.vectors, constant_extent(lane) or 1)
+    )
     _, inner = s[anchor].split(lane, factor=width)
     first = s[s.rfactor(anchor.output(0), inner, -1)]
     partials = [first, *halves(s, anchor, s[anchor].op.reduce_axis[0])]
@@ -404,7 +441,9 @@ def _sum_up(stage: Stage, sizes: Mapping[int, int], lanes: int, whole: Container
     outer: list[IterVar] = []
     tile: list[IterVar] = []
     for at, axis in enumerate(op.axis[:count]):
-        outside, inside = _split(stage, axis, sizes[at]) if at in whole else ([], [axis]) if at in sizes else ([axis], [])
+        outside, inside = (
+            _split(stage, axis, sizes[at]) if at in whole else ([], [axis]) if at in sizes else ([axis], [])
+        )
         outer += outside
         tile += inside
     reduced = [axis for axis in stage.leaf_iter_vars if axis.kind == "reduce"]

@@ -66,9 +66,15 @@ def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Cross
         size = min(group.machine.lanes(bits), QUICK_TILE if bits >= WORD and not streams(op) else MAX_TILE)
         others = [index for index in load.indices[:-1] if last in axes_in(index)]
         alone = all(other is load or other.producer is not load.producer for other in loads)
-        if (along is not last and along in op.axis and alone and len(others) == 1 and others[0] is last
-                and not any(along in axes_in(index) for index in load.indices[:-1])
-                and all((constant_extent(axis) or 0) >= size for axis in (along, last))):
+        if (
+            along is not last
+            and along in op.axis
+            and alone
+            and len(others) == 1
+            and others[0] is last
+            and not any(along in axes_in(index) for index in load.indices[:-1])
+            and all((constant_extent(axis) or 0) >= size for axis in (along, last))
+        ):
             return Crossing(load.producer, op.axis.index(along), size)
     return None
 
@@ -99,8 +105,12 @@ def transpose_tiles(group: Group, op: Operation, crossing: Crossing, threads: bo
     copy.vectorize(contiguous)
 
 
-def read_across(s: Schedule, ops: Iterable[Operation], rows: Mapping[Operation, IterVar], along: Mapping[Operation, IterVar],
-                ) -> dict[Tensor, int]:
+def read_across(
+    s: Schedule,
+    ops: Iterable[Operation],
+    rows: Mapping[Operation, IterVar],
+    along: Mapping[Operation, IterVar],
+) -> dict[Tensor, int]:
     """The tensors of which operations, with what is inlined into them, read neighbouring elements for neighbouring values of one
     axis, `along`, and other rows for those of another; with the place of the index that is the row."""
     found: dict[Tensor, int] = {}
@@ -125,7 +135,7 @@ def turned_rows(s: Schedule, source: Tensor, place: int, readers: Sequence[Opera
     rows, `size` vectors at a time, and turned in registers. It is not placed yet."""
     copy = s.cache_read(source, "global", [s[op].op.output(0) for op in readers if source in s[op].op.input_tensors])
     stage = s[copy]
-    moved = stage.transform_layout(lambda *at: [*at[:place], *at[place + 1:], at[place]], 0)
+    moved = stage.transform_layout(lambda *at: [*at[:place], *at[place + 1 :], at[place]], 0)
     assert moved is not None
     *outer, along, row = moved
     steps, step = stage.split(along, factor=size)

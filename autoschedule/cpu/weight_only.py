@@ -1,12 +1,12 @@
 """Dense layers of weights in 4 or 8 bits: read once, unpacked in registers, multiplied as whole numbers.
 
-    for b, group:  peak, whole numbers and their sum                    # of x, before the others
-    for panel of 16 rows (in parallel):
-        for group:
-            levels = packed[panel, group] >> 4 & 15                     # in registers
-            for b:  sums = 0;  for quad:  sums += dot4(x[b, quad], levels[quad])
-                    y.lanes[b] += float(sums - shift) * scale of x * scale of w
-        y[b, panel] = y.lanes[b] ...                                    # with what follows element by element
+for b, group:  peak, whole numbers and their sum                    # of x, before the others
+for panel of 16 rows (in parallel):
+    for group:
+        levels = packed[panel, group] >> 4 & 15                     # in registers
+        for b:  sums = 0;  for quad:  sums += dot4(x[b, quad], levels[quad])
+                y.lanes[b] += float(sums - shift) * scale of x * scale of w
+    y[b, panel] = y.lanes[b] ...                                    # with what follows element by element
 """
 
 from __future__ import annotations

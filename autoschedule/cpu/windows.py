@@ -60,7 +60,9 @@ class WindowPlan:
     stored: bool
 
     def describe(self, axis: IterVar) -> str:
-        return f"windows of {self.rows} places of {axis.name} in registers{', their image stored' if self.stored else ''}"
+        return (
+            f"windows of {self.rows} places of {axis.name} in registers{', their image stored' if self.stored else ''}"
+        )
 
 
 def window_ways(group: Group, parts: Sequence[Operation]) -> list[Candidate]:
@@ -95,7 +97,9 @@ def _plans(group: Group, sums: Sequence[Operation], images: Sequence[Operation])
         for stored in held:
             inside = stored or len(others) < 2 or guarded.isdisjoint(others)
             most = MOST_GUARDED if guarded and not stored else MOST_BODIES
-            plans.update((WindowPlan(along, rows, stored), inside) for rows in sizes if rows * taps <= most or rows == 1)
+            plans.update(
+                (WindowPlan(along, rows, stored), inside) for rows in sizes if rows * taps <= most or rows == 1
+            )
     return [plan for plan, inside in plans.items() if inside or not any(plans.values())]
 
 
@@ -110,7 +114,9 @@ def slides(op: Operation, axis: IterVar) -> bool:
     """Whether an axis of a reduction is summed with one of the other kind in some index: reduce axes that are not, as channels, are
     of more than windows."""
     forms = [[part for part, _ in terms(linear(index))] for load in loads_of(op) for index in load.indices]
-    return any(axis in form and any(isinstance(part, IterVar) and part.kind != axis.kind for part in form) for form in forms)
+    return any(
+        axis in form and any(isinstance(part, IterVar) and part.kind != axis.kind for part in form) for form in forms
+    )
 
 
 def _sums_and_images(group: Group, parts: Sequence[Operation]) -> tuple[list[Operation], list[Operation]]:
@@ -124,8 +130,10 @@ def _sums_and_images(group: Group, parts: Sequence[Operation]) -> tuple[list[Ope
     reads = loads_in(expanded(s, s[output].op))
     for op in sums:
         if op is not output and not all(
-                len(load.indices) == len(axes) and all(a is b for a, b in zip(load.indices, axes, strict=True))
-                for load in reads if load.producer is op.output(0)):
+            len(load.indices) == len(axes) and all(a is b for a, b in zip(load.indices, axes, strict=True))
+            for load in reads
+            if load.producer is op.output(0)
+        ):
             return [], []
         if op is not output and any(op in (tensor.op for tensor in other.input_tensors) for other in (*sums, *images)):
             return [], []
@@ -151,8 +159,11 @@ def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
     stage.vectorize(lane)
     task = fused(stage, outer) if outer else None
     guards = [(node, op) for op in held for node in post_order(expanded(s, s[op].op)) if isinstance(node, IfThenElse)]
-    ragged = constant_extent(last) is None or bool(extent % width) or any(
-        s[op].op.axis[-1] in axes_in(guard.condition) for guard, op in guards)
+    ragged = (
+        constant_extent(last) is None
+        or bool(extent % width)
+        or any(s[op].op.axis[-1] in axes_in(guard.condition) for guard, op in guards)
+    )
     if ragged and -(-extent // width) <= FEW_VECTORS:
         stage.unroll(vector)
     for loop in (block, *([task] if task is not None else [])) if guards else ():

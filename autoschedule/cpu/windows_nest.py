@@ -35,13 +35,19 @@ WIDEST = 4
 
 
 def time_of_windows(
-    group: Group, sums: Sequence[Operation], images: Sequence[Operation], along: int, rows: int, stored: bool, parallel: bool,
+    group: Group,
+    sums: Sequence[Operation],
+    images: Sequence[Operation],
+    along: int,
+    rows: int,
+    stored: bool,
+    parallel: bool,
 ) -> Estimate:
     """Of sums that are kept for `rows` places along a data axis of the output. parallel: whether threads share tasks."""
     nests = _Nests(group, sums, images, along, rows, stored, parallel)
     time = estimate(nests.nest(), group.machine)
     extents = [constant_extent(axis) for axis in nests.output.axis]
-    more = EACH / rows + (FAR if any(extent != 1 for extent in extents[along + 1:-1]) else 0.0)
+    more = EACH / rows + (FAR if any(extent != 1 for extent in extents[along + 1 : -1]) else 0.0)
     more += APART if nests.in_parts and not group.machine.masks else 0.0
     return unforeseen(time, more)
 
@@ -49,7 +55,9 @@ def time_of_windows(
 def time_of_images(group: Group, images: Sequence[Operation]) -> Estimate:
     """Of what windows read around each place, stored before them."""
     nests = _Nests(group, (), images, 0, 1, stored=True, parallel=False)
-    return estimate(Nest(None, 1, tuple(nests.image(image, _shape(image.output(0))) for image in images)), group.machine)
+    return estimate(
+        Nest(None, 1, tuple(nests.image(image, _shape(image.output(0))) for image in images)), group.machine
+    )
 
 
 def guarded_axes(group: Group, sums: Sequence[Operation], images: Sequence[Operation]) -> set[int]:
@@ -65,8 +73,16 @@ def guarded_axes(group: Group, sums: Sequence[Operation], images: Sequence[Opera
 
 
 class _Nests:
-    def __init__(self, group: Group, sums: Sequence[Operation], images: Sequence[Operation], along: int, rows: int,
-                 stored: bool, parallel: bool) -> None:
+    def __init__(
+        self,
+        group: Group,
+        sums: Sequence[Operation],
+        images: Sequence[Operation],
+        along: int,
+        rows: int,
+        stored: bool,
+        parallel: bool,
+    ) -> None:
         self.group, self.sums, self.images, self.machine = group, sums, images, group.machine
         self.along, self.rows, self.stored, self.parallel = along, rows, stored, parallel
         self.output = group.s[group.output].op
@@ -80,7 +96,9 @@ class _Nests:
         steps = [(axes[self.along], ceil(extents[self.along] / self.rows)), (axes[-1], ceil(extents[-1] / self.lanes))]
         alone = len(axes) == 2  # then blocks are the tasks, as windows.py orders them
         (inner, trips), (outer, blocks) = reversed(steps) if alone else steps
-        body: tuple[Nest, ...] = (Nest(outer, blocks, (Nest(inner, trips, (self._tile(),)),), parallel=alone and self.parallel),)
+        body: tuple[Nest, ...] = (
+            Nest(outer, blocks, (Nest(inner, trips, (self._tile(),)),), parallel=alone and self.parallel),
+        )
         if self.stored:
             body = (*(self.image(image, self._region(image)) for image in self.images), *body)
         for at in reversed(range(len(axes) - 1)):
@@ -102,13 +120,22 @@ class _Nests:
             assert reduction is not None
             sizes = [constant_extent(axis) or 1 for axis in now.reduce_axis]
             # windows alike are over the same taps, so that what their terms have in common is found
-            same: dict[Var, Expr] = {axis: taps.setdefault((at, size), axis)
-                                     for at, (axis, size) in enumerate(zip(now.reduce_axis, sizes, strict=True))}
+            same: dict[Var, Expr] = {
+                axis: taps.setdefault((at, size), axis)
+                for at, (axis, size) in enumerate(zip(now.reduce_axis, sizes, strict=True))
+            }
             source = substitute(self.source(now), {**dict(zip(now.axis, axes, strict=True)), **same})
             fused = isinstance(source, Mul) and is_fused(reduction, 0)
             terms += [source.a, source.b] if fused and isinstance(source, Mul) else [source]
-            each = Counter(["fma"]) if fused else Counter(
-                name for node in post_order(*reduction.combiner.result) for name in classes_of(node, self.group.machine))
+            each = (
+                Counter(["fma"])
+                if fused
+                else Counter(
+                    name
+                    for node in post_order(*reduction.combiner.result)
+                    for name in classes_of(node, self.group.machine)
+                )
+            )
             for name, many in each.items():
                 count[name] += many * self.rows * prod(sizes)
         over = {axis: size for (_, size), axis in taps.items()}
@@ -138,18 +165,30 @@ class _Nests:
         return value
 
     def _counted(
-        self, values: Sequence[Expr], written_out: Mapping[IterVar, int], lane: IterVar, count: Counter[str],
-        accesses: list[Access], skip: Iterable[object] = (),
+        self,
+        values: Sequence[Expr],
+        written_out: Mapping[IterVar, int],
+        lane: IterVar,
+        count: Counter[str],
+        accesses: list[Access],
+        skip: Iterable[object] = (),
     ) -> tuple[int, int]:
         """Adds what expressions take; returns how many vectors every tile reads that only taps change, and how many places before
         the middle of a tile read as well as those after it."""
         lanes, along = {lane: self.lanes}, self.output.axis[self.along]
-        apart = any(lane in axes_in(node.condition) for value in values for node in post_order(value)
-                    if isinstance(node, (IfThenElse, Select)))
+        apart = any(
+            lane in axes_in(node.condition)
+            for value in values
+            for node in post_order(value)
+            if isinstance(node, (IfThenElse, Select))
+        )
         self.in_parts = self.in_parts or apart
         values = [_unguarded(value) for value in values]
-        found = {id(load): Access(load.producer, tuple(load.indices), _shape(load.producer)) for value in values
-                 for load in loads_in(value)}
+        found = {
+            id(load): Access(load.producer, tuple(load.indices), _shape(load.producer))
+            for value in values
+            for load in loads_in(value)
+        }
         arithmetic = instructions_of(values, self.machine, written_out, lanes, (), lambda load: found[id(load)])
         for name in ("load", "gather"):
             arithmetic.pop(name, None)
@@ -169,7 +208,9 @@ class _Nests:
                     alike += many
                     continue
                 half = self.rows // 2
-                before, after = (_distinct(access, {**written_out, along: places}) for places in (half, self.rows - half))
+                before, after = (
+                    _distinct(access, {**written_out, along: places}) for places in (half, self.rows - half)
+                )
                 again += before + after - many if half else 0
                 self._loaded(access, lane, many, count, apart)
         return alike, again
@@ -188,7 +229,9 @@ class _Nests:
         if access.sums is None:
             return 0.0
         last, width = access.sums[-1], access.shape[-1]
-        aligned = all(factor % self.lanes == 0 for var, factor in last[1] if var is not lane) and last[0] % self.lanes == 0
+        aligned = (
+            all(factor % self.lanes == 0 for var, factor in last[1] if var is not lane) and last[0] % self.lanes == 0
+        )
         aligned = aligned and (width % self.lanes == 0 if isinstance(width, int) else True)
         return 0.0 if aligned else self.machine.vector_bytes / self.machine.line
 
@@ -202,7 +245,9 @@ class _Nests:
         count["store"] += 1
         stored = Access(image.output(0), image.axis, _shape(image.output(0)), stored=True)
         nest: Nest | Body = Body(count, (*found.values(), stored), ((image.axis[-1], self.lanes),))
-        for axis, extent in zip(reversed(image.axis), reversed([*extents[:-1], ceil(extents[-1] / self.lanes)]), strict=True):
+        for axis, extent in zip(
+            reversed(image.axis), reversed([*extents[:-1], ceil(extents[-1] / self.lanes)]), strict=True
+        ):
             nest = Nest(axis, extent, (nest,))
         assert isinstance(nest, Nest)
         return nest
@@ -221,8 +266,10 @@ class _Nests:
             for load in loads_in(expanded(self.group.s, self.group.s[op].op)):
                 if load.producer is image.output(0):
                     access = Access(load.producer, tuple(load.indices), shape)
-                    extents = [max(known, min(width, extent)) if isinstance(width, int) else extent
-                               for known, width, extent in zip(extents, box_of(access, whole), shape, strict=True)]
+                    extents = [
+                        max(known, min(width, extent)) if isinstance(width, int) else extent
+                        for known, width, extent in zip(extents, box_of(access, whole), shape, strict=True)
+                    ]
         return extents
 
 

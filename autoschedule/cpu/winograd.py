@@ -1,14 +1,14 @@
 """Winograd's convolution: the squares' products as matrix products in registers, the transforms around them in vectors.
 
-    for task (image, band of tile rows; in parallel):          # or (image, chunk of channels, band), squares at root
-        for c:                                                 # lanes along the row
-            squares[a, b, c, tiles] = B^T d B
-        for chunk of output channels:                          # lanes along channels
-            for a, b:  for tile of tiles:
-                for c:  products += squares[a, b, c, tile] * weights[a, b, chunk, c]
-            for vector of channels:  for tile row:
-                results = A^T products A
-                y[channel, row] = results ...                  # turned, with what follows element by element
+for task (image, band of tile rows; in parallel):          # or (image, chunk of channels, band), squares at root
+    for c:                                                 # lanes along the row
+        squares[a, b, c, tiles] = B^T d B
+    for chunk of output channels:                          # lanes along channels
+        for a, b:  for tile of tiles:
+            for c:  products += squares[a, b, c, tile] * weights[a, b, chunk, c]
+        for vector of channels:  for tile row:
+            results = A^T products A
+            y[channel, row] = results ...                  # turned, with what follows element by element
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ class _Winograd:
         bits = max(group.anchor.output(0).dtype.bits, 8)
         (inputs,) = (constant_extent(axis) or 0 for axis in parts["products"].reduce_axis)
         self.size, self.m, self.block = size, size - 2, lanes
-        self.layer = Layer(batch, 1, blocks * lanes, inputs, down, across, (1, 1), (1, 1), group.machine.lanes(bits), bits,
-                           block=lanes)
+        self.layer = Layer(
+            batch, 1, blocks * lanes, inputs, down, across, (1, 1), (1, 1), group.machine.lanes(bits), bits, block=lanes
+        )
         self.tile = channel_tile(self.layer, group.machine)
         self.threads = worth_threads((*parts["products"].axis, *parts["products"].reduce_axis))
         self.lanes = group.machine.lanes(bits)
@@ -99,7 +100,9 @@ class _Winograd:
         chunk, lane = stage.split(channels, factor=self.block)
         chunk, vector = stage.split(chunk, factor=vectors)
         whole = self.layer.height % self.tile.rows != 0
-        band, rows = stage.split(rows, factor=self.m * (-(-self.layer.height // self.tile.rows) if whole else 1) * self.tile.rows)
+        band, rows = stage.split(
+            rows, factor=self.m * (-(-self.layer.height // self.tile.rows) if whole else 1) * self.tile.rows
+        )
         tile_row, rows = stage.split(rows, factor=self.m)
         piece, columns = stage.split(columns, factor=self.lanes)
         lane_outer, lane = stage.split(lane, factor=self.lanes)
@@ -165,4 +168,3 @@ class _Winograd:
         image.compute_at(squares, c)
         image.vectorize(image.split(image.op.axis[3], factor=4 * self.lanes)[1])
         return [batch, c]
-

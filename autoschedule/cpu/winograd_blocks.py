@@ -51,7 +51,9 @@ def conv2d_winograd_NCHWc(group: Group) -> None:
     axes = (*group.output.axis, *parts["products"].axis, *parts["products"].reduce_axis)
     if not all(map(constant_extent, axes)):
         for part in group.parts:
-            (gemm if part is parts["products"] else sweep_part)(replace(group, anchor=part, output=part, heads=(), parts=()))
+            (gemm if part is parts["products"] else sweep_part)(
+                replace(group, anchor=part, output=part, heads=(), parts=())
+            )
         sweep(group, group.output)
         return
     layer = _layer(group, parts["products"])
@@ -64,7 +66,19 @@ def _layer(group: Group, products: Operation) -> Layer:
     size, _, batch, blocks, down, across, block = (constant_extent(axis) or 0 for axis in products.axis)
     inputs = prod(constant_extent(axis) or 0 for axis in products.reduce_axis)
     bits = max(products.output(0).dtype.bits, 8)
-    return Layer(batch, 1, blocks * block, inputs, down, across, (size, size), (1, 1), group.machine.lanes(bits), bits, block=block)
+    return Layer(
+        batch,
+        1,
+        blocks * block,
+        inputs,
+        down,
+        across,
+        (size, size),
+        (1, 1),
+        group.machine.lanes(bits),
+        bits,
+        block=block,
+    )
 
 
 def _plans(layer: Layer, machine: Machine) -> Iterator[_Plan]:

@@ -1,10 +1,10 @@
 """Operations without a reduction: 16 bytes a thread, and tiles in shared memory for what is read across.
 
-    for blockIdx.x:  for threadIdx.x in 256:  B[4 at once] = ..         rows of whole vectors: all axes as one
+for blockIdx.x:  for threadIdx.x in 256:  B[4 at once] = ..         rows of whole vectors: all axes as one
 
-    for blockIdx.y, blockIdx.x:                                         A[x, y] is read down its columns
-      A.shared[32, 32] = A[..]                                          as it lies, side by side, 4 at once
-      for threadIdx.y in 32:  for threadIdx.x in 8:  B[y, 4 of x] = A.shared[x, y]
+for blockIdx.y, blockIdx.x:                                         A[x, y] is read down its columns
+  A.shared[32, 32] = A[..]                                          as it lies, side by side, 4 at once
+  for threadIdx.y in 32:  for threadIdx.x in 8:  B[y, 4 of x] = A.shared[x, y]
 """
 
 from __future__ import annotations
@@ -51,13 +51,28 @@ def injective(group: Group) -> None:
         names, lanes = ", ".join(dict.fromkeys(tensor_of(load).name for load in across[1])), _tile_lanes(op, *across)
         size = max(WARP, TILE_COLUMNS * lanes)
         small = "; elements smaller than a bank meet in some" if op.output(0).dtype.bytes < BANK else ""
-        group.choose("injective", [Candidate(
-            f"tiles of {size} x {size} in shared memory, {lanes} elements at once, since {names} is read across{small}",
-            partial(_in_tiles, group, *across, lanes), _time(op, gpu))])
+        group.choose(
+            "injective",
+            [
+                Candidate(
+                    f"tiles of {size} x {size} in shared memory, {lanes} elements at once, since {names} is read across{small}",
+                    partial(_in_tiles, group, *across, lanes),
+                    _time(op, gpu),
+                )
+            ],
+        )
     else:
         lanes, why = _lanes(op)
-        group.choose("injective", [Candidate("; ".join([f"{lanes} elements a thread{why}", *_scattered(op)]),
-                                             partial(_flat, group.s[group.output], lanes), _time(op, gpu))])
+        group.choose(
+            "injective",
+            [
+                Candidate(
+                    "; ".join([f"{lanes} elements a thread{why}", *_scattered(op)]),
+                    partial(_flat, group.s[group.output], lanes),
+                    _time(op, gpu),
+                )
+            ],
+        )
 
 
 def _time(op: Operation, gpu: Gpu) -> Estimate | None:
@@ -86,8 +101,12 @@ def element_a_thread(group: Group) -> None:
 
 def _lanes(op: Operation) -> tuple[int, str]:
     """How many neighbours a thread has, so that the widest of them are 16 bytes, and why they are fewer."""
-    if op.axis and any(part is op.axis[-1] and factor != 1 for load in loads_of(op) for index in load.indices[-1:]
-                       for part, factor in terms(linear(index))):
+    if op.axis and any(
+        part is op.axis[-1] and factor != 1
+        for load in loads_of(op)
+        for index in load.indices[-1:]
+        for part, factor in terms(linear(index))
+    ):
         return 1, ""  # neighbouring threads read what lies next to each other, as far as it does
     tensors = [op.output(0), *(tensor_of(load) for load in loads_of(op) if op.axis and op.axis[-1] in contiguous(load))]
     lanes = min(lanes_of(tensor.dtype) for tensor in tensors)
@@ -105,7 +124,9 @@ def _fewest_sectors(op: Operation, most: int) -> int:
     """How many neighbours, up to so many, a thread has for the fewest sectors of memory, the more where few are saved: what
     neighbours of one thread read alone, being apart or nowhere a whole vector, the threads beside it read together."""
     extents = [fixed_extent(axis) for axis in op.axis]
-    plain = not op.axis or all(load.indices[-1:] == op.axis[-1:] or op.axis[-1] not in axes_of(load) for load in loads_of(op))
+    plain = not op.axis or all(
+        load.indices[-1:] == op.axis[-1:] or op.axis[-1] not in axes_of(load) for load in loads_of(op)
+    )
     ways = [most >> by for by in range(most.bit_length())] if all(extents) and not plain else [most]
     read = {way: sectors(op.values, op.axis, extents, way, most) for way in ways} if len(ways) > 1 else {}
     return min(ways, key=lambda way: (read[way] > SAVED * min(read.values()), -way)) if read else most
@@ -113,6 +134,7 @@ def _fewest_sectors(op: Operation, most: int) -> int:
 
 def _is_flat(op: Operation) -> bool:
     """Whether all that is read lies as what is stored does, so that all rows are one."""
+
     def plain(load: ProducerLoad) -> bool:
         return load.indices == op.axis and all(map(same_extent, load.producer.shape, op.output_shape))
 
@@ -133,8 +155,11 @@ def _by_data(load: ProducerLoad) -> bool:
 def _scattered(op: Operation) -> Iterator[str]:
     """What neighbouring threads do not read side by side, and why."""
     last = op.axis[-1] if op.axis else None
-    why = {tensor_of(load).name: "where data say" if _by_data(load) else "at places that lie apart" for load in loads_of(op)
-           if _by_data(load) or last not in contiguous(load) and any(last in axes_in(index) for index in load.indices)}
+    why = {
+        tensor_of(load).name: "where data say" if _by_data(load) else "at places that lie apart"
+        for load in loads_of(op)
+        if _by_data(load) or last not in contiguous(load) and any(last in axes_in(index) for index in load.indices)
+    }
     yield from (f"{name} is read {where}" for name, where in why.items())
 
 
@@ -188,7 +213,9 @@ def _tile_lanes(op: Operation, across: IterVar, loads: Sequence[ProducerLoad]) -
     """How many neighbours a thread moves at once through a tile, on both ways."""
     lanes = min(lanes_of(tensor.dtype) for tensor in (op.output(0), *map(tensor_of, loads)))
     extents = fixed_extent(across), fixed_extent(op.axis[-1])
-    lanes = min(gcd(lanes, *extents), 8) if lanes * BANK >= VECTOR else 1  # wider elements would meet in banks, two by two
+    lanes = (
+        min(gcd(lanes, *extents), 8) if lanes * BANK >= VECTOR else 1
+    )  # wider elements would meet in banks, two by two
     while lanes > 1 and TILE_COLUMNS * lanes > 2 * min(extents):
         lanes //= 2
     return lanes

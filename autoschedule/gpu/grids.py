@@ -1,8 +1,8 @@
 """The order of a product's blocks, so that those that run at once read the same panels while the L2 cache has them.
 
-    blocks that run at once, of 128 x 128 of them on 108 multiprocessors:
-      row by row             1 row and 108 columns of blocks: 109 panels
-      in bands of 8 rows     8 rows and 14 columns: 22 panels              blockIdx.x = (band, column, row of the band)
+blocks that run at once, of 128 x 128 of them on 108 multiprocessors:
+  row by row             1 row and 108 columns of blocks: 109 panels
+  in bands of 8 rows     8 rows and 14 columns: 22 panels              blockIdx.x = (band, column, row of the band)
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Grid:
         at_once = min(self.gpu.processors, self.down * self.across)
         rows = min(band, self.down) if band > 1 else ceil(at_once / self.across)
         columns = min(ceil(at_once / rows), self.across)
-        return self.batch * max(self.down * self.across / at_once * (rows * self.panels[0] + columns * self.panels[1]), whole)
+        return self.batch * max(
+            self.down * self.across / at_once * (rows * self.panels[0] + columns * self.panels[1]), whole
+        )
 
     def band(self, work: float) -> int:
         """The band that loads least, where memory would take longer than half the `work`, cycles of arithmetic; else 1."""

@@ -33,7 +33,15 @@ from ..loops import fused
 from ..operations import size_of, source
 from ..plan import Candidate
 from .grids import Grid
-from .tensor_cores import BARRIER, SUMS, elements_at_once, is_theirs, reason_in_matrices, shared_by_all, stored_by_blocks
+from .tensor_cores import (
+    BARRIER,
+    SUMS,
+    elements_at_once,
+    is_theirs,
+    reason_in_matrices,
+    shared_by_all,
+    stored_by_blocks,
+)
 from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, slowest
 
 if TYPE_CHECKING:
@@ -98,25 +106,39 @@ class Tile:
         return GROUP, self.groups
 
     def __str__(self) -> str:
-        return (f"warpgroups, tiles of {self.rows} x {self.columns}, {self.groups} x 4 warps of {self.own[0]} x {self.own[1]}, "
-                f"{self.stages} stages{' of boxes' if self.boxes else ''}{' by warps of their own' if self.roles else ''}"
-                f"{f', bands of {self.band}' if self.band > 1 else ''}{f', {self.resident} blocks' if self.resident else ''}"
-                f"{f', clusters of {self.cluster}' if self.cluster > 1 else ''}")
+        return (
+            f"warpgroups, tiles of {self.rows} x {self.columns}, {self.groups} x 4 warps of {self.own[0]} x {self.own[1]}, "
+            f"{self.stages} stages{' of boxes' if self.boxes else ''}{' by warps of their own' if self.roles else ''}"
+            f"{f', bands of {self.band}' if self.band > 1 else ''}{f', {self.resident} blocks' if self.resident else ''}"
+            f"{f', clusters of {self.cluster}' if self.cluster > 1 else ''}"
+        )
 
 
 def on_warpgroups(group: Group) -> list[Candidate]:
     """The ways to compute a group's product by warpgroups, the quickest first; none where the architecture has no such
     instructions, or the dtypes are not theirs."""
     gpu, found = gpu_of(group.target), contraction_of(group.anchor, converted)
-    if not gpu.warpgroup or found is None or group.parts or not is_theirs(group, found, WIDE) or found.a.dtype != found.b.dtype:
+    if (
+        not gpu.warpgroup
+        or found is None
+        or group.parts
+        or not is_theirs(group, found, WIDE)
+        or found.a.dtype != found.b.dtype
+    ):
         return []
-    down = [load.dtype.bytes > 1 and not found.is_along(load) for load in (found.a, found.b)]  # columns of terms; bytes are turned
+    down = [
+        load.dtype.bytes > 1 and not found.is_along(load) for load in (found.a, found.b)
+    ]  # columns of terms; bytes are turned
     fetched = [(False, False)]
     if all(_comes_in_boxes(group, found, load) for load in (found.a, found.b)):
         fetched += [(True, False), (True, True)]
-    tiles = [each for tile in _tiles(found, gpu, down[1]) for boxes, roles in fetched
-             if _shared_bytes(way := replace(tile, boxes=boxes, roles=roles)) <= gpu.block_shared
-             for each in _by_clusters(found, _in_order(found, way, gpu), gpu)]
+    tiles = [
+        each
+        for tile in _tiles(found, gpu, down[1])
+        for boxes, roles in fetched
+        if _shared_bytes(way := replace(tile, boxes=boxes, roles=roles)) <= gpu.block_shared
+        for each in _by_clusters(found, _in_order(found, way, gpu), gpu)
+    ]
     ways = sorted(((_time(found, tile, gpu), tile) for tile in tiles), key=lambda way: way[0].seconds)
     reason = reason_in_matrices(group, found)
     return [Candidate(str(tile), partial(_apply, group, found, tile, down), time, reason) for time, tile in ways]
@@ -145,20 +167,30 @@ def _comes_in_boxes(group: Group, found: Contraction, load: ProducerLoad) -> boo
     own = found.rows if load is found.a else found.columns
     indices = [index for index in load.indices if not isinstance(index, IntImm)]
     plain = all(isinstance(index, IterVar) for index in indices) and len({*indices}) == len(indices)
-    if not plain or tensor.op in group.heads or len(own) != 1 or len(found.summed) != 1 or len(tensor.shape) > MOST_DIMENSIONS:
+    if (
+        not plain
+        or tensor.op in group.heads
+        or len(own) != 1
+        or len(found.summed) != 1
+        or len(tensor.shape) > MOST_DIMENSIONS
+    ):
         return False
     if size_of(own) == 1:  # of which no dimension of the tensor is known by its index
         return False
     last, depth = load.indices[-1], PANEL_BYTES // size
     lies = last is found.summed[0] if size == 1 or found.is_along(load) else last is own[0]
     extent = tensor.shape[-1]
-    return lies and isinstance(extent, IntImm) and extent.value * size % ROW_BYTES == 0 and size_of(found.summed) > depth
+    return (
+        lies and isinstance(extent, IntImm) and extent.value * size % ROW_BYTES == 0 and size_of(found.summed) > depth
+    )
 
 
 def _grid(found: Contraction, tile: Tile, gpu: Gpu) -> Grid:
     rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
     row = terms * found.a.dtype.bytes
-    return Grid(gpu, (ceil(rows / tile.rows), ceil(columns / tile.columns)), (tile.rows * row, tile.columns * row), batch)
+    return Grid(
+        gpu, (ceil(rows / tile.rows), ceil(columns / tile.columns)), (tile.rows * row, tile.columns * row), batch
+    )
 
 
 def _in_order(found: Contraction, tile: Tile, gpu: Gpu) -> Tile:
@@ -177,8 +209,12 @@ def _by_clusters(found: Contraction, tile: Tile, gpu: Gpu) -> list[Tile]:
     clusters: list[Tile] = []
     for blocks, used in CLUSTERS.items():
         resident = int(tile.resident * used) // blocks * blocks
-        if tile.roles and neighbours % blocks == 0 and bool(resident) == bool(tile.resident) and (
-                _shared(tile) // blocks % PANEL_ROWS == 0):
+        if (
+            tile.roles
+            and neighbours % blocks == 0
+            and bool(resident) == bool(tile.resident)
+            and (_shared(tile) // blocks % PANEL_ROWS == 0)
+        ):
             clusters.append(replace(tile, cluster=blocks, resident=resident))
     return [tile, *clusters]
 
@@ -197,7 +233,10 @@ def _at_once(tile: Tile, gpu: Gpu) -> int:
 def _shared_bytes(tile: Tile) -> int:
     """At most: of the tiles in all stages of the pipeline, and of barriers before them; and of the result on its way out, in the
     tiles' place where no warps of their own fill these meanwhile."""
-    tiles, result = tile.stages * (tile.rows + tile.columns) * PANEL_BYTES, tile.rows * (tile.columns + (8 - tile.columns) % 32) * 4
+    tiles, result = (
+        tile.stages * (tile.rows + tile.columns) * PANEL_BYTES,
+        tile.rows * (tile.columns + (8 - tile.columns) % 32) * 4,
+    )
     return (tiles + result if tile.roles else max(tiles, result)) + PANEL_ROWS * PANEL_BYTES * tile.boxes
 
 
@@ -215,8 +254,12 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
     read = tile.rows // ROWS * (ROWS + tile.columns) * PANEL_BYTES
     begun = 0 if tile.boxes else 4 * filled / VECTOR / WARP / 4
     latency = gpu.latency + ENGINE_LATENCY * tile.boxes + CLUSTER_LATENCY * (tile.cluster - 1)
-    name, busy = max(("tensor throughput", math), ("shared memory", (filled + read) / gpu.shared_rate), ("instructions", begun),
-                     key=lambda part: part[1])
+    name, busy = max(
+        ("tensor throughput", math),
+        ("shared memory", (filled + read) / gpu.shared_rate),
+        ("instructions", begun),
+        key=lambda part: part[1],
+    )
     resident = min(at_once, waves)
     covered = resident * busy * (tile.stages - 1)
     waits = BARRIER * (not tile.roles) + FENCE * (not tile.boxes)
@@ -225,11 +268,19 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
     once = _shared(tile) * (1 - 1 / tile.cluster)  # of the rows of both sides, those that another block fetches
     moved = blocks * (tile.rows + tile.columns - once) * PANEL_BYTES * parts
     unique = _grid(found, tile, gpu).loaded(tile.band) + batch * rows * columns * 4
-    name, cycles = slowest(gpu, (name, waves * parts * (busy + DRAIN / resident)), unique, moved)  # copies go on meanwhile
+    name, cycles = slowest(
+        gpu, (name, waves * parts * (busy + DRAIN / resident)), unique, moved
+    )  # copies go on meanwhile
     begins = 1 if tile.resident else waves
     beyond = begins * gpu.latency * 2 + waves * tile.rows * tile.columns * 8 / gpu.shared_rate
-    return Estimate(((name, cycles * step), ("waiting for memory", waves * parts * idle * step),
-                     ("beginning and end of blocks", beyond / resident * step), ("launch", LAUNCH)))
+    return Estimate(
+        (
+            (name, cycles * step),
+            ("waiting for memory", waves * parts * idle * step),
+            ("beginning and end of blocks", beyond / resident * step),
+            ("launch", LAUNCH),
+        )
+    )
 
 
 def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -> None:
@@ -237,8 +288,7 @@ def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -
     depth, sums_dtype = PANEL_BYTES // found.a.dtype.bytes, WIDE[dtype]
     a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, depth), (down[0], not down[1]))
     sums = s[s.cache_write(whole, "wgmma_c")]
-    rows = _staged(s[whole], stored_by_blocks(group, found, tile, tile.band, tile.resident), tile,
-                   sums_dtype)
+    rows = _staged(s[whole], stored_by_blocks(group, found, tile, tile.band, tile.resident), tile, sums_dtype)
     sums.compute_at(s[whole], rows)
     i, j = sums.op.axis[-2:]
     outer, inner = sums.split(sums.op.reduce_axis[0], factor=depth)

@@ -80,8 +80,10 @@ class Tile:
         return self.rows // self.threads[0]
 
     def __str__(self) -> str:
-        return (f"{self.rows} rows a block, {self.terms} terms at a time, {self.threads[0]} x {self.threads[1]} threads "
-                f"of {self.own} rows{f', {self.stages} stages' if self.stages > 1 else ''}; scores are not stored")
+        return (
+            f"{self.rows} rows a block, {self.terms} terms at a time, {self.threads[0]} x {self.threads[1]} threads "
+            f"of {self.own} rows{f', {self.stages} stages' if self.stages > 1 else ''}; scores are not stored"
+        )
 
 
 def online(group: Group) -> bool:
@@ -92,9 +94,12 @@ def online(group: Group) -> bool:
         return False
     gpu = gpu_of(group.target)
     ways: list[tuple[Estimate, str, Callable[[], None]]] = [
-        *((time_on_cores(form, each, gpu), str(each), partial(apply_on_cores, group.s, form, each))
-          for each in core_tiles(form, gpu)),
-        *((_time(form, tile, gpu), str(tile), partial(_apply, group.s, form, tile)) for tile in _tiles(form, gpu))]
+        *(
+            (time_on_cores(form, each, gpu), str(each), partial(apply_on_cores, group.s, form, each))
+            for each in core_tiles(form, gpu)
+        ),
+        *((_time(form, tile, gpu), str(tile), partial(_apply, group.s, form, tile)) for tile in _tiles(form, gpu)),
+    ]
     if not ways:
         return False
     ways.sort(key=lambda way: way[0].seconds)
@@ -126,11 +131,20 @@ def _tiles(form: OnlineForm, gpu: Gpu) -> list[Tile]:
         for some in TERMS:
             for threads in THREADS:
                 tile, begins = Tile(each, some, threads), form.of_output.begins
-                fits = (each % threads[0] == 0 and some % threads[1] == 0 and tile.own <= MOST_OWN and columns <= MOST_COLUMNS
-                        and (begins == 0 or begins % each == 0))
+                fits = (
+                    each % threads[0] == 0
+                    and some % threads[1] == 0
+                    and tile.own <= MOST_OWN
+                    and columns <= MOST_COLUMNS
+                    and (begins == 0 or begins % each == 0)
+                )
                 small = each < 2 * max(rows, ROWS[-1]) and some < 2 * max(terms, TERMS[-1])
                 if fits and small and _registers(tile, columns) <= MOST_REGISTERS:
-                    tiles += [replace(tile, stages=stages) for stages in STAGES if stages == 1 or form.is_copied and some < terms]
+                    tiles += [
+                        replace(tile, stages=stages)
+                        for stages in STAGES
+                        if stages == 1 or form.is_copied and some < terms
+                    ]
     return [tile for tile in tiles if _shared_bytes(tile, depth, columns, bytes_each) <= gpu.block_shared]
 
 
@@ -159,17 +173,27 @@ def _time(form: OnlineForm, tile: Tile, gpu: Gpu) -> Estimate:
     waves, parts = ceil(count / gpu.processors), ceil(terms / tile.terms) * form.share
     resident = min(at_once, waves)
     math = tile.rows * tile.terms * (depth + columns) / gpu.fma * (size / 4)
-    loads = sum(threads / WARP * (tile.own + each) * along * size * WARP / gpu.shared_rate
-                for each, along in ((tile.terms / tile.threads[1], depth), (across, tile.terms)))
+    loads = sum(
+        threads / WARP * (tile.own + each) * along * size * WARP / gpu.shared_rate
+        for each, along in ((tile.terms / tile.threads[1], depth), (across, tile.terms))
+    )
     powers = tile.rows * tile.terms / EXPONENTIALS
     multiplied = tile.own * (tile.terms / tile.threads[1] * depth + across * tile.terms)
     begun = threads / WARP / 4 * (MORE * multiplied + OF_SCORES * tile.own * tile.terms / tile.threads[1])
-    name, busy = max(("fma throughput", math), ("shared memory", loads), ("instructions", begun), key=lambda part: part[1])
+    name, busy = max(
+        ("fma throughput", math), ("shared memory", loads), ("instructions", begun), key=lambda part: part[1]
+    )
     waits = (gpu.latency if tile.stages == 1 else max(gpu.latency - busy - powers, 0)) + BARRIERS * BARRIER
     idle = max(waits - (resident - 1) * (busy + powers), 0) / resident
     step = 1 / (gpu.clock * 1e9)
-    return Estimate(((name, waves * parts * busy * step), ("exponentials", waves * parts * powers * step),
-                     ("waiting for memory", waves * parts * idle * step), ("launch", LAUNCH)))
+    return Estimate(
+        (
+            (name, waves * parts * busy * step),
+            ("exponentials", waves * parts * powers * step),
+            ("waiting for memory", waves * parts * idle * step),
+            ("launch", LAUNCH),
+        )
+    )
 
 
 def _time_apart(form: OnlineForm, gpu: Gpu) -> Estimate:
@@ -177,8 +201,13 @@ def _time_apart(form: OnlineForm, gpu: Gpu) -> Estimate:
     rows, terms, depth, columns, batch = form.sizes
     step = 1 / (gpu.clock * 1e9)
     scores = batch * rows * terms
-    return Estimate((("fma throughput", scores * (depth + columns) / gpu.fma / gpu.processors * step),
-                     ("memory bandwidth", PASSES * scores * 4 / gpu.memory_rate * step), ("launch", 4 * LAUNCH)))
+    return Estimate(
+        (
+            ("fma throughput", scores * (depth + columns) / gpu.fma / gpu.processors * step),
+            ("memory bandwidth", PASSES * scores * 4 / gpu.memory_rate * step),
+            ("launch", 4 * LAUNCH),
+        )
+    )
 
 
 # The schedule
@@ -228,14 +257,24 @@ def _merged(stage: Stage, at: tuple[Stage, IterVar]) -> tuple[Stage, IterVar]:
     stage.compute_at(*at)
     chunk = stage.op.reduce_axis[0]
     outer = depends_on(chunk)
-    stage.reorder(*(axis for axis in stage.op.axis if axis in outer), chunk, *(axis for axis in stage.op.axis if axis not in outer))
+    stage.reorder(
+        *(axis for axis in stage.op.axis if axis in outer),
+        chunk,
+        *(axis for axis in stage.op.axis if axis not in outer),
+    )
     for axis in stage.op.axis:
         stage.unroll(axis)
     return stage, chunk
 
 
 def _sums(
-    part: Stage, weight: Stage, factor: Stage, rounded: Stage | None, at: tuple[Stage, IterVar], row: int, tile: Tile,
+    part: Stage,
+    weight: Stage,
+    factor: Stage,
+    rounded: Stage | None,
+    at: tuple[Stage, IterVar],
+    row: int,
+    tile: Tile,
 ) -> None:
     """Weights times what they are multiplied with, in registers, several terms of 16 bytes at once."""
     s = part.schedule
@@ -275,7 +314,6 @@ def _filled(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, stages: int = 1
     stage.bind(y, thread_axis((0, tile.threads[0]), "threadIdx.y"))
 
 
-
 def _by_rows(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> tuple[IterVar, IterVar]:
     """Shared memory whose rows threads share; returns the loops over them, of threads and of a thread."""
     stage.set_scope("shared")
@@ -312,13 +350,19 @@ def _weighed(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> N
 
 
 def _multiplied(
-    s: Schedule, scores: Stage, form: OnlineForm, tile: Tile, at: tuple[tuple[Stage, IterVar], tuple[Stage, IterVar]],
+    s: Schedule,
+    scores: Stage,
+    form: OnlineForm,
+    tile: Tile,
+    at: tuple[tuple[Stage, IterVar], tuple[Stage, IterVar]],
 ) -> None:
     """Scores from the product, whose sides lie in shared memory along the sum: that of the block's rows once for all terms."""
     chunk, block = at
     down, own = _by_rows(scores, chunk, 1 + form.row, tile)
     apart, across = scores.split(scores.op.axis[-1], factor=tile.threads[1])
-    scores.reorder(*(axis for place, axis in enumerate(scores.op.axis[:-1]) if place != 1 + form.row), apart, down, across, own)
+    scores.reorder(
+        *(axis for place, axis in enumerate(scores.op.axis[:-1]) if place != 1 + form.row), apart, down, across, own
+    )
     scores.bind(apart, thread_axis("vthread"))
     scores.bind(across, thread_axis((0, tile.threads[1]), "threadIdx.x"))
     scores.storage_align(scores.op.axis[1 + form.row], 32, PADDING)
@@ -335,18 +379,33 @@ def _multiplied(
         sums.unroll(axis)
     for load in sides:
         own = j in axes_of(load)
-        _side(s, sums, load, (j if own else i, depth), (chunk if own else block, (sums, some)), tile, tile.stages if own else 1)
+        _side(
+            s,
+            sums,
+            load,
+            (j if own else i, depth),
+            (chunk if own else block, (sums, some)),
+            tile,
+            tile.stages if own else 1,
+        )
 
 
 def _side(
-    s: Schedule, sums: Stage, load: ProducerLoad, axes: tuple[IterVar, IterVar],
-    at: tuple[tuple[Stage, IterVar], tuple[Stage, IterVar]], tile: Tile, stages: int,
+    s: Schedule,
+    sums: Stage,
+    load: ProducerLoad,
+    axes: tuple[IterVar, IterVar],
+    at: tuple[tuple[Stage, IterVar], tuple[Stage, IterVar]],
+    tile: Tile,
+    stages: int,
 ) -> None:
     """One side of the product in shared memory, rows along the sum, and what a thread takes of it into registers. stages: of the
     pipeline that copies it."""
     own, depth = (next(place for place, index in enumerate(load.indices) if axis in axes_in(index)) for axis in axes)
     producer = s[source(load)]
-    alone = is_plain(producer.op) and len(producer.readers) == 1 and not producer.is_output and not producer.is_scheduled()
+    alone = (
+        is_plain(producer.op) and len(producer.readers) == 1 and not producer.is_output and not producer.is_scheduled()
+    )
     copy = producer if alone else s[s.cache_read(source(load), "shared", [sums.op])]
     order = [*(place for place in range(len(load.indices)) if place not in (own, depth)), own, depth]
     if order != sorted(order):

@@ -82,8 +82,10 @@ class CoreTile:
         return *LANES, self.warps
 
     def __str__(self) -> str:
-        return (f"tensor cores, {self.rows} rows a block, {self.terms} terms at a time, {self.warps} warps of {self.own} rows"
-                f"{f', {self.stages} stages' if self.stages > 1 else ''}; scores are not stored")
+        return (
+            f"tensor cores, {self.rows} rows a block, {self.terms} terms at a time, {self.warps} warps of {self.own} rows"
+            f"{f', {self.stages} stages' if self.stages > 1 else ''}; scores are not stored"
+        )
 
 
 def core_tiles(form: OnlineForm, gpu: Gpu) -> Iterator[CoreTile]:
@@ -141,7 +143,9 @@ def time_on_cores(form: OnlineForm, tile: CoreTile, gpu: Gpu) -> Estimate:
     rows, terms, depth, columns, batch = form.sizes
     depth = _padded(depth, K)
     count = batch * ceil(rows / tile.rows)
-    at_once = blocks_at_once(gpu, prod(tile.threads), _registers(tile, depth, columns), _shared_bytes(tile, depth, columns))
+    at_once = blocks_at_once(
+        gpu, prod(tile.threads), _registers(tile, depth, columns), _shared_bytes(tile, depth, columns)
+    )
     waves, parts = ceil(count / gpu.processors), ceil(terms / tile.terms) * form.share
     resident = min(at_once, waves)
     scores, both = tile.rows * tile.terms, depth + columns
@@ -154,15 +158,26 @@ def time_on_cores(form: OnlineForm, tile: CoreTile, gpu: Gpu) -> Estimate:
     elements = (scores * OF_SCORES + tile.rows * columns * OF_SUMS) / WARP
     begun = (products + fragments + elements + 4 * filled / VECTOR / WARP) / 4
     powers = scores / EXPONENTIALS
-    name, busy = max(("tensor throughput", math), ("shared memory", loads), ("instructions", begun), ("exponentials", powers),
-                     key=lambda part: part[1])
+    name, busy = max(
+        ("tensor throughput", math),
+        ("shared memory", loads),
+        ("instructions", begun),
+        ("exponentials", powers),
+        key=lambda part: part[1],
+    )
     others = math + begun if name != "instructions" else math  # what a warp does one after the other, others fill
     alone = max(others - busy, 0) / max(resident * tile.warps / 4, 1)
     waits = (gpu.latency if tile.stages == 1 else max(gpu.latency - busy * (tile.stages - 1), 0)) + BARRIERS * BARRIER
     idle = max(waits - (resident - 1) * busy, 0) / resident
     step = 1 / (gpu.clock * 1e9)
-    return Estimate(((name, waves * parts * busy * step), ("one after the other", waves * parts * alone * step),
-                     ("waiting for memory", waves * parts * idle * step), ("launch", LAUNCH)))
+    return Estimate(
+        (
+            (name, waves * parts * busy * step),
+            ("one after the other", waves * parts * alone * step),
+            ("waiting for memory", waves * parts * idle * step),
+            ("launch", LAUNCH),
+        )
+    )
 
 
 # The schedule
@@ -218,8 +233,14 @@ def _merged(stage: Stage, at: _Place) -> tuple[_Place, _Place]:
     outer = depends_on(chunk)
     *others, row, column = stage.op.axis
     several, column = stage.split(column, factor=_slice(fixed_extent(column)))
-    stage.reorder(*(axis for axis in others if axis in outer), chunk, *(axis for axis in others if axis not in outer), several,
-                  row, column)
+    stage.reorder(
+        *(axis for axis in others if axis in outer),
+        chunk,
+        *(axis for axis in others if axis not in outer),
+        several,
+        row,
+        column,
+    )
     stage.unroll(several)
     _lanes(stage, row, column)
     return (stage, chunk), (stage, several)
@@ -238,7 +259,9 @@ def _lanes(stage: Stage, row: IterVar, column: IterVar, together: bool = False) 
     down, group = stage.split(row, factor=LANES[1])
     over, inner = stage.split(column, factor=N)
     place, beside = stage.split(inner, factor=N // LANES[0])
-    stage.reorder(group, down, over, place, beside) if column.kind == "reduce" else stage.reorder(group, place, down, over, beside)
+    stage.reorder(group, down, over, place, beside) if column.kind == "reduce" else stage.reorder(
+        group, place, down, over, beside
+    )
     stage.bind(group, thread_axis((0, LANES[1]), "threadIdx.y"))
     stage.bind(place, thread_axis((0, LANES[0]), "threadIdx.x"))
     for axis in (down, over, *(() if together else (beside,))):
@@ -301,7 +324,9 @@ def _multiplied(sums: Stage, kind: str, layout: str) -> IterVar:
 
 def _tiled(stage: Stage, sizes: tuple[int, int], *intrinsic: Any) -> None:
     """The last two dimensions by unrolled tiles, each by an instruction."""
-    (outer, row), (over, column) = (stage.split(axis, factor=size) for axis, size in zip(stage.op.axis[-2:], sizes, strict=True))
+    (outer, row), (over, column) = (
+        stage.split(axis, factor=size) for axis, size in zip(stage.op.axis[-2:], sizes, strict=True)
+    )
     stage.reorder(outer, over, row, column, *(stage.leaf_iter_vars[-1:] if stage.op.reduce_axis else ()))
     stage.unroll(outer)
     stage.unroll(over)

@@ -133,24 +133,40 @@ def _form_of(s: Schedule, op: Operation, made: dict[str, Tensor]) -> OnlineForm 
         return None
     sizes = extents[0], length, extents[1], extents[2], total // extents[0] // extents[2]
     varies = depends_on((merged if outer is None else outer.op).reduce_axis[0])
-    return OnlineForm(op, stage.origin_op, output.stage.origin_op, None if outer is None else outer.origin_op, of_product,
-                      output.at, row, (*between, *output.inlined), sizes, 0.5 if varies else 1.0,
-                      _is_copied(s, stage.op, of_product[1], made["factor"].op), fixed_extent(merged.axis[row]),
-                      _kind(s, stage.op, made))
+    return OnlineForm(
+        op,
+        stage.origin_op,
+        output.stage.origin_op,
+        None if outer is None else outer.origin_op,
+        of_product,
+        output.at,
+        row,
+        (*between, *output.inlined),
+        sizes,
+        0.5 if varies else 1.0,
+        _is_copied(s, stage.op, of_product[1], made["factor"].op),
+        fixed_extent(merged.axis[row]),
+        _kind(s, stage.op, made),
+    )
 
 
 def heads_of(s: Schedule, product: Operation) -> list[Operation]:
     """What the factors of a product are elements of, where those are computed for it alone, element by element."""
     heads = [s[source(side)] for side in sides_of(product)]
-    return [each.origin_op for each in heads if is_plain(each.op) and len(each.readers) == 1 and not each.is_output
-            and not each.is_scheduled()]
+    return [
+        each.origin_op
+        for each in heads
+        if is_plain(each.op) and len(each.readers) == 1 and not each.is_output and not each.is_scheduled()
+    ]
 
 
 def _kind(s: Schedule, product: Operation, made: dict[str, Tensor]) -> str:
     """The dtype of 16 bits of what both products multiply; empty where there is none."""
     heads = {s[head].op: s[head].op.values[0] for head in heads_of(s, product)}
-    both = [heads.get(source(side).op, factor) if not isinstance(factor, Cast) else factor
-            for side, factor in zip(sides_of(product), factors(product) or (), strict=False)]
+    both = [
+        heads.get(source(side).op, factor) if not isinstance(factor, Cast) else factor
+        for side, factor in zip(sides_of(product), factors(product) or (), strict=False)
+    ]
     taken = {str(each.value.dtype) if isinstance(each, Cast) else "" for each in both}
     taken |= {str(made[name].dtype) if name in made else "" for name in ("rounded", "factor")}
     kind = taken.pop()
@@ -163,7 +179,9 @@ def _is_copied(s: Schedule, product: Operation, terms: int, factor: Operation) -
     value = factor.values[0] if guarded is None else guarded
     side = next(side for side in sides_of(product) if product.axis[terms] in axes_of(side))
     stages = [s[tensor_of(load)] for load in (side, value) if isinstance(load, ProducerLoad)]
-    return len(stages) == 2 and all(each.op.output(0).dtype.bytes == 4 for each in stages) and not is_plain(stages[0].op)
+    return (
+        len(stages) == 2 and all(each.op.output(0).dtype.bytes == 4 for each in stages) and not is_plain(stages[0].op)
+    )
 
 
 def _rows_and_terms(product: Operation, load: ProducerLoad, scores: Operation) -> tuple[int, tuple[int, int]] | None:
@@ -190,8 +208,12 @@ def _inlined_above(scores: Stage) -> list[Operation]:
     waiting = [scores]
     while waiting:
         for producer in waiting.pop().producers:
-            if is_plain(producer.op) and not producer.is_output and producer.attach_type != "inline" and all(
-                    reader is scores or reader.attach_type == "inline" for reader in producer.readers):
+            if (
+                is_plain(producer.op)
+                and not producer.is_output
+                and producer.attach_type != "inline"
+                and all(reader is scores or reader.attach_type == "inline" for reader in producer.readers)
+            ):
                 producer.compute_inline()
                 inlined.append(producer.origin_op)
                 waiting.append(producer)
@@ -200,8 +222,11 @@ def _inlined_above(scores: Stage) -> list[Operation]:
 
 def _product(s: Schedule, scores: Stage) -> tuple[Stage, ProducerLoad] | None:
     """The one product that scores are of, which nothing else reads, and how it is read."""
-    loads = {(load.producer, *map(structural_key, load.indices)): load for load in collect_loads(expanded(scores))
-             if tensor_of(load).op.reduction is not None}
+    loads = {
+        (load.producer, *map(structural_key, load.indices)): load
+        for load in collect_loads(expanded(scores))
+        if tensor_of(load).op.reduction is not None
+    }
     if len(loads) != 1:
         return None
     load = next(iter(loads.values()))
@@ -228,7 +253,11 @@ def _output(s: Schedule, value: Stage, merged: Operation, places: tuple[int, int
         inlined.append(stage)
         if following.op.reduction is not None:
             moved = _merges(following, merged, places)
-            if outer is not None or moved is None or not all(each is following or each in inlined for each in s[merged].readers):
+            if (
+                outer is not None
+                or moved is None
+                or not all(each is following or each in inlined for each in s[merged].readers)
+            ):
                 return best
             places, chunks = moved
             outer, stage, merged, size = following, following, following.op, elements(following.op) or 0
@@ -281,7 +310,13 @@ def _of_heads(row: Expr, axes: Sequence[IterVar]) -> Rows | None:
     parts = list(terms(linear(row)))
     own = next((part for part, step in parts if isinstance(part, IterVar) and step == 1 and part in axes[:-1]), None)
     heads = next((part for part, _ in parts if isinstance(part, FloorMod)), None)
-    if own is None or heads is None or len(parts) != 2 or not isinstance(heads.a, IterVar) or not isinstance(heads.b, IntImm):
+    if (
+        own is None
+        or heads is None
+        or len(parts) != 2
+        or not isinstance(heads.a, IterVar)
+        or not isinstance(heads.b, IntImm)
+    ):
         return None
     fits = heads.a in axes[:-1] and (heads, fixed_extent(own)) in parts and heads.a is not own
     divides = fits and fixed_extent(heads.a) % heads.b.value == 0

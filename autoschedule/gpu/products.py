@@ -78,10 +78,12 @@ class Tile:
         return self.rows // self.threads[0], self.columns // self.threads[1]
 
     def __str__(self) -> str:
-        return (f"tiles of {self.rows} x {self.columns} x {self.depth}, {self.threads[0]} x {self.threads[1]} threads "
-                f"of {self.own[0]} x {self.own[1]}{f', {self.stages} stages' if self.stages > 1 else ''}"
-                f"{f', sums in {self.splits} parts' if self.splits > 1 else ''}"
-                f"{f', bands of {self.band}' if self.band > 1 else ''}")
+        return (
+            f"tiles of {self.rows} x {self.columns} x {self.depth}, {self.threads[0]} x {self.threads[1]} threads "
+            f"of {self.own[0]} x {self.own[1]}{f', {self.stages} stages' if self.stages > 1 else ''}"
+            f"{f', sums in {self.splits} parts' if self.splits > 1 else ''}"
+            f"{f', bands of {self.band}' if self.band > 1 else ''}"
+        )
 
 
 def product(group: Group, in_order: bool = False) -> bool:
@@ -109,13 +111,17 @@ def _tiles(found: Contraction, gpu: Gpu, bits: int) -> Iterator[Tile]:
     depth = next((each for each in DEPTHS if terms % each == 0), min(16, ceil(terms / lanes) * lanes))
     for threads in THREADS:
         for own in OWN:
-            for stages in STAGES if whole else STAGES[:1]:  # smaller elements are copied asynchronously in vectors alone
+            for stages in (
+                STAGES if whole else STAGES[:1]
+            ):  # smaller elements are copied asynchronously in vectors alone
                 tile = Tile(threads[0] * own[0], threads[1] * own[1], threads, depth, stages)
                 fits = _shared_bytes(tile, bits) <= gpu.block_shared and depth * (stages - 1) < terms
                 if fits and tile.rows < 2 * max(rows, threads[0]) and tile.columns < 2 * max(columns, threads[1]):
                     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
                     band = _grid(found, tile, gpu).band(rows * columns * terms * batch / (gpu.processors * gpu.fma))
-                    yield from (replace(tile, splits=splits, band=band) for splits in splits_of(blocks, terms // depth, gpu))
+                    yield from (
+                        replace(tile, splits=splits, band=band) for splits in splits_of(blocks, terms // depth, gpu)
+                    )
 
 
 def _shared_bytes(tile: Tile, bits: int) -> int:
@@ -143,25 +149,37 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
     loaded = warps * (own_rows + own_columns) * tile.depth * bits / 8 * WARP / gpu.shared_rate
     loads = own_rows / 4 + own_columns / (4 if found.is_along(found.b) else _beside(found, tile))
     begun = warps * tile.depth * (own_rows * own_columns + loads) / 4
-    name, busy = max(("fma throughput", math), ("shared memory", loaded), ("instructions", begun), key=lambda part: part[1])
+    name, busy = max(
+        ("fma throughput", math), ("shared memory", loaded), ("instructions", begun), key=lambda part: part[1]
+    )
     resident = min(at_once, waves)
-    ahead = max(tile.stages - 1, 1)  # a pipeline's own work fills the time that its copies take; and one barrier is enough
-    filled, barriers = ((resident * ahead, 1) if tile.stages > 1 else (resident - 1, 2))
+    ahead = max(
+        tile.stages - 1, 1
+    )  # a pipeline's own work fills the time that its copies take; and one barrier is enough
+    filled, barriers = (resident * ahead, 1) if tile.stages > 1 else (resident - 1, 2)
     idle = max(gpu.latency + barriers * BARRIER - filled * busy, 0) / (resident * ahead)
     step = 1 / (gpu.clock * 1e9)
     moved = blocks * (tile.rows + tile.columns) * parts * tile.depth * bits / 8
     unique = _grid(found, tile, gpu).loaded(tile.band) + batch * rows * columns * bits / 8
     name, cycles = slowest(gpu, (name, waves * parts * busy), unique, moved)
-    return Estimate(((name, cycles * step), ("waiting for memory", waves * parts * idle * step),
-                     ("bursts", CROWDED * (moved / gpu.l2_rate) * step), ("launch", LAUNCH),
-                     ("sum of parts", time_of_parts(found, tile.splits, bits // 8, gpu))))
+    return Estimate(
+        (
+            (name, cycles * step),
+            ("waiting for memory", waves * parts * idle * step),
+            ("bursts", CROWDED * (moved / gpu.l2_rate) * step),
+            ("launch", LAUNCH),
+            ("sum of parts", time_of_parts(found, tile.splits, bits // 8, gpu)),
+        )
+    )
 
 
 def _apply(group: Group, found: Contraction, tile: Tile) -> None:
     s, anchor = group.s, group.anchor
     lanes = lanes_of(anchor.output(0).dtype)
     along = [found.is_along(load) for load in (found.a, found.b)]
-    *panels, whole = in_matrices(group, found, (1, 1, tile.depth * tile.splits if tile.splits > 1 else 1), (not along[0], along[1]))
+    *panels, whole = in_matrices(
+        group, found, (1, 1, tile.depth * tile.splits if tile.splits > 1 else 1), (not along[0], along[1])
+    )
     if tile.splits > 1:
         stage = s[in_parts(group, whole, tile.splits)]
         sums = s[s.cache_write(stage.op.output(0), "local")]
@@ -187,10 +205,15 @@ def _beside(found: Contraction, tile: Tile) -> int:
     return 1 if found.is_along(found.b) else gcd(lanes_of(found.b.dtype), tile.own[1], size_of(found.columns))
 
 
-def _result(stage: Stage, outer: Sequence[IterVar], i: IterVar, j: IterVar, tile: Tile, beside: tuple[int, int]) -> IterVar:
+def _result(
+    stage: Stage, outer: Sequence[IterVar], i: IterVar, j: IterVar, tile: Tile, beside: tuple[int, int]
+) -> IterVar:
     """The loops of what is stored; returns that of a thread. beside: how many of its rows are neighbours, and of its columns."""
     loops: list[tuple[IterVar, IterVar, IterVar, IterVar]] = []
-    for axis, size, threads, own in ((i, tile.rows, tile.threads[0], beside[0]), (j, tile.columns, tile.threads[1], beside[1])):
+    for axis, size, threads, own in (
+        (i, tile.rows, tile.threads[0], beside[0]),
+        (j, tile.columns, tile.threads[1], beside[1]),
+    ):
         block, inner = stage.split(axis, factor=size)
         apart, inner = stage.split(inner, factor=threads * own)
         thread, inner = stage.split(inner, factor=own)
@@ -210,7 +233,13 @@ def _result(stage: Stage, outer: Sequence[IterVar], i: IterVar, j: IterVar, tile
 
 
 def _panel(
-    panel: Stage, sums: Stage, at: tuple[IterVar, IterVar], load: ProducerLoad, width: int, found: Contraction, tile: Tile,
+    panel: Stage,
+    sums: Stage,
+    at: tuple[IterVar, IterVar],
+    load: ProducerLoad,
+    width: int,
+    found: Contraction,
+    tile: Tile,
 ) -> None:
     """The part of one side's matrix in shared memory, filled by all threads, and what a thread takes of it into registers."""
     along, lanes = found.is_along(load), lanes_of(load.dtype)
@@ -241,7 +270,7 @@ def _panel(
     run = gcd(lanes, chunk if turned > 1 else tile.depth if along else width, found.neighbours(load))
     runs, vector = panel.split(moved[-1], factor=run)
     panel.vectorize(vector)
-    rest = panel.fuse(*moved[-4 if turned > 1 else -2:-1], runs)
+    rest = panel.fuse(*moved[-4 if turned > 1 else -2 : -1], runs)
     rest, x = panel.split(rest, factor=tile.threads[1])
     rest, y = panel.split(rest, factor=tile.threads[0])
     panel.bind(x, thread_axis((0, tile.threads[1]), "threadIdx.x"))

@@ -43,17 +43,29 @@ LOADS = 2
 def register_tiles(group: Group, gpu: Gpu) -> list[Candidate]:
     """The way to compute such a sum; none where it has another form."""
     op, output = group.s[group.anchor].op, group.output
-    if len(op.axis) < 2 or op.num_outputs > 1 or len(op.axis) != len(output.axis) or not any(map(depends_on, op.reduce_axis)):
+    if (
+        len(op.axis) < 2
+        or op.num_outputs > 1
+        or len(op.axis) != len(output.axis)
+        or not any(map(depends_on, op.reduce_axis))
+    ):
         return []
     rows, columns = op.axis[-2:]
     loads = loads_of(op)
-    sides = [[load for load in loads if one in contiguous(load) and not _reads(load, other)]
-             for one, other in ((rows, columns), (columns, rows))]
+    sides = [
+        [load for load in loads if one in contiguous(load) and not _reads(load, other)]
+        for one, other in ((rows, columns), (columns, rows))
+    ]
     whole = not any(fixed_extent(axis) % OWN or not fixed_extent(axis) for axis in (rows, columns))
     if not all(sides) or len(sides[0]) + len(sides[1]) < len(loads) or not whole or lanes_of(op.output(0).dtype) < OWN:
         return []
-    return [Candidate(f"{OWN} x {OWN} a thread, from memory, since sums are of many lengths", partial(_apply, group),
-                      _time(op, loads, gpu))]
+    return [
+        Candidate(
+            f"{OWN} x {OWN} a thread, from memory, since sums are of many lengths",
+            partial(_apply, group),
+            _time(op, loads, gpu),
+        )
+    ]
 
 
 def _reads(load: ProducerLoad, axis: IterVar) -> bool:
@@ -69,8 +81,14 @@ def _time(op: Operation, loads: Sequence[ProducerLoad], gpu: Gpu) -> Estimate:
 
 def _places(load: ProducerLoad, axis: IterVar) -> int:
     """How many places what is read has along an axis."""
-    return max((extent.value for index, extent in zip(load.indices, load.producer.shape, strict=True)
-                if index is axis and isinstance(extent, IntImm)), default=1)
+    return max(
+        (
+            extent.value
+            for index, extent in zip(load.indices, load.producer.shape, strict=True)
+            if index is axis and isinstance(extent, IntImm)
+        ),
+        default=1,
+    )
 
 
 def _apply(group: Group) -> None:
@@ -90,7 +108,9 @@ def _apply(group: Group) -> None:
     stage.vectorize(column)
     sums.set_scope("local")
     sums.compute_at(stage, across)
-    copies = [s[s.cache_read(tensor, "local", [sums.op])] for tensor in dict.fromkeys(map(tensor_of, loads_of(sums.op)))]
+    copies = [
+        s[s.cache_read(tensor, "local", [sums.op])] for tensor in dict.fromkeys(map(tensor_of, loads_of(sums.op)))
+    ]
     *rest, row, column = sums.op.axis
     sums.reorder(*rest, *sums.op.reduce_axis, row, column)
     sums.unroll(row)

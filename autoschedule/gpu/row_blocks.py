@@ -32,7 +32,17 @@ if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
     from ...te.tensor import Tensor
 
-__all__ = ["Row", "RowBlock", "block_time", "bytes_at_once", "described", "row_blocks", "rows_read", "shared_rows", "terms_beside"]
+__all__ = [
+    "Row",
+    "RowBlock",
+    "block_time",
+    "bytes_at_once",
+    "described",
+    "row_blocks",
+    "rows_read",
+    "shared_rows",
+    "terms_beside",
+]
 
 KEPT, MOST_KEPT = 16, 32
 """Elements of a row that a thread keeps in registers: as many as leave room for enough other threads, and at most."""
@@ -157,7 +167,9 @@ def rows_read(op: Operation, inner: Sequence[IterVar]) -> dict[Tensor, tuple[int
 def _is_plain(load: ProducerLoad) -> bool:
     """Whether it is read at axes, each of them once, and at places that depend on none."""
     axes = [index for index in load.indices if isinstance(index, IterVar)]
-    return len(axes) == len(set(axes)) and not any(axes_in(index) for index in load.indices if not isinstance(index, IterVar))
+    return len(axes) == len(set(axes)) and not any(
+        axes_in(index) for index in load.indices if not isinstance(index, IterVar)
+    )
 
 
 def terms_beside(op: Operation) -> list[Tensor]:
@@ -173,7 +185,9 @@ def terms_beside(op: Operation) -> list[Tensor]:
 def _begins_whole(index: Expr, axis: IterVar) -> bool:
     """Whether an index is that axis, or a multiple of any vector's length further."""
     form = linear(index)
-    return not any(each % VECTOR for each in (form.const, *(factor for part, factor in terms(form) if part is not axis)))
+    return not any(
+        each % VECTOR for each in (form.const, *(factor for part, factor in terms(form) if part is not axis))
+    )
 
 
 def bytes_at_once(tensors: Iterable[Tensor], along: bool, last: int) -> tuple[int, int]:
@@ -189,7 +203,8 @@ def row_blocks(row: Row) -> list[RowBlock]:
     powers = [1 << at for at in range(most.bit_length())]
     threads = [each for each in powers if each == 1 or each * row.vector <= row.extent]
     kept = [each for each in threads if _elements(row, each) <= KEPT] or [
-        each for each in threads if _elements(row, each) <= MOST_KEPT]
+        each for each in threads if _elements(row, each) <= MOST_KEPT
+    ]
     if row.again:
         threads = kept or [each for each in threads if each >= min(THREADS, threads[-1])]
     else:

@@ -64,7 +64,9 @@ def _time_apart(group: Group, row: Row, gpu: Gpu) -> Estimate:
     count = sum(op.reduction is not None for op in (*group.parts, group.anchor))
     stored = bytes_of(group.output.output(0))
     moved = max(row.moved - stored, 0) * (count + 1) + stored
-    return Estimate((("memory bandwidth", moved / gpu.memory_rate / (gpu.clock * 1e9)), ("launch", LAUNCH * (2 * count + 1))))
+    return Estimate(
+        (("memory bandwidth", moved / gpu.memory_rate / (gpu.clock * 1e9)), ("launch", LAUNCH * (2 * count + 1)))
+    )
 
 
 def _apart(group: Group) -> None:
@@ -75,19 +77,29 @@ def _apart(group: Group) -> None:
         if not last and is_plain(op) and not is_expensive(op):
             s[op].compute_inline()
             continue
-        own = replace(group, anchor=op, output=group.output if last else op, heads=group.heads if last else (), parts=(),
-                      between=group.between if last else ())
+        own = replace(
+            group,
+            anchor=op,
+            output=group.output if last else op,
+            heads=group.heads if last else (),
+            parts=(),
+            between=group.between if last else (),
+        )
         (injective if op.reduction is None else sums)(own)
 
 
 def _row(group: Group, chain: RowChain) -> Row:
     """What the rows of a chain are."""
     ops = [*group.parts, group.anchor]
-    longest = max(ops, key=lambda op: (prod(map(fixed_extent, _inner(op, chain))), len(_inner(op, chain))))  # rows may be of 1
+    longest = max(
+        ops, key=lambda op: (prod(map(fixed_extent, _inner(op, chain))), len(_inner(op, chain)))
+    )  # rows may be of 1
     inner = _inner(longest, chain)
     extent = prod(map(fixed_extent, inner))
     count = max(prod(map(fixed_extent, op.axis)) // prod(map(fixed_extent, chain.inside.get(op, ()))) for op in ops)
-    read = {tensor for op in ops for tensor in rows_read(group.s[op].op, _inner(op, chain)) if tensor.op not in group.parts}
+    read = {
+        tensor for op in ops for tensor in rows_read(group.s[op].op, _inner(op, chain)) if tensor.op not in group.parts
+    }
     stored = group.output.output(0)
     vector, item = bytes_at_once((*read, stored), chain.along, fixed_extent(inner[-1]))
     moved = float(sum(map(bytes_of, (*read, stored))))
@@ -144,5 +156,8 @@ def _read(group: Group, inner: Mapping[Operation, Sequence[IterVar]]) -> dict[Te
         for tensor, along in rows_read(group.s[op].op, axes).items():
             if tensor.op not in inner:
                 readers.setdefault((tensor, along), []).append(op)
-    return {tensor: (ops, along) for (tensor, along), ops in readers.items()
-            if len(ops) > 1 or any(op.reduction is not None for op in ops)}
+    return {
+        tensor: (ops, along)
+        for (tensor, along), ops in readers.items()
+        if len(ops) > 1 or any(op.reduction is not None for op in ops)
+    }

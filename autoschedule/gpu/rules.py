@@ -69,8 +69,15 @@ def elementwise(group: Group) -> None:
 
 
 BY_FORM: tuple[tuple[Callable[..., object], str], ...] = (
-    (online, "products weighted by a softmax of a product's rows"), (stencil_chains, "chains of stencils"),
-    (product, "sums of products with rows and columns"), (rows, "chains of reductions over rows"),
-    (windows, "what is read around each result"), (sums, "any reduction"), (injective, "operations without a reduction"),
-    (element_a_thread, "sums in their order, sizes that the call decides"), (on_gpu, "hybrid scripts"), (scan, "scans"))
+    (online, "products weighted by a softmax of a product's rows"),
+    (stencil_chains, "chains of stencils"),
+    (product, "sums of products with rows and columns"),
+    (rows, "chains of reductions over rows"),
+    (windows, "what is read around each result"),
+    (sums, "any reduction"),
+    (injective, "operations without a reduction"),
+    (element_a_thread, "sums in their order, sizes that the call decides"),
+    (on_gpu, "hybrid scripts"),
+    (scan, "scans"),
+)
 """All rules, and what they are for."""

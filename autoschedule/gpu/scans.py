@@ -62,8 +62,17 @@ def scan(group: Group) -> None:
     found = _rows(group, list(steps))
     ways = [] if found is None else [each for each in ROWS if found.bytes_of_one * each <= gpu.block_shared]
     if found is not None and ways:
-        group.choose("scan", [Candidate(f"{each} rows a block, whole in shared memory, a thread a row",
-                                        partial(_in_rows, group, found, each), _time(found, each, gpu)) for each in ways])
+        group.choose(
+            "scan",
+            [
+                Candidate(
+                    f"{each} rows a block, whole in shared memory, a thread a row",
+                    partial(_in_rows, group, found, each),
+                    _time(found, each, gpu),
+                )
+                for each in ways
+            ],
+        )
         return
     share_scan(s, group.anchor, group.parts)
     if group.output is not group.anchor:
@@ -80,7 +89,12 @@ def _rows(group: Group, steps: Sequence[Operation]) -> _Rows | None:
     if load.indices[0] is not output.axis[-1] or not all(constant_extent(axis) for axis in (*dims, *output.axis)):
         return None
     ends = [s[each].op for each in steps]
-    own = all(each.indices[1:] == end.axis[1:] for end in ends for each in loads_of(end) if each.producer in op.own_placeholders)
+    own = all(
+        each.indices[1:] == end.axis[1:]
+        for end in ends
+        for each in loads_of(end)
+        if each.producer in op.own_placeholders
+    )
     if not own or fixed_extent(output.axis[-2]) < ROWS[0]:
         return None
     row = next(at for at, index in enumerate(load.indices) if index is output.axis[-2])
@@ -95,12 +109,16 @@ def _is_along_time(load: ProducerLoad, end: Operation) -> bool:
     """Whether a step reads, side by side with what others read, what its own time tells; a first step reads the first of it."""
     if len(load.indices) != len(end.axis):
         return False
-    return end.axis[0] in axes_in(load.indices[-1]) or constant_extent(end.axis[0]) == 1 and not axes_in(load.indices[-1])
+    return (
+        end.axis[0] in axes_in(load.indices[-1]) or constant_extent(end.axis[0]) == 1 and not axes_in(load.indices[-1])
+    )
 
 
 def _time(found: _Rows, rows: int, gpu: Gpu) -> Estimate:
     """Blocks run in waves, each as long as its steps take one after another, with a barrier before each."""
-    waves = ceil(ceil(found.count / rows) / (gpu.processors * blocks_at_once(gpu, THREADS, 40, found.bytes_of_one * rows)))
+    waves = ceil(
+        ceil(found.count / rows) / (gpu.processors * blocks_at_once(gpu, THREADS, 40, found.bytes_of_one * rows))
+    )
     cycles = waves * (gpu.latency + 2 * JOIN * found.steps)
     moved = found.count * found.bytes_of_one / gpu.memory_rate
     name, longest = ("memory bandwidth", moved) if moved > cycles else ("steps one after another", cycles)
@@ -164,7 +182,12 @@ def _columns(scan: Operation, steps: Sequence[Operation], apart: bool) -> tuple[
     if any(None in each for each in extents):
         return 1, THREADS
     sizes = [prod(extent for extent in each if extent is not None) for each in extents]
-    own = all(load.indices[1:] == op.axis[1:] for op in steps for load in loads_of(op) if load.producer in scan.own_placeholders)
+    own = all(
+        load.indices[1:] == op.axis[1:]
+        for op in steps
+        for load in loads_of(op)
+        if load.producer in scan.own_placeholders
+    )
     if not (apart and own) or len(set(sizes)) > 1 or max(sizes) <= WARP:
         return 1, max(min(max(sizes), THREADS), 1)
     return ceil(max(sizes) / WARP), WARP  # few a block, since each takes as long as there are steps

@@ -58,15 +58,23 @@ def _of_memory(found: Iterable[Touch]) -> Iterator[str]:
 
 def _of_threads(kernel: For, gpu: Gpu) -> Iterator[str]:
     block = block_of(kernel)
-    copied = {node.buffer for each in statements(kernel) if isinstance(each, Attr) and each.key == ASYNCHRONOUS
-              for node in statements(each.body) if isinstance(node, BufferStore)}
+    copied = {
+        node.buffer
+        for each in statements(kernel)
+        if isinstance(each, Attr) and each.key == ASYNCHRONOUS
+        for node in statements(each.body)
+        if isinstance(node, BufferStore)
+    }
     threads = prod(block.threads.values())
     registers = round(block.registers) + OTHER_REGISTERS + OF_COPIES * len(copied)
     if not block.threads or threads > 1024:
         return
     held = Occupancy.of(gpu, threads, registers, block.shared)
     if 0 < held.share < ENOUGH:
-        why = {"registers": f"registers, of which a thread's arrays take {block.registers:.0f}",
-               "shared memory": f"shared memory, of which a block has {block.shared} bytes",
-               "blocks": f"blocks of {threads} threads", "threads": f"blocks of {threads} threads"}[held.bound]
+        why = {
+            "registers": f"registers, of which a thread's arrays take {block.registers:.0f}",
+            "shared memory": f"shared memory, of which a block has {block.shared} bytes",
+            "blocks": f"blocks of {threads} threads",
+            "threads": f"blocks of {threads} threads",
+        }[held.bound]
         yield f"{held.share:.0%} of the threads at once by {why}"

@@ -81,7 +81,9 @@ class _Chain:
         """How many elements a block has of what lies so far around its tile."""
         sizes = dict(zip(self.plane, tile, strict=True))
         inner = [fixed_extent(axis) if at > self.plane[1] else 1 for at, axis in enumerate(self.output.axis)]
-        return prod(sizes.get(at, size) + high - low for at, (size, (low, high)) in enumerate(zip(inner, reach, strict=True)))
+        return prod(
+            sizes.get(at, size) + high - low for at, (size, (low, high)) in enumerate(zip(inner, reach, strict=True))
+        )
 
 
 Tile: TypeAlias = "tuple[int, int]"
@@ -101,11 +103,20 @@ def stencil_chains(s: Schedule, begin: Callable[[Operation], Group]) -> list[Dec
         tiles = [tile for tile in TILES if _fits(chain, tile, gpu)]
         ways = sorted(((_time(chain, tile, gpu), tile) for tile in tiles), key=lambda way: way[0].seconds)
         if ways:
-            candidates = [Candidate(f"{len(chain.stencils) + 1} stencils, tiles of {tile[0]} x {tile[1]} in shared memory",
-                                    partial(_apply, s, chain, tile), time, "tiles begin within sectors") for time, tile in ways]
+            candidates = [
+                Candidate(
+                    f"{len(chain.stencils) + 1} stencils, tiles of {tile[0]} x {tile[1]} in shared memory",
+                    partial(_apply, s, chain, tile),
+                    time,
+                    "tiles begin within sectors",
+                )
+                for time, tile in ways
+            ]
             apart = _time_apart(chain, gpu)
-            candidates.insert(sum(time.seconds <= apart.seconds for time, _ in ways),
-                              Candidate("each stencil apart", lambda: None, apart))
+            candidates.insert(
+                sum(time.seconds <= apart.seconds for time, _ in ways),
+                Candidate("each stencil apart", lambda: None, apart),
+            )
             replace(group, parts=tuple(chain.stencils), between=tuple(chain.inlined)).choose("stencils", candidates)
             decisions += group.decisions
     return decisions
@@ -125,7 +136,8 @@ def _chain(s: Schedule, output: Operation) -> _Chain | None:
     def take(op: Operation, reach: Reach) -> None:
         for tensor, (places, own) in (_reads(op) or {}).items():
             taken.setdefault(tensor, []).append(
-                (places, tuple((low + a, high + b) for (low, high), (a, b) in zip(reach, own, strict=True))))
+                (places, tuple((low + a, high + b) for (low, high), (a, b) in zip(reach, own, strict=True)))
+            )
 
     take(output, ((0, 0),) * len(output.axis))
     for stage in reversed(s.stages):
@@ -133,8 +145,10 @@ def _chain(s: Schedule, output: Operation) -> _Chain | None:
         reads = [(tensor, each) for tensor in op.outputs for each in taken.get(tensor, ())]
         if op is output or not reads:
             continue
-        reach = tuple((min(low for low, _ in spans), max(high for _, high in spans))
-                      for spans in zip(*(each for _, (_, each) in reads), strict=True))
+        reach = tuple(
+            (min(low for low, _ in spans), max(high for _, high in spans))
+            for spans in zip(*(each for _, (_, each) in reads), strict=True)
+        )
         places = sum(count for _, (count, _) in reads)
         own = op.values and all(chain.reach(reader.op) is not None for reader in stage.readers) and _joins(stage, chain)
         if own and places == 1 and is_plain(op) and not is_expensive(op):
@@ -156,8 +170,14 @@ def _is_free(stage: Stage) -> bool:
 def _joins(stage: Stage, chain: _Chain) -> bool:
     """Whether an operation can be computed tile by tile with those that read it."""
     op, last = stage.op, chain.output
-    return (not stage.is_output and _is_free(stage) and len(op.axis) == len(last.axis) and _plane(op) == chain.plane
-            and _reads(op) is not None and (elements(op) or 0) <= 2 * (elements(last) or 0))
+    return (
+        not stage.is_output
+        and _is_free(stage)
+        and len(op.axis) == len(last.axis)
+        and _plane(op) == chain.plane
+        and _reads(op) is not None
+        and (elements(op) or 0) <= 2 * (elements(last) or 0)
+    )
 
 
 def _plane(op: Operation) -> tuple[int, int] | None:
@@ -182,9 +202,15 @@ def _reads(op: Operation) -> dict[Tensor, tuple[int, Reach]] | None:
         if reach is None:
             return None
         found.setdefault(source(load), {})[reach] = None
-    return {tensor: (sum(prod(high - low + 1 for low, high in reach) for reach in reaches),
-                     tuple((min(low for low, _ in spans), max(high for _, high in spans)) for spans in zip(*reaches, strict=True)))
-            for tensor, reaches in found.items()}
+    return {
+        tensor: (
+            sum(prod(high - low + 1 for low, high in reach) for reach in reaches),
+            tuple(
+                (min(low for low, _ in spans), max(high for _, high in spans)) for spans in zip(*reaches, strict=True)
+            ),
+        )
+        for tensor, reaches in found.items()
+    }
 
 
 def _reach(op: Operation, load: ProducerLoad) -> Reach | None:
@@ -233,7 +259,7 @@ def _time(chain: _Chain, tile: Tile, gpu: Gpu) -> Estimate:
     """Blocks share the multiprocessors in waves. One waits for its part of the images, and computes one stencil after the other,
     each the longer of its loads from shared memory and its instructions."""
     rows, columns = (fixed_extent(chain.output.axis[at]) for at in chain.plane)
-    outer = prod(fixed_extent(axis) for axis in chain.output.axis[:chain.plane[0]])
+    outer = prod(fixed_extent(axis) for axis in chain.output.axis[: chain.plane[0]])
     blocks = outer * ceil(rows / tile[0]) * ceil(columns / tile[1])
     at_once = blocks_at_once(gpu, prod(THREADS), OTHER_REGISTERS, _shared_bytes(chain, tile))
     waves = ceil(blocks / gpu.processors)
@@ -264,10 +290,20 @@ def _time_apart(chain: _Chain, gpu: Gpu) -> Estimate:
         else:
             cached += 2 * size
     seconds = (memory / gpu.memory_rate + cached / gpu.l2_rate) / (gpu.clock * 1e9)
-    work = sum((elements(op) or 0) / WARP * max(_work(op)[0] * UNALIGNED, (_work(op)[1] + OVERHEAD) / 4)
-               for op in (chain.output, *chain.stencils, *chain.inlined)) / gpu.processors / (gpu.clock * 1e9)
-    return Estimate((("memory bandwidth", seconds) if seconds > work else ("loads", work),
-                     ("launch", LAUNCH * (1 + len(chain.stencils)))))
+    work = (
+        sum(
+            (elements(op) or 0) / WARP * max(_work(op)[0] * UNALIGNED, (_work(op)[1] + OVERHEAD) / 4)
+            for op in (chain.output, *chain.stencils, *chain.inlined)
+        )
+        / gpu.processors
+        / (gpu.clock * 1e9)
+    )
+    return Estimate(
+        (
+            ("memory bandwidth", seconds) if seconds > work else ("loads", work),
+            ("launch", LAUNCH * (1 + len(chain.stencils))),
+        )
+    )
 
 
 def _number(extent: Expr) -> int:
@@ -279,8 +315,10 @@ def _number(extent: Expr) -> int:
 
 def _apply(s: Schedule, chain: _Chain, tile: Tile) -> None:
     whole = {s[op] for op in (chain.output, *chain.stencils, *chain.inlined)}
-    copies = [s.cache_read(s[tensor].op.output(0), "shared", [each for each in s[tensor].readers if each in whole])
-              for tensor in chain.images]
+    copies = [
+        s.cache_read(s[tensor].op.output(0), "shared", [each for each in s[tensor].readers if each in whole])
+        for tensor in chain.images
+    ]
     for op in chain.inlined:
         s[op].compute_inline()
     stage = s[chain.output]
@@ -301,10 +339,12 @@ def _apply(s: Schedule, chain: _Chain, tile: Tile) -> None:
 def _stored(stage: Stage, plane: tuple[int, int], tile: Tile) -> tuple[IterVar, IterVar]:
     """The loops of what is stored; returns that of a block, and the innermost of a thread."""
     axes = list(stage.op.axis)
-    outer, inner = axes[:plane[0]], axes[plane[1] + 1:]
+    outer, inner = axes[: plane[0]], axes[plane[1] + 1 :]
     pairs = [stage.split(axes[at], factor=size) for at, size in zip(plane, tile, strict=True)]
     own = [stage.split(axis, factor=count) for (_, axis), count in zip(pairs, THREADS, strict=True)]
-    stage.reorder(*outer, *(block for block, _ in pairs), *(thread for _, thread in own), *(rest for rest, _ in own), *inner)
+    stage.reorder(
+        *outer, *(block for block, _ in pairs), *(thread for _, thread in own), *(rest for rest, _ in own), *inner
+    )
     block = fused(stage, [*outer, *(block for block, _ in pairs)])
     stage.bind(block, thread_axis("blockIdx.x"))
     for (_, thread), name, count in zip(own, "yx", THREADS, strict=True):
@@ -320,8 +360,8 @@ def _filled(stage: Stage, plane: tuple[int, int], at: tuple[Stage, IterVar]) -> 
     stage.compute_at(*at)
     axes = list(stage.op.axis)
     own = [stage.split(axes[place], factor=count) for place, count in zip(plane, THREADS, strict=True)]
-    inner = axes[plane[1] + 1:]
-    stage.reorder(*axes[:plane[0]], *(rest for rest, _ in own), *(thread for _, thread in own), *inner)
+    inner = axes[plane[1] + 1 :]
+    stage.reorder(*axes[: plane[0]], *(rest for rest, _ in own), *(thread for _, thread in own), *inner)
     for (_, thread), name, count in zip(own, "yx", THREADS, strict=True):
         stage.bind(thread, thread_axis((0, count), f"threadIdx.{name}"))
     for axis in inner:

@@ -81,16 +81,31 @@ def _among_blocks(group: Group, gpu: Gpu, row: Row) -> list[Candidate]:
     if parts < 2:
         return []
     begun = replace(row, count=row.count * parts, extent=row.extent // first * chunk)
-    over = Row(row.count, parts, gcd(parts, max(VECTOR // row.item, 1)) if row.along else 1, row.along,
-               float(row.count * parts * row.item), 1, row.item, False)
+    over = Row(
+        row.count,
+        parts,
+        gcd(parts, max(VECTOR // row.item, 1)) if row.along else 1,
+        row.along,
+        float(row.count * parts * row.item),
+        1,
+        row.item,
+        False,
+    )
     ways = [row_blocks(each) for each in (begun, over)]
     if not all(ways):
         return []
-    best = [min(some, key=lambda way: block_time(gpu, way, each).seconds)
-            for some, each in zip(ways, (begun, over), strict=True)]
+    best = [
+        min(some, key=lambda way: block_time(gpu, way, each).seconds)
+        for some, each in zip(ways, (begun, over), strict=True)
+    ]
     times = [block_time(gpu, way, each) for way, each in zip(best, (begun, over), strict=True)]
-    return [Candidate(f"{parts} blocks a sum, then {described(best[1], over)}", partial(_in_parts, group, chunk, best[0], best[1]),
-                      Estimate(times[0].parts + times[1].parts))]
+    return [
+        Candidate(
+            f"{parts} blocks a sum, then {described(best[1], over)}",
+            partial(_in_parts, group, chunk, best[0], best[1]),
+            Estimate(times[0].parts + times[1].parts),
+        )
+    ]
 
 
 def _in_parts(group: Group, chunk: int, first: RowBlock, last: RowBlock) -> None:

@@ -1,15 +1,15 @@
 """Products on tensor cores: tiles that are on their way to shared memory, fragments in registers, instructions of a whole warp.
 
-    C[i, j] = sum over k of A[i, k] * B[k, j]      float16, bfloat16 or TF32 added up in float32, int8 in int32
+C[i, j] = sum over k of A[i, k] * B[k, j]      float16, bfloat16 or TF32 added up in float32, int8 in int32
 
-    A.matrix, B.matrix: copies with zeros up to whole tiles; C.matrix: their product
-    for blockIdx.z: batches   blockIdx.y, blockIdx.x: tiles of 128 x 64
-      for k.outer:                                        # pipeline(3): two iterations ahead, by asynchronous copies
-        A.matrix[128, 32], B.matrix[32, 64]               # shared; rows 16 bytes longer, so that ldmatrix meets no bank twice
-        for k in 2:
-          a[4 tiles], b[4 tiles] = fragments              # ldmatrix
-          sums[4 x 4 tiles] += a * b                      # mma.sync
-      C.matrix = sums                                     # in shared memory, of which whole rows are stored
+A.matrix, B.matrix: copies with zeros up to whole tiles; C.matrix: their product
+for blockIdx.z: batches   blockIdx.y, blockIdx.x: tiles of 128 x 64
+  for k.outer:                                        # pipeline(3): two iterations ahead, by asynchronous copies
+    A.matrix[128, 32], B.matrix[32, 64]               # shared; rows 16 bytes longer, so that ldmatrix meets no bank twice
+    for k in 2:
+      a[4 tiles], b[4 tiles] = fragments              # ldmatrix
+      sums[4 x 4 tiles] += a * b                      # mma.sync
+  C.matrix = sums                                     # in shared memory, of which whole rows are stored
 """
 
 from __future__ import annotations
@@ -39,8 +39,17 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["BARRIER", "SUMS", "BlockTile", "elements_at_once", "is_theirs", "on_tensor_cores", "reason_in_matrices",
-           "shared_by_all", "stored_by_blocks"]
+__all__ = [
+    "BARRIER",
+    "SUMS",
+    "BlockTile",
+    "elements_at_once",
+    "is_theirs",
+    "on_tensor_cores",
+    "reason_in_matrices",
+    "shared_by_all",
+    "stored_by_blocks",
+]
 
 SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 """By the dtype that is multiplied, that of the sums."""
@@ -101,10 +110,12 @@ class Tile:
         return WARP, self.warps[1], self.warps[0]
 
     def __str__(self) -> str:
-        return (f"tensor cores, tiles of {self.rows} x {self.columns} x {self.depth}, {self.warps[0]} x {self.warps[1]} warps of "
-                f"{self.own[0]} x {self.own[1]}, {self.stages} stages"
-                f"{f', sums in {self.splits} parts' if self.splits > 1 else ''}"
-                f"{f', bands of {self.band}' if self.band > 1 else ''}")
+        return (
+            f"tensor cores, tiles of {self.rows} x {self.columns} x {self.depth}, {self.warps[0]} x {self.warps[1]} warps of "
+            f"{self.own[0]} x {self.own[1]}, {self.stages} stages"
+            f"{f', sums in {self.splits} parts' if self.splits > 1 else ''}"
+            f"{f', bands of {self.band}' if self.band > 1 else ''}"
+        )
 
 
 def on_tensor_cores(group: Group) -> list[Candidate]:
@@ -113,15 +124,20 @@ def on_tensor_cores(group: Group) -> list[Candidate]:
     if found is None or group.parts or not is_theirs(group, found, _SUMS):
         return []
     gpu, size = gpu_of(group.target), found.a.dtype.bytes
-    ways = sorted(((_time(found, tile, gpu, size), tile) for tile in _tiles(found, gpu, size)), key=lambda way: way[0].seconds)
+    ways = sorted(
+        ((_time(found, tile, gpu, size), tile) for tile in _tiles(found, gpu, size)), key=lambda way: way[0].seconds
+    )
     reason = reason_in_matrices(group, found)
     return [Candidate(str(tile), partial(_apply, group, found, tile), time, reason) for time, tile in ways]
 
 
 def reason_in_matrices(group: Group, found: Contraction) -> str:
     """Why less than 16 bytes are moved at once; empty where they are not."""
-    turned = [f"{source(load).name} by 1 byte: no instruction turns bytes" for load in (found.a, found.b)
-              if load.dtype.bytes == 1 and not found.is_along(load)]
+    turned = [
+        f"{source(load).name} by 1 byte: no instruction turns bytes"
+        for load in (found.a, found.b)
+        if load.dtype.bytes == 1 and not found.is_along(load)
+    ]
     return "; ".join([*turned, *filter(None, [reason_of(found, group.output.output(0).dtype)])])
 
 
@@ -134,11 +150,15 @@ def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str] = SUMS) 
     """Whether both factors are elements of one dtype, or both bytes, each converted to that of the sums, or rounded to TF32 where
     it is the same. sums: by the dtypes that an instruction takes, those of its sums."""
     dtype, other = str(found.a.dtype), str(found.b.dtype)
-    if {sums.get(dtype), sums.get(other)} != {str(group.anchor.output(0).dtype)} or found.a.dtype.bytes != found.b.dtype.bytes:
+    if {sums.get(dtype), sums.get(other)} != {
+        str(group.anchor.output(0).dtype)
+    } or found.a.dtype.bytes != found.b.dtype.bytes:
         return False
     if dtype != other and found.a.dtype.bytes > 1:
         return False
-    return dtype != sums[dtype] or all(within_tf32(factor) is not factor for factor in factors(group.s[group.anchor].op) or ())
+    return dtype != sums[dtype] or all(
+        within_tf32(factor) is not factor for factor in factors(group.s[group.anchor].op) or ()
+    )
 
 
 def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
@@ -155,13 +175,17 @@ def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
                     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
                     work = rows * columns * terms * batch / (gpu.processors * gpu.tensor * 2 / size)
                     band = _grid(found, tile, gpu, size).band(work)
-                    yield from (replace(tile, splits=splits, band=band) for splits in splits_of(blocks, terms // depth, gpu))
+                    yield from (
+                        replace(tile, splits=splits, band=band) for splits in splits_of(blocks, terms // depth, gpu)
+                    )
 
 
 def _shared_bytes(tile: Tile, size: int) -> int:
     """Of the tiles in all stages of the pipeline, or of the result on its way out, in their place; either way of a side to lie."""
-    longest = max((tile.depth * size + VECTOR) * (tile.rows + tile.columns),
-                  tile.depth * ((tile.rows + tile.columns) * size + 2 * _pad_bytes(size)))
+    longest = max(
+        (tile.depth * size + VECTOR) * (tile.rows + tile.columns),
+        tile.depth * ((tile.rows + tile.columns) * size + 2 * _pad_bytes(size)),
+    )
     return max(tile.stages * longest, tile.rows * (tile.columns + 8) * 4)
 
 
@@ -193,7 +217,9 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
     tiles = tile.own[0] // M, tile.own[1] // N
     rounded = ROUNDED * (4 * tiles[0] + 2 * tiles[1]) if size == WORD else 0
     begun = (warps * steps * (prod(tiles) + sum(tiles) + rounded) + 4 * copied) / 4
-    name, busy = max(("tensor throughput", math), ("shared memory", loaded), ("instructions", begun), key=lambda part: part[1])
+    name, busy = max(
+        ("tensor throughput", math), ("shared memory", loaded), ("instructions", begun), key=lambda part: part[1]
+    )
     resident = min(at_once, waves)
     covered = resident * busy * (tile.stages - 1)
     idle = max(gpu.latency - covered, 0) / (resident * (tile.stages - 1)) + BARRIER / resident
@@ -201,23 +227,39 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
     moved = blocks * (tile.rows + tile.columns) * parts * tile.depth * size
     unique = _grid(found, tile, gpu, size).loaded(tile.band) + batch * rows * columns * 4
     name, cycles = slowest(gpu, (name, waves * parts * busy), unique, moved)
-    beyond = waves * (gpu.latency * 2 + tile.rows * tile.columns * 8 / gpu.shared_rate)  # until the first part is there; the result
-    return Estimate(((name, cycles * step), ("waiting for memory", waves * parts * idle * step),
-                     ("beginning and end of blocks", beyond / resident * step), ("launch", LAUNCH),
-                     ("sum of parts", time_of_parts(found, tile.splits, 4, gpu))))
+    beyond = waves * (
+        gpu.latency * 2 + tile.rows * tile.columns * 8 / gpu.shared_rate
+    )  # until the first part is there; the result
+    return Estimate(
+        (
+            (name, cycles * step),
+            ("waiting for memory", waves * parts * idle * step),
+            ("beginning and end of blocks", beyond / resident * step),
+            ("launch", LAUNCH),
+            ("sum of parts", time_of_parts(found, tile.splits, 4, gpu)),
+        )
+    )
 
 
 def _apply(group: Group, found: Contraction, tile: Tile) -> None:
     s, dtypes = group.s, (str(found.a.dtype), str(found.b.dtype))
     size = found.a.dtype.bytes
-    down = [size > 1 and not found.is_along(load) for load in (found.a, found.b)]  # columns of terms: ldmatrix turns no bytes
+    down = [
+        size > 1 and not found.is_along(load) for load in (found.a, found.b)
+    ]  # columns of terms: ldmatrix turns no bytes
     a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, tile.depth * tile.splits), (down[0], not down[1]))
     layouts = "km" if down[0] else "mk", "kn" if down[1] else "nk"
     made = in_parts(group, whole, tile.splits) if tile.splits > 1 else whole
     sums = s[s.cache_write(made, "mma_c")]
-    fragments = [s[s.cache_read(each, scope, [sums])] for each, scope in (
-        (a, "mma_at" if down[0] else "mma_a"), (b, "mma_b" if down[1] else "mma_bt"))]
-    inners = _in_blocks(s[made], tile) if tile.splits > 1 else _staged(s[whole], stored_by_blocks(group, found, tile, tile.band))
+    fragments = [
+        s[s.cache_read(each, scope, [sums])]
+        for each, scope in ((a, "mma_at" if down[0] else "mma_a"), (b, "mma_b" if down[1] else "mma_bt"))
+    ]
+    inners = (
+        _in_blocks(s[made], tile)
+        if tile.splits > 1
+        else _staged(s[whole], stored_by_blocks(group, found, tile, tile.band))
+    )
     warp = _by_warps(s[made], inners, tile, _SUMS[dtypes[0]], "global" if tile.splits > 1 else "shared")
     outer, inner = _summed(sums, (s[made], warp), tile, size, layouts, dtypes)
     loads = "cuda.mma_load_a", "cuda.mma_load_b"
@@ -231,11 +273,13 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         _fetched(s[tensor], (sums, outer), tile, elements_at_once(found, load))
 
 
-def stored_by_blocks(group: Group, found: Contraction, tile: BlockTile, band: int = 1, resident: int = 0) -> tuple[Stage, IterVar]:
+def stored_by_blocks(
+    group: Group, found: Contraction, tile: BlockTile, band: int = 1, resident: int = 0
+) -> tuple[Stage, IterVar]:
     """The loops of what is stored, the blocks in bands of so many rows, or so many blocks that stay; returns the stage and the loop
     of a block."""
     anchor, stage = group.anchor, group.s[group.output]
-    beside = size_of(found.columns) if anchor.axis[-len(found.columns):] == found.columns else 1
+    beside = size_of(found.columns) if anchor.axis[-len(found.columns) :] == found.columns else 1
     lanes = gcd(lanes_of(stage.op.output(0).dtype), beside)
     at, inners = _blocks_of(stage, *matrix_axes(stage, found, anchor), tile, band, resident)
     shared_by_all(stage, inners, tile, lanes, (4, 2) if tile.columns * 4 < LINE else (1, 1))
@@ -243,7 +287,13 @@ def stored_by_blocks(group: Group, found: Contraction, tile: BlockTile, band: in
 
 
 def _blocks_of(
-    stage: Stage, outer: Sequence[IterVar], row: IterVar, column: IterVar, tile: BlockTile, band: int, resident: int = 0,
+    stage: Stage,
+    outer: Sequence[IterVar],
+    row: IterVar,
+    column: IterVar,
+    tile: BlockTile,
+    band: int,
+    resident: int = 0,
 ) -> tuple[IterVar, tuple[IterVar, IterVar]]:
     """A block for each tile; returns the loop of a block, and those over the rows and columns of one."""
     down, i = stage.split(row, factor=tile.rows)
@@ -280,7 +330,12 @@ def _by_warps(stage: Stage, axes: tuple[IterVar, IterVar], tile: Tile, dtype: st
 
 
 def _summed(
-    sums: Stage, at: tuple[Stage, IterVar], tile: Tile, size: int, layouts: tuple[str, str], dtypes: tuple[str, str],
+    sums: Stage,
+    at: tuple[Stage, IterVar],
+    tile: Tile,
+    size: int,
+    layouts: tuple[str, str],
+    dtypes: tuple[str, str],
 ) -> tuple[IterVar, IterVar]:
     """The fragments of a warp; returns the loop over what is in shared memory, and that over what is in registers."""
     sums.compute_at(*at)
@@ -290,8 +345,11 @@ def _summed(
     sums.reorder(*sums.op.axis[:-2], outer, some, i, j, term)
     sums.unroll(some)
     shape = M, N, 32 // size
-    intrinsic = ("cuda.mma_m16n8k16", layouts[1], *shape, dtypes[0], layouts[0]) if size == 2 else (
-        f"cuda.mma_m16n8k{shape[2]}", layouts[1], *shape, layouts[0], *(dtypes if size == 1 else ()))
+    intrinsic = (
+        ("cuda.mma_m16n8k16", layouts[1], *shape, dtypes[0], layouts[0])
+        if size == 2
+        else (f"cuda.mma_m16n8k{shape[2]}", layouts[1], *shape, layouts[0], *(dtypes if size == 1 else ()))
+    )
     _tiled(sums, (M, N), intrinsic)
     return outer, some
 
@@ -316,11 +374,15 @@ def _fetched(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, together: int)
     stage.storage_align(row, *((32, 8) if down else (2 * lanes, lanes)))
     whole = column.name == "k" or (tile.rows if column.name == "i" else tile.columns) * dtype.bytes >= LINE
     outer = fused(stage, stage.op.axis[:-1]) if len(stage.op.axis) > 2 else row
-    shared_by_all(stage, (outer, column), tile, together, (1, 1) if whole or together < lanes else (4, 2) if down else (8, 1))
+    shared_by_all(
+        stage, (outer, column), tile, together, (1, 1) if whole or together < lanes else (4, 2) if down else (8, 1)
+    )
     stage.pipeline(tile.stages)
 
 
-def shared_by_all(stage: Stage, axes: tuple[IterVar, IterVar], tile: BlockTile, lanes: int, near: tuple[int, int]) -> None:
+def shared_by_all(
+    stage: Stage, axes: tuple[IterVar, IterVar], tile: BlockTile, lanes: int, near: tuple[int, int]
+) -> None:
     """The iterations of a loop over rows and one over columns by all threads of a block, `lanes` neighbours by each. near: rows,
     and places in each, that threads beside each other take where a row is shorter than all banks: of these none meets another."""
     rows, columns = axes

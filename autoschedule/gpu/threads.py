@@ -17,8 +17,18 @@ from ..operations import fixed_extent, size_of, source
 if TYPE_CHECKING:
     from ...schedule import Stage
 
-__all__ = ["LAUNCH", "SECTOR", "THREADS", "VECTOR", "WARP", "blocks_at_once", "lanes_along_last", "lanes_of", "reason_of",
-           "slowest"]
+__all__ = [
+    "LAUNCH",
+    "SECTOR",
+    "THREADS",
+    "VECTOR",
+    "WARP",
+    "blocks_at_once",
+    "lanes_along_last",
+    "lanes_of",
+    "reason_of",
+    "slowest",
+]
 
 WARP = 32
 THREADS = 256

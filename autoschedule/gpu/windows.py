@@ -72,8 +72,10 @@ class Window:
 
     def elements(self, extents: Mapping[IterVar, int]) -> int:
         """How many elements are read where axes take so many neighbouring values; all of those that are not given."""
-        return prod(1 + spread + sum(abs(factor) * (extents.get(axis, fixed_extent(axis)) - 1) for axis, factor in form.items())
-                    for form, spread in zip(self.forms, self.spread, strict=True))
+        return prod(
+            1 + spread + sum(abs(factor) * (extents.get(axis, fixed_extent(axis)) - 1) for axis, factor in form.items())
+            for form, spread in zip(self.forms, self.spread, strict=True)
+        )
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Tile:
 
     def extents(self, op: Operation) -> dict[IterVar, int]:
         """How many values of each axis a block has."""
-        sizes = [*[1] * max(len(op.axis) - 3, 0), *(self.planes, self.rows, self.threads[1])[-len(op.axis):]]
+        sizes = [*[1] * max(len(op.axis) - 3, 0), *(self.planes, self.rows, self.threads[1])[-len(op.axis) :]]
         return {axis: min(size, fixed_extent(axis)) for axis, size in zip(op.axis, sizes, strict=True)}
 
     def __str__(self) -> str:
@@ -108,12 +110,16 @@ def windows(group: Group) -> bool:
         return False
     found = windows_of(op)
     gpu = gpu_of(group.target)
-    ways = sorted(((_time(op, found, tile, gpu), tile) for tile in _tiles(op, found, gpu)), key=lambda way: way[0].seconds)
+    ways = sorted(
+        ((_time(op, found, tile, gpu), tile) for tile in _tiles(op, found, gpu)), key=lambda way: way[0].seconds
+    )
     if not ways:
         return False
     reason = _reason(group, op, found)
     candidates = [Candidate(str(tile), partial(_apply, group, found, tile), time, reason) for time, tile in ways]
-    alone = Candidate("an element a thread", partial(element_a_thread, group), _time_alone(op, found, gpu), "windows lie anywhere")
+    alone = Candidate(
+        "an element a thread", partial(element_a_thread, group), _time_alone(op, found, gpu), "windows lie anywhere"
+    )
     group.choose("windows", [*candidates, alone])
     return True
 
@@ -148,7 +154,9 @@ def _window(tensor: Tensor, loads: Sequence[ProducerLoad], op: Operation) -> Win
         forms.append(parts)
         offsets.append(tuple(form.const for form in made))
     places = len(set(zip(*offsets, strict=True)))  # branches that read the same place read it once
-    window = Window(tensor, places, tuple(forms), tuple(max(consts) - min(consts) for consts in offsets), frozenset(fixed))
+    window = Window(
+        tensor, places, tuple(forms), tuple(max(consts) - min(consts) for consts in offsets), frozenset(fixed)
+    )
     if not forms or op.axis[-1] not in forms[-1] or any(op.axis[-1] in form for form in forms[:-1]):
         return None
     whole = {axis: min(fixed_extent(axis), WARP) for axis in op.axis[-2:]} | dict.fromkeys(op.axis[:-2], 1)
@@ -176,7 +184,9 @@ def _tiles(op: Operation, found: Sequence[Window], gpu: Gpu) -> Iterator[Tile]:
     columns = fixed_extent(op.axis[-1])
     rows = fixed_extent(op.axis[-2]) if len(op.axis) > 1 else 1
     planes = fixed_extent(op.axis[-3]) if len(op.axis) > 2 else 1
-    beside_each_other = PLANES if not any(op.axis[-3] in window.fixed for window in found if len(op.axis) > 2) else PLANES[:1]
+    beside_each_other = (
+        PLANES if not any(op.axis[-3] in window.fixed for window in found if len(op.axis) > 2) else PLANES[:1]
+    )
     for threads in THREADS:
         for own in OWN:
             for beside in beside_each_other:
@@ -193,11 +203,17 @@ def _shared_bytes(op: Operation, found: Sequence[Window], tile: Tile) -> int:
 
 def _reason(group: Group, op: Operation, found: Sequence[Window]) -> str:
     """Why less than 16 bytes come at once, or lanes meet in banks."""
-    said = ["windows begin within sectors"] if any(len(window.forms[-1]) > 1 or window.spread[-1] for window in found) else []
+    said = (
+        ["windows begin within sectors"]
+        if any(len(window.forms[-1]) > 1 or window.spread[-1] for window in found)
+        else []
+    )
     for window in found:
         lanes, _ = _lanes(group, window.tensor)
         if lanes < lanes_of(window.tensor.dtype):
-            said.append(f"{window.tensor.name} by {lanes * window.tensor.dtype.bytes} bytes: its rows are no whole vectors")
+            said.append(
+                f"{window.tensor.name} by {lanes * window.tensor.dtype.bytes} bytes: its rows are no whole vectors"
+            )
         step = abs(window.forms[-1][op.axis[-1]])
         if step > 1:
             said.append(f"neighbours read {window.tensor.name} {step} apart, so that {gcd(step, BANKS)} meet in a bank")
@@ -218,8 +234,11 @@ def _time(op: Operation, found: Sequence[Window], tile: Tile, gpu: Gpu) -> Estim
     work = tile.own * size_of(op.reduce_axis) * max(window.loads for window in found)
     filled = sum(window.elements(block) * window.tensor.dtype.bytes for window in found)
     warps = ceil(threads / WARP)
-    parts = (("shared memory", warps * taken * WARP * WORD / gpu.shared_rate), ("fma throughput", warps * work * WARP / gpu.fma),
-             ("instructions", warps * (taken + work + 20) / 4))
+    parts = (
+        ("shared memory", warps * taken * WARP * WORD / gpu.shared_rate),
+        ("fma throughput", warps * work * WARP / gpu.fma),
+        ("instructions", warps * (taken + work + 20) / 4),
+    )
     needs = threads, _shared_bytes(op, found, tile)
     return _in_waves(op, found, gpu, blocks, needs, max(parts, key=lambda part: part[1]), filled)
 
@@ -230,14 +249,24 @@ def _time_alone(op: Operation, found: Sequence[Window], gpu: Gpu) -> Estimate:
     blocks = ceil(size_of(op.axis) / threads)
     taken = sum(window.loads for window in found) * size_of(op.reduce_axis)
     warps = threads // WARP
-    parts = (("loads", warps * taken * UNALIGNED * WARP * WORD / gpu.shared_rate), ("instructions", warps * (3 * taken + 20) / 4))
+    parts = (
+        ("loads", warps * taken * UNALIGNED * WARP * WORD / gpu.shared_rate),
+        ("instructions", warps * (3 * taken + 20) / 4),
+    )
     row = dict.fromkeys(op.axis[:-1], 1) | {op.axis[-1]: threads}
     filled = sum(window.elements(row) * window.tensor.dtype.bytes for window in found)
     return _in_waves(op, found, gpu, blocks, (threads, 0), max(parts, key=lambda part: part[1]), filled)
 
 
-def _in_waves(op: Operation, found: Sequence[Window], gpu: Gpu, blocks: int, block: tuple[int, int], work: tuple[str, float],
-              filled: float) -> Estimate:
+def _in_waves(
+    op: Operation,
+    found: Sequence[Window],
+    gpu: Gpu,
+    blocks: int,
+    block: tuple[int, int],
+    work: tuple[str, float],
+    filled: float,
+) -> Estimate:
     """block: threads of one and its bytes of shared memory; work: what it does, and cycles of that; filled: bytes that it loads."""
     at_once = blocks_at_once(gpu, block[0], OTHER_REGISTERS + 8, block[1])
     waves = ceil(blocks / gpu.processors)
@@ -265,8 +294,13 @@ def _apply(group: Group, found: Sequence[Window], tile: Tile) -> None:
     else:
         sums = s[anchor] if anchor is not group.output else None
     reader = sums or s[group.output]
-    copies = [(kept.get(window.tensor) or s[s.cache_read(s[window.tensor].op.output(0), "shared", [reader])],
-               lanes[window.tensor]) for window in found]
+    copies = [
+        (
+            kept.get(window.tensor) or s[s.cache_read(s[window.tensor].op.output(0), "shared", [reader])],
+            lanes[window.tensor],
+        )
+        for window in found
+    ]
     stage = s[group.output]
     block, thread = _result(stage, tile)
     if sums is not None:
@@ -298,7 +332,9 @@ def _lanes(group: Group, tensor: Tensor) -> tuple[int, int]:
 def _outside(op: Operation) -> Expr | int:
     """What stands beyond a padded image: that no vector is of two kinds, it is also what stands where there is no element."""
     value = op.values[0]
-    return value.false_value if isinstance(value, IfThenElse) and isinstance(value.false_value, (IntImm, FloatImm)) else 0
+    return (
+        value.false_value if isinstance(value, IfThenElse) and isinstance(value.false_value, (IntImm, FloatImm)) else 0
+    )
 
 
 def _number(extent: Expr) -> int:
@@ -345,8 +381,9 @@ def _filled(copy: Stage, at: tuple[Stage, IterVar], tile: Tile, lanes: int, shif
     """A block's window in shared memory, by all of its threads."""
     axes: Sequence[IterVar] = copy.op.axis
     if lanes > 1:
-        moved = copy.transform_layout(lambda *index: [*index[:-1], (index[-1] + shift) // lanes, (index[-1] + shift) % lanes],
-                                      _outside(copy.op))
+        moved = copy.transform_layout(
+            lambda *index: [*index[:-1], (index[-1] + shift) // lanes, (index[-1] + shift) % lanes], _outside(copy.op)
+        )
         assert moved is not None, "the stage computes"
         copy.vectorize(moved[-1])
         axes = moved[:-1]

@@ -56,7 +56,9 @@ class _Walk:
         told: dict[str, int] = {}
         texts = [_numbered(candidate.description, told) for candidate in candidates]
         at = texts.index(wanted) if (wanted := self.wanted.get(name)) in texts else usual
-        self.steps.append((_Menu(name, dict(zip(texts, _slower(candidates, usual), strict=True)), texts[usual]), texts[at]))
+        self.steps.append(
+            (_Menu(name, dict(zip(texts, _slower(candidates, usual), strict=True)), texts[usual]), texts[at])
+        )
         return at
 
 
@@ -70,7 +72,10 @@ def _slower(candidates: Sequence[Candidate], usual: int) -> list[float]:
     """How much slower than the usual one each candidate is said to be."""
     estimates = [candidate.estimate.seconds if candidate.estimate is not None else None for candidate in candidates]
     known = estimates[usual]
-    return [seconds / known if known and seconds is not None else 1 + NEAR * (at + 1) for at, seconds in enumerate(estimates)]
+    return [
+        seconds / known if known and seconds is not None else 1 + NEAR * (at + 1)
+        for at, seconds in enumerate(estimates)
+    ]
 
 
 class DecisionSpace:
@@ -117,8 +122,12 @@ class DecisionSpace:
         """The rules' choice, and then what differs from it in one decision, what is said to be fastest first."""
         usual = self.usual
         yield usual
-        near = [(slower, name, text) for name, taken in usual.choices
-                for text, slower in self._menus[name].items() if text != taken]
+        near = [
+            (slower, name, text)
+            for name, taken in usual.choices
+            for text, slower in self._menus[name].items()
+            if text != taken
+        ]
         for _, name, text in sorted(near, key=lambda one: one[0]):
             yield self._led(_with(usual, name, text))
 
@@ -142,8 +151,12 @@ class DecisionSpace:
     def cross(self, one: Config, other: Config, rng: np.random.Generator) -> Config:
         """Each decision from one or the other."""
         theirs = dict(other.choices)
-        return self._led(Config(self.name, tuple((name, theirs.get(name, text) if rng.random() < 0.5 else text)
-                                                 for name, text in one.choices)))
+        return self._led(
+            Config(
+                self.name,
+                tuple((name, theirs.get(name, text) if rng.random() < 0.5 else text) for name, text in one.choices),
+            )
+        )
 
     def fits(self, config: Config) -> bool:
         """Whether the point is one of such a space; where it leads is seen when it is made."""

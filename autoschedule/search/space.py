@@ -23,8 +23,21 @@ from ...schedule import Schedule
 from ...te import Tensor
 from ..errors import BadDefinition, UnknownPart
 
-__all__ = ["Annotate", "Choice", "Config", "Configurator", "Knob", "Made", "Part", "Rejected", "Reorder", "Space", "Split",
-           "TemplateSpace", "split_sizes"]
+__all__ = [
+    "Annotate",
+    "Choice",
+    "Config",
+    "Configurator",
+    "Knob",
+    "Made",
+    "Part",
+    "Rejected",
+    "Reorder",
+    "Space",
+    "Split",
+    "TemplateSpace",
+    "split_sizes",
+]
 
 MAX_CHOICES = 200_000
 """The most choices that one part may have."""
@@ -192,8 +205,14 @@ class Configurator:
         self.chosen = chosen
 
     def define_split(
-        self, name: str, axis: IterVar | int, policy: str = "factors", *, num_outputs: int = 2,
-        filter: Callable[[Split], bool] | None = None, max_factor: int | None = None,
+        self,
+        name: str,
+        axis: IterVar | int,
+        policy: str = "factors",
+        *,
+        num_outputs: int = 2,
+        filter: Callable[[Split], bool] | None = None,
+        max_factor: int | None = None,
         candidate: Iterable[Sequence[int]] | None = None,
     ) -> None:
         """Ways to split an axis (or an extent) into `num_outputs` loops.
@@ -224,7 +243,12 @@ class Configurator:
             self._define(name, (Knob(value) for value in candidate))
 
     def define_reorder(
-        self, name: str, axes: Sequence[IterVar], policy: str = "all", *, candidate: Iterable[Sequence[int]] | None = None,
+        self,
+        name: str,
+        axes: Sequence[IterVar],
+        policy: str = "all",
+        *,
+        candidate: Iterable[Sequence[int]] | None = None,
     ) -> None:
         """Orders of loops. policy: "all" permutations, or "candidate": those listed, each as places in `axes`.
 
@@ -253,12 +277,20 @@ class Configurator:
         """What was chosen for a part: a Split, a Knob, a Reorder or an Annotate. Raises UnknownPart (TW0606)."""
         part = self.parts.get(name)
         if part is None:
-            raise UnknownPart(f"the space has no part {name!r}", called=user_source(), allowed=", ".join(self.parts),
-                              fix=f"define it first: cfg.define_knob({name!r}, [...])")
+            raise UnknownPart(
+                f"the space has no part {name!r}",
+                called=user_source(),
+                allowed=", ".join(self.parts),
+                fix=f"define it first: cfg.define_knob({name!r}, [...])",
+            )
         number = 0 if self.chosen is None else self.chosen.get(name, 0)
         if not 0 <= number < len(part.choices):
-            raise UnknownPart(f"part {name!r} has no choice number {number}", called=user_source(),
-                              allowed=f"0 to {len(part.choices) - 1}", fix="tune again: the template has changed since")
+            raise UnknownPart(
+                f"part {name!r} has no choice number {number}",
+                called=user_source(),
+                allowed=f"0 to {len(part.choices) - 1}",
+                fix="tune again: the template has changed since",
+            )
         return part.choices[number]
 
     def _known(self, name: str) -> bool:
@@ -284,7 +316,9 @@ class Configurator:
 def _extent(name: str, axis: IterVar) -> int:
     if axis.dom is None or not isinstance(axis.dom.extent, IntImm):
         raise BadDefinition(
-            f"cannot define the part {name!r}", reason=f"the extent of {axis.name} is not known here", called=user_source(),
+            f"cannot define the part {name!r}",
+            reason=f"the extent of {axis.name} is not known here",
+            called=user_source(),
             fix=f"give it: cfg.define_split({name!r}, 64, ...); loops that a split made are counted by their factors",
         )
     return axis.dom.extent.value
@@ -301,18 +335,26 @@ def _powers(extent: int) -> list[int]:
 
 
 _SPLITTERS: dict[str, tuple[Callable[[int], list[int]], ...]] = {
-    "factors": (factors_of,), "power2": (_powers,), "verbose": (factors_of, _powers),
+    "factors": (factors_of,),
+    "power2": (_powers,),
+    "verbose": (factors_of, _powers),
 }
 
 
 def split_sizes(extent: int, loops: int, policy: str, max_factor: int) -> Iterator[tuple[int, ...]]:
     """Every way to split `extent` into `loops` by a policy, with -1 for the outermost. What the inner ones make together is at most
     the extent, and divides it where they are its factors."""
-    sizes = list(dict.fromkeys(size for sizes_of in _SPLITTERS[policy] for size in sizes_of(extent) if size <= max_factor))
+    sizes = list(
+        dict.fromkeys(size for sizes_of in _SPLITTERS[policy] for size in sizes_of(extent) if size <= max_factor)
+    )
     ways: list[tuple[tuple[int, ...], int]] = [((-1,), 1)]
     for _ in range(loops - 1):
-        ways = [((-1, size, *inner), together * size) for (_, *inner), together in ways for size in sizes
-                if together * size <= max(extent, 1) and (policy != "factors" or extent % (together * size) == 0)]
+        ways = [
+            ((-1, size, *inner), together * size)
+            for (_, *inner), together in ways
+            for size in sizes
+            if together * size <= max(extent, 1) and (policy != "factors" or extent % (together * size) == 0)
+        ]
     return (way for way, _ in ways)
 
 
@@ -377,10 +419,15 @@ class TemplateSpace:
     def cross(self, one: Config, other: Config, rng: np.random.Generator) -> Config:
         """Each part from one or the other."""
         theirs = dict(other.choices)
-        return Config(self.name, tuple((name, theirs[name] if rng.random() < 0.5 else number) for name, number in one.choices))
+        return Config(
+            self.name, tuple((name, theirs[name] if rng.random() < 0.5 else number) for name, number in one.choices)
+        )
 
     def fits(self, config: Config) -> bool:
         """Whether the configuration is one of this space."""
         chosen = dict(config.choices)
-        return config.space == self.name and len(chosen) == len(self.parts) and all(
-            chosen.get(part.name) in range(len(part.choices)) for part in self.parts)
+        return (
+            config.space == self.name
+            and len(chosen) == len(self.parts)
+            and all(chosen.get(part.name) in range(len(part.choices)) for part in self.parts)
+        )

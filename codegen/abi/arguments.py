@@ -62,7 +62,7 @@ def _read_described(text: StraightLine, table: str, i: int, given: str) -> None:
     get = process_word(text, table, "get_attribute")
     answer = text.value(f"call ptr {get}(ptr {given}, ptr {process_word(text, table, 'requires_grad')})")
     text.leave_if(text.compare("eq", "ptr", answer, "null"), "unclear")
-    text.add(f"call void {process_word(text, table, 'decref')}(ptr {answer})")        # False is never freed
+    text.add(f"call void {process_word(text, table, 'decref')}(ptr {answer})")  # False is never freed
     text.leave_if(text.compare("ne", "ptr", answer, process_word(text, table, "false")), "slow")
     describe = process_word(text, table, "exchange")
     failed = text.value(f"call i32 {describe}(ptr {given}, ptr %described)")
@@ -72,8 +72,10 @@ def _read_described(text: StraightLine, table: str, i: int, given: str) -> None:
     offset = text.load("i64", "%described", DLTensor.byte_offset.offset)
     text.leave_if(text.compare("ne", "i64", offset, 0), "slow")
     dtype = text.load("i32", "%described", DLTensor.dtype.offset)
-    fields = {field: (kind, text.load(kind, "%described", getattr(DLTensor, field).offset))
-              for field, kind in (("data", "ptr"), ("shape", "ptr"), ("strides", "ptr"), ("ndim", "i32"))}
+    fields = {
+        field: (kind, text.load(kind, "%described", getattr(DLTensor, field).offset))
+        for field, kind in (("data", "ptr"), ("shape", "ptr"), ("strides", "ptr"), ("ndim", "i32"))
+    }
     bits = text.value(f"and i32 {text.value(f'lshr i32 {dtype}, 8')}, 255")
     item = text.value(f"zext i32 {text.value(f'lshr i32 {bits}, 3')} to i64")
     _write_record(text, i, fields | {"unit": ("i64", item), "dtype": ("i32", dtype), "flags": ("i32", "0")})
@@ -100,15 +102,19 @@ def _read_array(text: StraightLine, table: str, i: int, param: BufferParam, give
     text.leave_if(text.either(wrong, swapped), "slow")
     flags = text.load("i32", given, ArrayFields.flags.offset)
     fixed = text.compare("eq", "i32", text.value(f"and i32 {flags}, {WRITEABLE}"), 0)
-    _write_record(text, i, {
-        "data": ("ptr", text.load("ptr", given, ArrayFields.data.offset)),
-        "shape": ("ptr", text.load("ptr", given, ArrayFields.dimensions.offset)),
-        "strides": ("ptr", text.load("ptr", given, ArrayFields.strides.offset)),
-        "unit": ("i64", "1"),
-        "dtype": ("i32", str(DLPACK_TYPES[param.dtype])),
-        "ndim": ("i32", text.load("i32", given, ArrayFields.nd.offset)),
-        "flags": ("i32", text.value(f"select i1 {fixed}, i32 {int(Flag.READ_ONLY)}, i32 0")),
-    })
+    _write_record(
+        text,
+        i,
+        {
+            "data": ("ptr", text.load("ptr", given, ArrayFields.data.offset)),
+            "shape": ("ptr", text.load("ptr", given, ArrayFields.dimensions.offset)),
+            "strides": ("ptr", text.load("ptr", given, ArrayFields.strides.offset)),
+            "unit": ("i64", "1"),
+            "dtype": ("i32", str(DLPACK_TYPES[param.dtype])),
+            "ndim": ("i32", text.load("i32", given, ArrayFields.nd.offset)),
+            "flags": ("i32", text.value(f"select i1 {fixed}, i32 {int(Flag.READ_ONLY)}, i32 0")),
+        },
+    )
 
 
 def read_scalar(text: StraightLine, table: str, i: int, param: ScalarParam, given: str) -> None:
@@ -122,10 +128,10 @@ def read_scalar(text: StraightLine, table: str, i: int, param: ScalarParam, give
     kind = text.load("ptr", given, ArrayFields.ob_type.offset)
     if param.dtype in ("float32", "float64"):
         text.leave_if(text.compare("ne", "ptr", kind, process_word(text, table, "float_type")), "slow")
-        text.store("i64", text.load("i64", given, 16), "%records", record_offset(i, "data"))    # PyFloatObject.ob_fval
+        text.store("i64", text.load("i64", given, 16), "%records", record_offset(i, "data"))  # PyFloatObject.ob_fval
         return
     if param.dtype in ("float16", "bfloat16"):
-        text.leave_if("true", "slow")        # rounding to 16 bits is the Python path's business
+        text.leave_if("true", "slow")  # rounding to 16 bits is the Python path's business
         return
     text.leave_if(text.compare("ne", "ptr", kind, process_word(text, table, "int_type")), "slow")
     value = text.value(f"call i64 {process_word(text, table, 'int_value')}(ptr {given}, ptr %overflow)")

@@ -93,8 +93,11 @@ def kernel_text(signature: Signature, callback: int) -> str:
     target = Target()
     types = [scalar_type(p.dtype) if isinstance(p, ScalarParam) else "ptr" for p in signature.params]
     types += ["i64"] * len(signature.symbols)
-    lines = [f"  %slots = alloca [{len(types) + 1} x i64], align 8", f"  %end = getelementptr i64, ptr %slots, i64 {len(types)}",
-             f"  store i64 {_FAILED}, ptr %end"]
+    lines = [
+        f"  %slots = alloca [{len(types) + 1} x i64], align 8",
+        f"  %end = getelementptr i64, ptr %slots, i64 {len(types)}",
+        f"  store i64 {_FAILED}, ptr %end",
+    ]
     for i, kind in enumerate(types):
         lines.append(f"  %p{i} = getelementptr i64, ptr %slots, i64 {i}")
         lines += [f"  store i64 0, ptr %p{i}", f"  store {kind} %a{i}, ptr %p{i}"]

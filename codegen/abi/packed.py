@@ -72,7 +72,9 @@ class PackedCalls:
                 self._add(symbol, name, parameters, _tracing(name))
                 return Call("trace", (StringImm(symbol), *node.args[1:]), node.dtype)
             self._add(symbol, name, parameters, _packed(name))
-            return Call("call_packed", (StringImm(symbol), *(part for arg in node.args[1:] for part in _flat(arg))), node.dtype)
+            return Call(
+                "call_packed", (StringImm(symbol), *(part for arg in node.args[1:] for part in _flat(arg))), node.dtype
+            )
 
         return function.with_body(rewrite(function.body, rule))
 
@@ -109,9 +111,11 @@ def _packed(name: str) -> Callable[..., int]:
     function = find_func(name)
     if function is None:
         raise PackedNotRegistered(
-            f"the program calls the packed function {name!r}, which nobody has registered", called=user_source(),
+            f"the program calls the packed function {name!r}, which nobody has registered",
+            called=user_source(),
             allowed=", ".join(registered_names()) or "nothing is registered",
-            fix=f"@tw.register_func({name!r}) above a Python function, before the kernel is built")
+            fix=f"@tw.register_func({name!r}) above a Python function, before the kernel is built",
+        )
     return lambda *args: call_func(name, function, args)
 
 
@@ -143,7 +147,9 @@ def _parameter(arg: Expr) -> _Parameter:
         return _Parameter((ctypes.c_void_p,), lambda given: ctypes.c_void_p(next(given)))
     dtype = numpy_dtype(str(arg.dtype))
     if arg.dtype.is_float:
-        return _Parameter((ctypes.c_double,), lambda given: dtype.type(next(given)) if dtype.itemsize < 8 else next(given))
+        return _Parameter(
+            (ctypes.c_double,), lambda given: dtype.type(next(given)) if dtype.itemsize < 8 else next(given)
+        )
     if arg.dtype.is_bool:
         return _Parameter((ctypes.c_int64,), lambda given: bool(next(given)))
     mask = (1 << 64) - 1 if arg.dtype.kind == "uint" else -1
@@ -177,7 +183,11 @@ def _array(arg: Call) -> _Parameter:
 
 
 def _view(
-    address: int | None, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: np.dtype[Any], writable: bool,
+    address: int | None,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    dtype: np.dtype[Any],
+    writable: bool,
 ) -> np.ndarray[Any, Any]:
     """The memory at an address as an array."""
     if not address or 0 in shape:

@@ -172,7 +172,7 @@ def parallel_for_address() -> int:
 @in_turn
 def _compile() -> None:
     global _compiled
-    if _compiled is not None:   # by another thread meanwhile
+    if _compiled is not None:  # by another thread meanwhile
         return
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

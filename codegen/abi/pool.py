@@ -29,8 +29,10 @@ __all__ = ["POOL_NUMBER", "POOL_RUN", "has_pool", "pool_text"]
 POOL_RUN, POOL_NUMBER = "tw_pool_run", "tw_pool_number"
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 """The number of the system call by architecture, on Linux."""
-_PAUSE = {"x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
-          "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)")}
+_PAUSE = {
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
 _AWAKE_NS = 50_000
 """How long a thread waits awake: a few times what it takes to be woken, so that loops that follow one another find all awake,
 and little where others want the CPU."""
@@ -309,9 +311,17 @@ out:
 
 _OPEN, _ASLEEP, _OWNED = -1 << 31, 1 << 30, 1 << 29
 _NUMBERS = {
-    "OPEN": _OPEN, "NOT_OPEN": ~_OPEN, "OPEN_AND_OWNED": _OPEN | _OWNED, "OWNED": _OWNED, "ASLEEP": _ASLEEP, "COUNT": _OWNED - 1,
-    "LAST_AND_ASLEEP": _OWNED | _ASLEEP | 1, "SLOTS": _SLOTS, "AWAKE_NS": _AWAKE_NS,
-    "WAIT": 9 + 128, "WAKE": 10 + 128,   # FUTEX_WAIT_BITSET and FUTEX_WAKE_BITSET, for threads of one process
+    "OPEN": _OPEN,
+    "NOT_OPEN": ~_OPEN,
+    "OPEN_AND_OWNED": _OPEN | _OWNED,
+    "OWNED": _OWNED,
+    "ASLEEP": _ASLEEP,
+    "COUNT": _OWNED - 1,
+    "LAST_AND_ASLEEP": _OWNED | _ASLEEP | 1,
+    "SLOTS": _SLOTS,
+    "AWAKE_NS": _AWAKE_NS,
+    "WAIT": 9 + 128,
+    "WAKE": 10 + 128,  # FUTEX_WAIT_BITSET and FUTEX_WAKE_BITSET, for threads of one process
 }
 
 
@@ -320,8 +330,12 @@ def pool_text(architecture: str, system: str) -> str:
     if not has_pool(architecture, system):
         return ""
     declared, done = _PAUSE.get(architecture, ("", ""))
-    words = {**{name: str(number) for name, number in _NUMBERS.items()},
-             "FUTEX": str(_FUTEX[architecture]), "DECLARE_PAUSE": declared, "DO_PAUSE": done}
+    words = {
+        **{name: str(number) for name, number in _NUMBERS.items()},
+        "FUTEX": str(_FUTEX[architecture]),
+        "DECLARE_PAUSE": declared,
+        "DO_PAUSE": done,
+    }
     return re.sub(r"\b(?:" + "|".join(words) + r")\b", lambda word: words[word[0]], _TEXT)
 
 

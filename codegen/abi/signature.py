@@ -8,7 +8,23 @@ from dataclasses import replace
 from ...errors import user_source
 from ...ir.analysis.work import executions, work_of
 from ...ir.buffer import Buffer
-from ...ir.expr import Add, BinaryOp, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, SizeVar, Sub, TruncDiv, TruncMod, Var
+from ...ir.expr import (
+    Add,
+    BinaryOp,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    SizeVar,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
 from ...ir.stmt import Function, LoopKind
 from ...ir.visit import free_vars, walk
 from ...limits import INT32_EXTENT_LIMIT
@@ -18,8 +34,15 @@ from ..errors import ExtentNotCheckable
 __all__ = ["is_checkable", "shape_symbols", "signature_of", "unique_names", "with_buffers"]
 
 _EXTENT_OPERATORS: dict[type[BinaryOp], str] = {
-    Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max",
-    TruncDiv: "//", TruncMod: "%",  # the same where nothing is negative, as extents are
+    Add: "+",
+    Sub: "-",
+    Mul: "*",
+    FloorDiv: "//",
+    FloorMod: "%",
+    Min: "min",
+    Max: "max",
+    TruncDiv: "//",
+    TruncMod: "%",  # the same where nothing is negative, as extents are
 }
 _LONG_RUN = 200_000
 """Iterations of the innermost statements from which a kernel counts as long-running, whatever its arguments' size."""
@@ -29,7 +52,9 @@ def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
     """The signature of a lowered function (before its buffers are flattened); `symbols`: its free shape symbols, in the
     order in which the kernel takes them. Raises ExtentNotCheckable for an extent that is no integer arithmetic."""
     names = unique_names(function, symbols)
-    in_shapes = {var for buffer in function.buffers for extent in buffer.shape for var in walk(extent) if isinstance(var, Var)}
+    in_shapes = {
+        var for buffer in function.buffers for extent in buffer.shape for var in walk(extent) if isinstance(var, Var)
+    }
     params: list[BufferParam | ScalarParam] = []
     for param in function.arguments:
         if isinstance(param, Buffer):
@@ -48,10 +73,20 @@ def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
 
 def with_buffers(signature: Signature, buffers: Sequence[Buffer | Var]) -> Signature:
     """A signature with further parameters: buffers that the function writes, whose sizes are known or told by its scalars."""
-    names: dict[Buffer | Var, str] = {var: var.name for buffer in buffers if isinstance(buffer, Buffer)
-                                      for extent in buffer.shape for var in free_vars(extent)}
-    more = (BufferParam(f"workspace_{at}", str(buffer.dtype), tuple(_extent(extent, names, buffer) for extent in buffer.shape),
-                        True) for at, buffer in enumerate(buffers) if isinstance(buffer, Buffer))
+    names: dict[Buffer | Var, str] = {
+        var: var.name
+        for buffer in buffers
+        if isinstance(buffer, Buffer)
+        for extent in buffer.shape
+        for var in free_vars(extent)
+    }
+    more = (
+        BufferParam(
+            f"workspace_{at}", str(buffer.dtype), tuple(_extent(extent, names, buffer) for extent in buffer.shape), True
+        )
+        for at, buffer in enumerate(buffers)
+        if isinstance(buffer, Buffer)
+    )
     return replace(signature, params=(*signature.params, *more))
 
 
@@ -66,8 +101,17 @@ def shape_symbols(function: Function) -> tuple[Var, ...]:
 
 def is_checkable(extent: Expr) -> bool:
     """Whether an extent is integer arithmetic, which callers can do."""
-    return isinstance(extent, (IntImm, Var)) or isinstance(extent, Cast) and is_checkable(extent.value) or (
-        isinstance(extent, BinaryOp) and type(extent) in _EXTENT_OPERATORS and is_checkable(extent.a) and is_checkable(extent.b))
+    return (
+        isinstance(extent, (IntImm, Var))
+        or isinstance(extent, Cast)
+        and is_checkable(extent.value)
+        or (
+            isinstance(extent, BinaryOp)
+            and type(extent) in _EXTENT_OPERATORS
+            and is_checkable(extent.a)
+            and is_checkable(extent.b)
+        )
+    )
 
 
 def unique_names(function: Function, symbols: Sequence[Var]) -> dict[Buffer | Var, str]:
@@ -93,13 +137,17 @@ def _extent(extent: Expr, names: Mapping[Buffer | Var, str], buffer: Buffer) -> 
         return _extent(extent.value, names, buffer)
     if not isinstance(extent, BinaryOp) or type(extent) not in _EXTENT_OPERATORS:
         raise ExtentNotCheckable(
-            f"the extent `{extent}` of {buffer.name} cannot be checked when the kernel is called", called=user_source(),
-            reason="only + - * // % min and max of symbols and integers can", fix="pass the extent as a symbol of its own",
+            f"the extent `{extent}` of {buffer.name} cannot be checked when the kernel is called",
+            called=user_source(),
+            reason="only + - * // % min and max of symbols and integers can",
+            fix="pass the extent as a symbol of its own",
         )
     return (_EXTENT_OPERATORS[type(extent)], _extent(extent.a, names, buffer), _extent(extent.b, names, buffer))
 
 
 def _runs_long(function: Function) -> bool:
     """Whether the loops whose extents are known take so many turns that other Python threads should run meanwhile."""
-    return any(work.loop is not None and (work.loop.kind is LoopKind.PARALLEL or turns >= _LONG_RUN)
-               for work, turns in executions(work_of(function, bounds=False), unknown=1))
+    return any(
+        work.loop is not None and (work.loop.kind is LoopKind.PARALLEL or turns >= _LONG_RUN)
+        for work, turns in executions(work_of(function, bounds=False), unknown=1)
+    )

@@ -26,7 +26,15 @@ from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature
 from .arguments import RECORD_BYTES, process_word, read_scalar, read_tensor, record_offset
 from .straight_line import StraightLine
 
-__all__ = ["check_statuses", "extent_value", "integer_bounds", "kernel_symbol", "scalar_type", "stub_symbols", "stub_text"]
+__all__ = [
+    "check_statuses",
+    "extent_value",
+    "integer_bounds",
+    "kernel_symbol",
+    "scalar_type",
+    "stub_symbols",
+    "stub_text",
+]
 
 _SCALAR_TYPES = {"bool": "i1", "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
 
@@ -58,7 +66,7 @@ def stub_text(signature: Signature) -> str:
     check = _check_text(signature)
     if _WIDE_PRODUCT in check:
         declaration += f"declare {{ i64, i1 }} {_WIDE_PRODUCT}(i64, i64)\n"
-    call = "" if signature.on_stream else _call_text(signature)     # Python calls kernels for GPUs by other ways
+    call = "" if signature.on_stream else _call_text(signature)  # Python calls kernels for GPUs by other ways
     return "\n".join((declaration, check, _run_text(signature), call))
 
 
@@ -185,22 +193,30 @@ def _check_strides(text: StraightLine, i: int, extents: list[str], expected: lis
     text.start(done)
 
 
-def _bind_symbols(text: StraightLine, signature: Signature, extents: dict[int, list[str]], known: dict[str, str]) -> None:
+def _bind_symbols(
+    text: StraightLine, signature: Signature, extents: dict[int, list[str]], known: dict[str, str]
+) -> None:
     for symbol in signature.symbols:
         binding = signature.bindings[symbol.name]
         value = extents[binding.param][binding.dim]
         for operator, number in binding.steps:
-            value = text.value(f"{ {'+': 'add', '-': 'sub', '//': 'sdiv'}[operator]} i64 {value}, {number}")
+            value = text.value(f"{ {'+': 'add', '-': 'sub', '//': 'sdiv'}[operator] } i64 {value}, {number}")
         if binding.steps:
-            text.leave_if(text.compare("slt", "i64", value, 0), "fail",
-                          pack_status(Check.SYMBOL, binding.param, binding.dim))
+            text.leave_if(
+                text.compare("slt", "i64", value, 0), "fail", pack_status(Check.SYMBOL, binding.param, binding.dim)
+            )
         if symbol.limit is not None:
-            text.leave_if(text.compare("sge", "i64", value, symbol.limit), "fail",
-                          pack_status(Check.TOO_LARGE, binding.param, binding.dim))
+            text.leave_if(
+                text.compare("sge", "i64", value, symbol.limit),
+                "fail",
+                pack_status(Check.TOO_LARGE, binding.param, binding.dim),
+            )
         known[symbol.name] = value
 
 
-def _check_extents(text: StraightLine, signature: Signature, extents: dict[int, list[str]], known: dict[str, str]) -> None:
+def _check_extents(
+    text: StraightLine, signature: Signature, extents: dict[int, list[str]], known: dict[str, str]
+) -> None:
     """Compare every symbolic extent with what its symbols say."""
     for i, param in signature.buffers:
         for d, extent in enumerate(param.shape):
@@ -225,7 +241,7 @@ def extent_value(text: StraightLine, extent: Extent, known: dict[str, str], over
         text.leave_if(text.value(f"extractvalue {{ i64, i1 }} {both}, 1"), "fail", overflow)
         return text.value(f"extractvalue {{ i64, i1 }} {both}, 0")
     if operator in ("+", "-", "*"):
-        return text.value(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[operator]} i64 {a}, {b}")
+        return text.value(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[operator] } i64 {a}, {b}")
     if operator in ("min", "max"):
         chosen = text.compare("slt" if operator == "min" else "sgt", "i64", a, b)
         return text.value(f"select i1 {chosen}, i64 {a}, i64 {b}")
@@ -255,8 +271,9 @@ def _check_overlaps(text: StraightLine, signature: Signature, ranges: dict[int, 
             if j == i or (j in outputs and j < i):
                 continue
             (begin, end, size), (other_begin, other_end, other_size) = ranges[i], ranges[j]
-            shared = text.both(text.compare("ult", "i64", begin, other_end),
-                               text.compare("ult", "i64", other_begin, end))
+            shared = text.both(
+                text.compare("ult", "i64", begin, other_end), text.compare("ult", "i64", other_begin, end)
+            )
             filled = text.both(text.compare("ne", "i64", size, 0), text.compare("ne", "i64", other_size, 0))
             text.leave_if(text.both(shared, filled), "fail", pack_status(Check.OVERLAP, i, j))
 
@@ -276,7 +293,9 @@ def _run_text(signature: Signature) -> str:
     passed += ["i64 " + text.load("i64", "%symbols", 8 * k) for k in range(len(signature.symbols))]
     status = text.value(f"call i32 @{kernel_symbol(signature.name)}({', '.join(passed)})")
     text.add(f"ret i32 {status}")
-    return _function(f"i32 @{_symbol('run', signature.name)}(ptr readonly %args, ptr readonly %symbols{stream}) nounwind", text)
+    return _function(
+        f"i32 @{_symbol('run', signature.name)}(ptr readonly %args, ptr readonly %symbols{stream}) nounwind", text
+    )
 
 
 def _scalar_value(text: StraightLine, i: int, dtype: str) -> str:
@@ -319,8 +338,10 @@ def _call_text(signature: Signature) -> str:
     call = process_word(text, table, "vectorcall")
     result = text.value(f"call ptr {call}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames)")
     text.add(f"ret ptr {result}")
-    strings = (f'@{_symbol("failed", name)} = private constant [7 x i8] c"failed\\00"\n'
-               f'@{_symbol("format", name)} = private constant [2 x i8] c"i\\00"\n')
+    strings = (
+        f'@{_symbol("failed", name)} = private constant [7 x i8] c"failed\\00"\n'
+        f'@{_symbol("format", name)} = private constant [2 x i8] c"i\\00"\n'
+    )
     words = f"@{table} = global [{len(CallTable._fields_)} x ptr] zeroinitializer\n"
     head = f"ptr @{_symbol('call', name)}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames)"
     return words + strings + _function(head, text)
@@ -356,5 +377,6 @@ def _run_kernel(text: StraightLine, signature: Signature) -> None:
     call = process_word(text, table, "call_method")
     error = text.value(
         f"call ptr (ptr, ptr, ptr, ...) {call}(ptr %self, ptr @{_symbol('failed', name)}, "
-        f"ptr @{_symbol('format', name)}, i32 %status)")
+        f"ptr @{_symbol('format', name)}, i32 %status)"
+    )
     text.add(f"ret ptr {error}")

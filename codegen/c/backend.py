@@ -48,8 +48,7 @@ const int32_t *tw_thread_count;
 
 
 def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
-    """Raises UnsupportedIntrinsic for what C cannot say; NoCompiler, RejectedSource and UnresolvedSymbol where no code can be made.
-    """
+    """Raises UnsupportedIntrinsic for what C cannot say; NoCompiler, RejectedSource and UnresolvedSymbol where no code can be made."""
     fuses = target.fuses and not options.contracts
     symbols = {function.name: shape_symbols(function) for function in functions}
     functions, _ = without_constant_parts(functions, Target(), OF_ANOTHER_TARGET, options, fuses=fuses)
@@ -72,8 +71,13 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
         messages = unit.text.messages[program.signature.name]
         failure = partial(packed.failure, partial(kernel_failure, signature, messages=messages))
         kernels[signature.name] = make_kernel(
-            signature, addresses, code=(stubs, unit), sources=_sources(function, unit), exporting=exporter.only(signature.name),
-            failure=failure)
+            signature,
+            addresses,
+            code=(stubs, unit),
+            sources=_sources(function, unit),
+            exporting=exporter.only(signature.name),
+            failure=failure,
+        )
     return BuildResult(Module(kernels, exporter))
 
 
@@ -115,7 +119,9 @@ class _Unit:
 
     @property
     def options(self) -> list[str]:
-        return compiler_options(fast_math=self.fast_math, fp_contract=self.fp_contract, parallel=self.text.parallel, native=True)
+        return compiler_options(
+            fast_math=self.fast_math, fp_contract=self.fp_contract, parallel=self.text.parallel, native=True
+        )
 
     @cached_property
     def _library(self) -> ctypes.CDLL:
@@ -125,8 +131,11 @@ class _Unit:
             _, undefined, name = str(error).rpartition("undefined symbol: ")
             if not undefined:
                 raise
-            raise UnresolvedSymbol(f"the program calls {name!r}, which nobody defines", called=user_source(),
-                                   fix="load the library that has it first: ctypes.CDLL(path, ctypes.RTLD_GLOBAL)") from error
+            raise UnresolvedSymbol(
+                f"the program calls {name!r}, which nobody defines",
+                called=user_source(),
+                fix="load the library that has it first: ctypes.CDLL(path, ctypes.RTLD_GLOBAL)",
+            ) from error
         ctypes.c_void_p.in_dll(library, "tw_thread_count").value = state_address() + ThreadState.count.offset
         for name, address in self.packed.symbols.items():
             ctypes.c_void_p.in_dll(library, name).value = address
@@ -141,9 +150,18 @@ class _Unit:
 
 
 def _sources(function: Function, unit: _Unit) -> Sources:
-    return Sources("a C kernel", {"ir": lambda: str(function), "c": lambda: unit.text.text, "asm": unit.asm},
-                   'f.source("c") shows the C text')
+    return Sources(
+        "a C kernel",
+        {"ir": lambda: str(function), "c": lambda: unit.text.text, "asm": unit.asm},
+        'f.source("c") shows the C text',
+    )
 
 
-BACKEND = Backend("c", "portable C11 text, compiled by the system's C compiler", _compile,
-                  options=ROUNDING, check=check_rounding, fuses=rounds_fused)
+BACKEND = Backend(
+    "c",
+    "portable C11 text, compiled by the system's C compiler",
+    _compile,
+    options=ROUNDING,
+    check=check_rounding,
+    fuses=rounds_fused,
+)

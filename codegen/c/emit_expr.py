@@ -77,8 +77,12 @@ class CExprEmitter(ExprEmitter):
 
 
 def _if_then_else(em: CExprEmitter, expr: IfThenElse, lane: int) -> str:
-    return em.chosen(em.closed(expr.condition, lane), expr.dtype, lambda: em.value(expr.true_value, lane),
-                     lambda: em.value(expr.false_value, lane))
+    return em.chosen(
+        em.closed(expr.condition, lane),
+        expr.dtype,
+        lambda: em.value(expr.true_value, lane),
+        lambda: em.value(expr.false_value, lane),
+    )
 
 
 def _let(em: CExprEmitter, expr: Let, lane: int) -> str:

@@ -61,7 +61,11 @@ class _Frame:
 
 
 def emit_kernel(
-    function: Function, signature: Signature, symbols: Sequence[Var], guards: Sequence[str], constants: dict[Constant, str],
+    function: Function,
+    signature: Signature,
+    symbols: Sequence[Var],
+    guards: Sequence[str],
+    constants: dict[Constant, str],
 ) -> EmittedKernel:
     """`function`, of stage "final", as a C function that is declared as `export.header.declarations` says.
 
@@ -85,10 +89,19 @@ class _Emitter(StmtEmitter):
 
     # The function
 
-    def emit(self, signature: Signature, symbols: Sequence[Var], guards: Sequence[str], constants: dict[Constant, str],
-             ) -> EmittedKernel:
+    def emit(
+        self,
+        signature: Signature,
+        symbols: Sequence[Var],
+        guards: Sequence[str],
+        constants: dict[Constant, str],
+    ) -> EmittedKernel:
         public = parameter_names(signature)
-        self.taken |= {signature.name, *(name + f for name in STANDARD for f in ("", "f")), *_called(self.function.body)}
+        self.taken |= {
+            signature.name,
+            *(name + f for name in STANDARD for f in ("", "f")),
+            *_called(self.function.body),
+        }
         names = [self.fresh(name) for name in public]  # a parameter may hide no function that is called
         written = _written(self.function.body)
         for var, name in zip(symbols, names, strict=False):
@@ -96,11 +109,13 @@ class _Emitter(StmtEmitter):
             self.exprs.names[var] = name
             if var.dtype.bits != 64:
                 self.line(f"const {value_type(var.dtype)} {self.bind(var, name)} = ({value_type(var.dtype)}){name};")
-        for param, name in zip(self.function.arguments, names[len(symbols):], strict=True):
+        for param, name in zip(self.function.arguments, names[len(symbols) :], strict=True):
             self._parameter(param, name, param in written)
         for buffer, held in self.function.constant_buffers.items():
             self._place(buffer, constants[held])
-            self.line(f"const {storage_type(buffer.dtype)} *const {self.bind(buffer)} = (const void *){constants[held]};")
+            self.line(
+                f"const {storage_type(buffer.dtype)} *const {self.bind(buffer)} = (const void *){constants[held]};"
+            )
         self._frames.append(_Frame("tw_exit", len(self.lines)))
         self.statement(self.function.body)
         frame = self._close()
@@ -109,7 +124,9 @@ class _Emitter(StmtEmitter):
         prototype = _restricted(declarations(signature)[0].removesuffix(";"))
         for old, new in zip(public, names, strict=True):
             prototype = re.sub(rf"\b{old}\b(?=[,)])", new, prototype)
-        text = "\n".join([f"{prototype} {{", *("  " + g for g in guards), *head, *self.lines[frame.start:], *tail, "}"])
+        text = "\n".join(
+            [f"{prototype} {{", *("  " + g for g in guards), *head, *self.lines[frame.start :], *tail, "}"]
+        )
         return EmittedKernel(text, tuple(self.messages), self.exprs.declarations)
 
     def _parameter(self, param: Buffer | Var, name: str, is_written: bool) -> None:
@@ -139,7 +156,7 @@ class _Emitter(StmtEmitter):
         for name in frame.heap:
             self.line(f"free({name});")
         indent = "  " * self.indent
-        self.lines[frame.start:frame.start] = [f"{indent}void *{name} = NULL;" for name in frame.heap]
+        self.lines[frame.start : frame.start] = [f"{indent}void *{name} = NULL;" for name in frame.heap]
         return frame
 
     # Leaving
@@ -199,8 +216,12 @@ class _Emitter(StmtEmitter):
             return
         lanes = index.dtype.lanes
         (places, values, *predicates) = self.values(index, stmt.value, *masks)
-        values = [self.exprs.stored(value, stmt.buffer.dtype) for value in values] * (lanes if len(values) < lanes else 1)
-        if lanes > 1 and any(isinstance(node, BufferLoad) for node in walk(stmt.value)):  # all is read before any is written
+        values = [self.exprs.stored(value, stmt.buffer.dtype) for value in values] * (
+            lanes if len(values) < lanes else 1
+        )
+        if lanes > 1 and any(
+            isinstance(node, BufferLoad) for node in walk(stmt.value)
+        ):  # all is read before any is written
             kind = storage_type(stmt.buffer.dtype)
             kept = [self.fresh("tw_lane") for _ in values]
             for name, value in zip(kept, values, strict=True):
@@ -297,8 +318,11 @@ def _restricted(prototype: str) -> str:
 
 def _called(body: Stmt) -> set[str]:
     """The names of the outside functions that are called."""
-    return {node.args[0].value for node in walk(body)
-            if isinstance(node, Call) and node.args and isinstance(node.args[0], StringImm)}
+    return {
+        node.args[0].value
+        for node in walk(body)
+        if isinstance(node, Call) and node.args and isinstance(node.args[0], StringImm)
+    }
 
 
 def _written(body: Stmt) -> set[Buffer]:

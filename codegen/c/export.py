@@ -44,42 +44,72 @@ class CExporter(KernelExporter):
         check_names(names, (), ())
         parallel = text.parallel and threads == "openmp"
         source = text.text if parallel else text.text.replace("#pragma omp ", "/* serial */ //")
-        description = describe(stem, programs, text.messages, Target("c"), features=(), threads=threads, is_parallel=parallel,
-                               is_module=self.is_module)
+        description = describe(
+            stem,
+            programs,
+            text.messages,
+            Target("c"),
+            features=(),
+            threads=threads,
+            is_parallel=parallel,
+            is_module=self.is_module,
+        )
         for function in description["functions"]:
             del function["declarations"][1]  # there are no _checked functions
-        header = header_text(stem, [p.signature for p in programs], target="'c'", threads=threads, version=own_version(),
-                             checked=False)
+        header = header_text(
+            stem, [p.signature for p in programs], target="'c'", threads=threads, version=own_version(), checked=False
+        )
         files = {f"{stem}.c" if place.suffix == ".so" else place.name: source.encode(), f"{stem}.h": header.encode()}
         if place.suffix == ".so":
-            options = compiler_options(fast_math=self.fast_math, fp_contract=self.fp_contract, parallel=parallel, native=False)
-            files[place.name] = built_c(source, [*options, "-Xlinker", "-soname", "-Xlinker", place.name, "-Wl,--as-needed"])
+            options = compiler_options(
+                fast_math=self.fast_math, fp_contract=self.fp_contract, parallel=parallel, native=False
+            )
+            files[place.name] = built_c(
+                source, [*options, "-Xlinker", "-soname", "-Xlinker", place.name, "-Wl,--as-needed"]
+            )
         files[f"{stem}.json"] = manifest_text(description, files).encode()
         if place.suffix == ".so":
             files |= package_files(stem, place.name, openmp=parallel, version=own_version())
-        write_together({place.with_name(name): (content, 0o777 if name.endswith(".so") else 0o666)
-                        for name, content in files.items()})
+        write_together(
+            {
+                place.with_name(name): (content, 0o777 if name.endswith(".so") else 0o666)
+                for name, content in files.items()
+            }
+        )
         return place, place.with_name(stem + ".h"), place.with_name(stem + ".json")
 
     def _check(self, place: Path, threads: str, loadable: bool) -> None:
         if place.suffix not in _KINDS or not place.stem or loadable:
             raise UnknownLibraryKind(
-                f"cannot export to {str(place)!r}" + (" for tw.load" if loadable else ""), called=user_source(),
-                reason='what target="c" exports holds nothing for Python' if loadable else "its suffix names no kind of file",
+                f"cannot export to {str(place)!r}" + (" for tw.load" if loadable else ""),
+                called=user_source(),
+                reason='what target="c" exports holds nothing for Python'
+                if loadable
+                else "its suffix names no kind of file",
                 allowed=", ".join(f"{suffix} ({kind})" for suffix, kind in _KINDS.items()),
-                fix=f'f.export("{place.stem or "name"}.c"), or build with target="llvm"')
+                fix=f'f.export("{place.stem or "name"}.c"), or build with target="llvm"',
+            )
         if threads not in _THREADS:
-            raise UnknownThreads(f"cannot export with threads={threads!r}", called=user_source(),
-                                 allowed="; ".join(f"{name!r} ({meaning})" for name, meaning in _THREADS.items()),
-                                 fix='threads="openmp"')
+            raise UnknownThreads(
+                f"cannot export with threads={threads!r}",
+                called=user_source(),
+                allowed="; ".join(f"{name!r} ({meaning})" for name, meaning in _THREADS.items()),
+                fix='threads="openmp"',
+            )
         for program in self.programs:
             check_parameters(program.signature)
             callback = calls_packed(program.function)
             if callback is not None:
-                raise CallsPython(f"cannot export {program.signature.name}", called=user_source(),
-                                  reason=f"it calls the Python function {callback!r}, which is in this process alone",
-                                  fix="call a C function by te.call_extern, and link the library that has it")
+                raise CallsPython(
+                    f"cannot export {program.signature.name}",
+                    called=user_source(),
+                    reason=f"it calls the Python function {callback!r}, which is in this process alone",
+                    fix="call a C function by te.call_extern, and link the library that has it",
+                )
             if program.function.attrs.get("import_c"):
-                raise UnsupportedIntrinsic(f"cannot export {program.signature.name}", called=user_source(),
-                                           reason="C was imported into it, which is a file of its own",
-                                           fix="drop import_c, and compile both files")
+                raise UnsupportedIntrinsic(
+                    f"cannot export {program.signature.name}",
+                    called=user_source(),
+                    reason="C was imported into it, which is a file of its own",
+                    fix="drop import_c, and compile both files",
+                )

@@ -33,8 +33,12 @@ def imported_c(source: str) -> str:
         command = [clang, "-x", "c", "-O3", "-S", "-emit-llvm", "-o", str(text), str(place)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RejectedSource("clang refuses the C that was imported", reason=done.stderr.strip()[:1500], called=user_source(),
-                                 fix="compile it by itself first: the lines are counted in the text that was passed")
+            raise RejectedSource(
+                "clang refuses the C that was imported",
+                reason=done.stderr.strip()[:1500],
+                called=user_source(),
+                fix="compile it by itself first: the lines are counted in the text that was passed",
+            )
         return text.read_text()
 
 

@@ -19,7 +19,8 @@ __all__ = ["CALLS", "STANDARD", "outside_call"]
 STANDARD = frozenset(
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin fmod "
     "hypot ldexp lgamma log log10 log1p log2 logb nearbyint nextafter pow remainder rint round scalbn sin sinh sqrt tan tanh "
-    "tgamma trunc abs labs llabs abort exit free malloc printf puts putchar".split())
+    "tgamma trunc abs labs llabs abort exit free malloc printf puts putchar".split()
+)
 """Functions that the headers declare (those of floats again with an f)."""
 
 
@@ -82,8 +83,12 @@ def _passed(call: Call, dtype: DType) -> str:
         return value_type(dtype)
     name = call.args[0]
     assert isinstance(name, StringImm), "the first argument of an external call is its symbol"
-    raise UnsupportedIntrinsic(f"the C target cannot call {name.value!r} with a {dtype}", called=user_source(),
-                               reason="C11 has no such type to pass by value", fix="pass scalars of 32 or 64 bits, or a pointer")
+    raise UnsupportedIntrinsic(
+        f"the C target cannot call {name.value!r} with a {dtype}",
+        called=user_source(),
+        reason="C11 has no such type to pass by value",
+        fix="pass scalars of 32 or 64 bits, or a pointer",
+    )
 
 
 def _outside(em: CExprEmitter, call: Call, lane: int) -> str:
@@ -120,8 +125,12 @@ def _packed(em: CExprEmitter, call: Call, lane: int) -> str:
     symbol, *args = call.args
     assert isinstance(symbol, StringImm), "the first operand of a packed call is its name"
     if not symbol.value.startswith(PACKED_PREFIX):
-        raise UnsupportedIntrinsic(f"the program calls the Python function {symbol.value!r}", called=user_source(),
-                                   reason="only a kernel that is built to run in this process can", fix='tw.build(..., target="c")')
+        raise UnsupportedIntrinsic(
+            f"the program calls the Python function {symbol.value!r}",
+            called=user_source(),
+            reason="only a kernel that is built to run in this process can",
+            fix='tw.build(..., target="c")',
+        )
     return f"({value_type(call.dtype)}){_call_python(em, symbol.value, args, lane)}"
 
 
@@ -166,13 +175,27 @@ def _llvm(em: CExprEmitter, call: Call, lane: int) -> str:
     name = call.args[0]
     assert isinstance(name, StringImm), "the first argument of an LLVM intrinsic call is its name"
     raise UnsupportedIntrinsic(
-        f"the C target has no row for the LLVM intrinsic {name.value!r}", called=user_source(),
-        reason="an intrinsic of LLVM's has no name in C", fix='target="llvm", or a portable body beside it under te.target_has')
+        f"the C target has no row for the LLVM intrinsic {name.value!r}",
+        called=user_source(),
+        reason="an intrinsic of LLVM's has no name in C",
+        fix='target="llvm", or a portable body beside it under te.target_has',
+    )
 
 
-CALLS = CallTable("C", {**clike.FLOAT_ROWS, "sigmoid": clike.library_call("tw_sigmoid"), "exp10": clike.library_call("tw_exp10")}, {
-    **clike.OTHER_ROWS,
-    "reinterpret": _reinterpret, "call_extern": _outside, "call_pure_extern": _outside, "access_ptr": _address,
-    "prefetch": _prefetch, "unaligned_elements": _unaligned_elements, "call_packed": _packed, "trace": _trace,
-    "call_llvm_intrinsic": _llvm, "target_has": lambda em, call, lane: "false",
-})
+CALLS = CallTable(
+    "C",
+    {**clike.FLOAT_ROWS, "sigmoid": clike.library_call("tw_sigmoid"), "exp10": clike.library_call("tw_exp10")},
+    {
+        **clike.OTHER_ROWS,
+        "reinterpret": _reinterpret,
+        "call_extern": _outside,
+        "call_pure_extern": _outside,
+        "access_ptr": _address,
+        "prefetch": _prefetch,
+        "unaligned_elements": _unaligned_elements,
+        "call_packed": _packed,
+        "trace": _trace,
+        "call_llvm_intrinsic": _llvm,
+        "target_has": lambda em, call, lane: "false",
+    },
+)

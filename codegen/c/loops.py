@@ -1,6 +1,6 @@
 """Loops of lanes as plain loops, which the C compiler is told that it may vectorize.
 
-    for j in vectorized(16): C[j] = A[j]      →      for j in 16: C[j] = A[j]      (pragma c_vectorize)
+for j in vectorized(16): C[j] = A[j]      →      for j in 16: C[j] = A[j]      (pragma c_vectorize)
 """
 
 from __future__ import annotations

@@ -61,13 +61,20 @@ def c_text(programs: Sequence[FinalKernel], fast_math: bool = False, fp_contract
     emitted: dict[str, EmittedKernel] = {}
     for program in programs:
         if program.function.attrs.get("import_llvm"):
-            raise UnsupportedIntrinsic(f"cannot write {program.signature.name} as C", called=user_source(),
-                                       reason="LLVM IR was imported into it", fix='target="llvm"')
+            raise UnsupportedIntrinsic(
+                f"cannot write {program.signature.name} as C",
+                called=user_source(),
+                reason="LLVM IR was imported into it",
+                fix='target="llvm"',
+            )
         guards = _guards(program.signature)
-        emitted[program.signature.name] = emit_kernel(program.function, program.signature, program.symbols, guards, constants)
+        emitted[program.signature.name] = emit_kernel(
+            program.function, program.signature, program.symbols, guards, constants
+        )
     kernels = "\n\n".join(
         f"{unit.text}\n\n{_error_text(program.signature, unit.messages)}"
-        for program, unit in zip(programs, emitted.values(), strict=True))
+        for program, unit in zip(programs, emitted.values(), strict=True)
+    )
     outside = {name: text for unit in emitted.values() for name, text in unit.declarations.items()}
     parallel = "#pragma omp parallel for" in kernels
     options = " ".join(compiler_options(fast_math=fast_math, fp_contract=fp_contract, parallel=parallel, native=False))
@@ -90,7 +97,7 @@ def _guards(signature: Signature) -> list[str]:
         lines.append(f"if ({name} < 0) return {pack_status(Check.EXTENT, at.param, at.dim)};")
         if symbol.limit is not None:
             lines.append(f"if ({name} >= {symbol.limit}) return {pack_status(Check.TOO_LARGE, at.param, at.dim)};")
-    for i, (param, name) in enumerate(zip(signature.params, names[len(signature.symbols):], strict=True)):
+    for i, (param, name) in enumerate(zip(signature.params, names[len(signature.symbols) :], strict=True)):
         if isinstance(param, ScalarParam) and not (param.least is None and param.greatest is None):
             for symbol, bound in zip("<>", integer_bounds(param), strict=True):
                 if bound is not None:
@@ -115,8 +122,10 @@ def _constant(held: Constant, symbol: str) -> str:
     """The contents as integers of the elements' width."""
     data = held.data.reshape(-1)
     words = data.view(np.dtype(f"u{data.dtype.itemsize}"))
-    lines = [", ".join(f"{word}u" if data.dtype.itemsize < 8 else f"{word}ull" for word in words[at : at + 12].tolist())
-             for at in range(0, len(words), 12)]
+    lines = [
+        ", ".join(f"{word}u" if data.dtype.itemsize < 8 else f"{word}ull" for word in words[at : at + 12].tolist())
+        for at in range(0, len(words), 12)
+    ]
     body = ",\n  ".join(lines) or "0"
     kind = f"uint{8 * data.dtype.itemsize}_t"
     return f"/* {held.name.replace('*/', '* /')} */\nstatic const _Alignas({ALIGNMENT}) {kind} {symbol}[] = {{\n  {body}\n}};"
@@ -139,7 +148,7 @@ def entry_text(signature: Signature) -> str:
     return f"""
 void {entry_symbol(signature.name)}(int64_t *slots);
 void {entry_symbol(signature.name)}(int64_t *slots) {{
-  slots[{count + len(signature.symbols)}] = {entry_names(signature.name)[0]}({', '.join(passed)});
+  slots[{count + len(signature.symbols)}] = {entry_names(signature.name)[0]}({", ".join(passed)});
 }}
 """
 

@@ -17,7 +17,14 @@ def compiler_options(*, fast_math: bool, parallel: bool, native: bool, fp_contra
     contract = "fast" if fast_math or fp_contract else "off"
     free = ("-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math")
     return [
-        "-O2", "-std=gnu11", "-w", "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno",
-        *(free if fast_math else ()), f"-ffp-contract={contract}", *(["-march=native"] if native else []),
+        "-O2",
+        "-std=gnu11",
+        "-w",
+        "-fwrapv",
+        "-fno-strict-aliasing",
+        "-fno-math-errno",
+        *(free if fast_math else ()),
+        f"-ffp-contract={contract}",
+        *(["-march=native"] if native else []),
         *(["-fopenmp"] if parallel else []),
     ]

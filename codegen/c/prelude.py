@@ -209,8 +209,10 @@ def _written(table: dict[str, str], name: str, kind: str, short: str = "") -> di
 def _functions() -> dict[str, str]:
     functions = dict(_ROWS)
     extrema = {"tw_min": _MIN_MAX, "tw_max": _MIN_MAX.replace("min", "max").replace("<", ">")}
-    float_extrema = {"tw_min": _FLOAT_MIN_MAX,
-                     "tw_max": _FLOAT_MIN_MAX.replace("tw_min", "tw_max").replace("a < b", "a > b").replace("!signbit", "signbit")}
+    float_extrema = {
+        "tw_min": _FLOAT_MIN_MAX,
+        "tw_max": _FLOAT_MIN_MAX.replace("tw_min", "tw_max").replace("a < b", "a > b").replace("!signbit", "signbit"),
+    }
     for bits in (8, 16, 32, 64):
         for sign, table in (("", {**_INTEGERS, **_SIGNED}), ("u", _INTEGERS)):
             functions |= _written({**extrema, **table}, f"{sign}int{bits}", f"{sign}int{bits}_t")

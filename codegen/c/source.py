@@ -101,9 +101,12 @@ def system_compiler(cplusplus: bool) -> str | None:
 def _compiler(cplusplus: bool) -> str:
     compiler = system_compiler(cplusplus)
     if compiler is None:
-        raise NoCompiler(f"no {'C++' if cplusplus else 'C'} compiler was found", called=user_source(),
-                         reason=f"none of {', '.join(_compilers(cplusplus))} is on the path",
-                         fix="install gcc or clang, or set CC to yours")
+        raise NoCompiler(
+            f"no {'C++' if cplusplus else 'C'} compiler was found",
+            called=user_source(),
+            reason=f"none of {', '.join(_compilers(cplusplus))} is on the path",
+            fix="install gcc or clang, or set CC to yours",
+        )
     return compiler
 
 
@@ -115,5 +118,9 @@ def _compilers(cplusplus: bool) -> list[str]:
 def _run(command: list[str], folder: str) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RejectedSource(f"{Path(command[0]).name} refuses the source", reason=done.stderr.strip()[:1500], called=user_source(),
-                             fix="compile it by itself first: the lines are counted in the text that was passed")
+        raise RejectedSource(
+            f"{Path(command[0]).name} refuses the source",
+            reason=done.stderr.strip()[:1500],
+            called=user_source(),
+            fix="compile it by itself first: the lines are counted in the text that was passed",
+        )

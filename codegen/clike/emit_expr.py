@@ -289,7 +289,9 @@ def _cast(em: ExprEmitter, expr: Cast, lane: int) -> str:
 
 
 def _select(em: ExprEmitter, expr: Select, lane: int) -> str:
-    return f"({em.value(expr.condition, lane)} ? {em.value(expr.true_value, lane)} : {em.value(expr.false_value, lane)})"
+    return (
+        f"({em.value(expr.condition, lane)} ? {em.value(expr.true_value, lane)} : {em.value(expr.false_value, lane)})"
+    )
 
 
 # Vectors
@@ -333,20 +335,44 @@ def _call(em: ExprEmitter, call: Call, lane: int) -> str:
     other = em.calls.others.get(call.name)
     if other is None:
         raise UnsupportedIntrinsic(
-            f"the {em.calls.target} target has no row for the intrinsic {call.name!r}", called=user_source(),
+            f"the {em.calls.target} target has no row for the intrinsic {call.name!r}",
+            called=user_source(),
             reason=f"called on {', '.join(arg.dtype for arg in call.args) or 'nothing'}",
-            allowed=", ".join(sorted({*em.calls.floats, *em.calls.others})))
+            allowed=", ".join(sorted({*em.calls.floats, *em.calls.others})),
+        )
     return other(em, call, lane)
 
 
 COMMON: dict[type[Expr], Builder] = {
-    Var: _variable, SizeVar: _variable, IterVar: _variable, IntImm: _integer, FloatImm: _float,
-    Add: _arithmetic("+"), Sub: _arithmetic("-"), Mul: _arithmetic("*"), Div: _arithmetic("/"),
-    FloorDiv: _division("tw_floordiv", "/"), FloorMod: _division("tw_floormod", "%"),
-    TruncDiv: _division("tw_truncdiv", "/"), TruncMod: _division("tw_truncmod", "%"),
-    Min: _extremum("tw_min"), Max: _extremum("tw_max"),
-    LT: _symbol("<"), LE: _symbol("<="), GT: _symbol(">"), GE: _symbol(">="), EQ: _symbol("=="), NE: _symbol("!="),
-    And: _symbol("&&"), Or: _symbol("||"), Not: _not, Cast: _cast, Select: _select,
-    Ramp: _ramp, Broadcast: _broadcast, Shuffle: _shuffle, Call: _call,
+    Var: _variable,
+    SizeVar: _variable,
+    IterVar: _variable,
+    IntImm: _integer,
+    FloatImm: _float,
+    Add: _arithmetic("+"),
+    Sub: _arithmetic("-"),
+    Mul: _arithmetic("*"),
+    Div: _arithmetic("/"),
+    FloorDiv: _division("tw_floordiv", "/"),
+    FloorMod: _division("tw_floormod", "%"),
+    TruncDiv: _division("tw_truncdiv", "/"),
+    TruncMod: _division("tw_truncmod", "%"),
+    Min: _extremum("tw_min"),
+    Max: _extremum("tw_max"),
+    LT: _symbol("<"),
+    LE: _symbol("<="),
+    GT: _symbol(">"),
+    GE: _symbol(">="),
+    EQ: _symbol("=="),
+    NE: _symbol("!="),
+    And: _symbol("&&"),
+    Or: _symbol("||"),
+    Not: _not,
+    Cast: _cast,
+    Select: _select,
+    Ramp: _ramp,
+    Broadcast: _broadcast,
+    Shuffle: _shuffle,
+    Call: _call,
 }
 """Nodes that every dialect writes alike; each has its own way with IfThenElse, Let and BufferLoad."""

@@ -96,6 +96,14 @@ class StmtEmitter(Writer, ABC):
 
 
 _METHODS: dict[type[Stmt], str] = {
-    Seq: "sequence", BufferStore: "store", LetStmt: "let", Evaluate: "evaluate", Attr: "attribute", Assert: "assertion",
-    If: "condition", While: "repetition", For: "loop", Allocate: "allocate",
+    Seq: "sequence",
+    BufferStore: "store",
+    LetStmt: "let",
+    Evaluate: "evaluate",
+    Attr: "attribute",
+    Assert: "assertion",
+    If: "condition",
+    While: "repetition",
+    For: "loop",
+    Allocate: "allocate",
 }

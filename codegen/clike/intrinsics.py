@@ -20,9 +20,13 @@ def _rsqrt(operands: list[str], double: bool) -> str:
 
 
 FLOAT_ROWS: dict[str, FloatRow] = {
-    **{name: library_call(name) for name in (
-        "exp exp2 exp10 log log2 log10 log1p expm1 sqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf "
-        "pow atan2 hypot floor ceil trunc round copysign fma").split()},
+    **{
+        name: library_call(name)
+        for name in (
+            "exp exp2 exp10 log log2 log10 log1p expm1 sqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf "
+            "pow atan2 hypot floor ceil trunc round copysign fma"
+        ).split()
+    },
     "nearbyint": library_call("rint"),
     "abs": library_call("fabs"),
     "rsqrt": _rsqrt,
@@ -75,7 +79,14 @@ def _clz(em: ExprEmitter, call: Call, lane: int) -> str:
 
 
 OTHER_ROWS: dict[str, OtherRow] = {
-    "abs": _integer_abs, "bitwise_and": _bitwise("&"), "bitwise_or": _bitwise("|"), "bitwise_xor": _bitwise("^"),
-    "bitwise_not": _bitwise_not, "shift_left": _shift, "shift_right": _shift, "popcount": _popcount, "clz": _clz,
+    "abs": _integer_abs,
+    "bitwise_and": _bitwise("&"),
+    "bitwise_or": _bitwise("|"),
+    "bitwise_xor": _bitwise("^"),
+    "bitwise_not": _bitwise_not,
+    "shift_left": _shift,
+    "shift_right": _shift,
+    "popcount": _popcount,
+    "clz": _clz,
     "likely": lambda em, call, lane: em.value(call.args[0], lane),
 }

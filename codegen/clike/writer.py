@@ -17,7 +17,8 @@ _RESERVED = frozenset(
     "explicit extern false float for friend goto if inline int long namespace new operator private protected public register "
     "return short signed sizeof static struct switch template this throw true try typedef union unsigned using virtual void "
     "volatile while warpSize threadIdx blockIdx blockDim gridDim exp log sin cos tan sqrt pow min max abs y0 y1 j0 j1 jn yn "
-    "gamma half main NAN INFINITY HUGE_VAL HUGE_VALF errno stdin stdout stderr assert".split())
+    "gamma half main NAN INFINITY HUGE_VAL HUGE_VALF errno stdin stdout stderr assert".split()
+)
 
 
 class Writer:

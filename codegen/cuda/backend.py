@@ -30,10 +30,13 @@ from .unit import DeviceUnit, exporter_of, unit_of
 
 __all__ = ["BACKEND"]
 
+
 def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
     units = [unit_of(function, target, options) for function in functions]
 
-    def exporting(units: Sequence[DeviceUnit], is_module: bool, path: Any, threads: str, loadable: bool) -> tuple[Path, Path, Path]:
+    def exporting(
+        units: Sequence[DeviceUnit], is_module: bool, path: Any, threads: str, loadable: bool
+    ) -> tuple[Path, Path, Path]:
         return exporter_of([unit.exported() for unit in units], options, is_module)(path, threads, loadable)
 
     def exports(units: Sequence[DeviceUnit], is_module: bool) -> Exporting | None:
@@ -56,10 +59,20 @@ def _kernel(unit: DeviceUnit, exporting: Exporting | None) -> Kernel:
         program = DeviceProgram(plan, unit.memory, arch, code.binary, unit.text.messages, held, check)
         kernel = _on_device(signature, program, sources, exporting)
     kernel.kernels = tuple(
-        InspectedKernel(launch.name, launch.grid, launch.block, launch.dynamic_shared_bytes, launch.args, launch.aligned,
-                        launch.cluster, gpu=GPUS[arch], code=code,
-                        counted=partial(emulated.traffic, at) if emulated is not None else tuple)
-        for at, launch in enumerate(plan))
+        InspectedKernel(
+            launch.name,
+            launch.grid,
+            launch.block,
+            launch.dynamic_shared_bytes,
+            launch.args,
+            launch.aligned,
+            launch.cluster,
+            gpu=GPUS[arch],
+            code=code,
+            counted=partial(emulated.traffic, at) if emulated is not None else tuple,
+        )
+        for at, launch in enumerate(plan)
+    )
     kernel.workspaces, kernel.constants = unit.memory, held
     return kernel
 
@@ -67,13 +80,17 @@ def _kernel(unit: DeviceUnit, exporting: Exporting | None) -> Kernel:
 def _on_device(signature: Signature, program: DeviceProgram, sources: Sources, exporting: Exporting | None) -> Kernel:
     """A kernel for device memory: the same check of arguments, then the launches."""
     entries = stub_symbols(signature.name)
-    compiled = compile_text([kernel_text(signature, 0), stub_text(signature)], Target(), tuple(entries.values()), {}, {})
+    compiled = compile_text(
+        [kernel_text(signature, 0), stub_text(signature)], Target(), tuple(entries.values()), {}, {}
+    )
     return device_kernel(signature, compiled.address(entries["check"]), program, sources, compiled, exporting)
 
 
 def _sources(function: Function, code: DeviceCode) -> Sources:
     texts: dict[str, Callable[[], str]] = {
-        "ir": lambda: str(function), "cuda": lambda: code.text, "ptx": lambda: code.compiled.ptx,
+        "ir": lambda: str(function),
+        "cuda": lambda: code.text,
+        "ptx": lambda: code.compiled.ptx,
         "sass": lambda: code.sass,
     }
     return Sources("a CUDA kernel", texts, 'f.source("cuda") shows the CUDA text')
@@ -87,14 +104,25 @@ def _check(target: Target) -> None:
     for arch in filter(None, target.option("arch").split(",")):
         if arch not in GPUS:
             raise UnknownArchitecture(
-                f"target {str(target)!r}: unknown GPU architecture {arch!r}", called=user_source(),
-                allowed=", ".join(GPUS), fix=nearest(arch, GPUS, "-arch={}"))
+                f"target {str(target)!r}: unknown GPU architecture {arch!r}",
+                called=user_source(),
+                allowed=", ".join(GPUS),
+                fix=nearest(arch, GPUS, "-arch={}"),
+            )
 
 
 BACKEND = Backend(
-    "cuda", "NVIDIA GPUs, through CUDA C and NVRTC", _compile,
-    options={"arch": "architecture, " + " or ".join(GPUS) + "; several, with commas between them, for a library's code",
-             "emulate": "without a GPU: run on the emulator (no value)"},
-    flags=("emulate",), check=_check, has=lambda target, feature: feature in FEATURES | features_of(target), rules="gpu",
-    device=lambda target: "cpu" if _is_emulated(target) else "cuda", assembly=sass_lines,
+    "cuda",
+    "NVIDIA GPUs, through CUDA C and NVRTC",
+    _compile,
+    options={
+        "arch": "architecture, " + " or ".join(GPUS) + "; several, with commas between them, for a library's code",
+        "emulate": "without a GPU: run on the emulator (no value)",
+    },
+    flags=("emulate",),
+    check=_check,
+    has=lambda target, feature: feature in FEATURES | features_of(target),
+    rules="gpu",
+    device=lambda target: "cpu" if _is_emulated(target) else "cuda",
+    assembly=sass_lines,
 )

@@ -53,15 +53,30 @@ static __device__ __forceinline__ void tw_bulk_copy_{rank}(T *to, const tw_tenso
 BULK_ROWS = {
     "tw_tensor_map": """
 struct alignas(64) tw_tensor_map { unsigned long long words[16]; };""",
-    "tw_bulk_init": _simple("tw_bulk_init", "A barrier whose phases end with so many arrivals.",
-                            "unsigned long long *barrier, int arrivals", "mbarrier.init.shared::cta.b64 [%0], %1;",
-                            f'"r"({_SHARED}(barrier)), "r"(arrivals) :',
-                            "tw_emulated_init(barrier, arrivals)"),
-    "tw_bulk_begin": _simple("tw_bulk_begin", "Barriers that this thread has made, the copy engine sees from here on.", "",
-                             "fence.mbarrier_init.release.cluster;", ":", "tw_emulated_made()"),
-    "tw_bulk_expect": _simple("tw_bulk_expect", "Arrives, and says how many bytes will come before the phase ends.",
-                              "unsigned long long *barrier, int bytes", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;",
-                              f'"r"({_SHARED}(barrier)), "r"(bytes) :', "tw_emulated_arrive(barrier, bytes)"),
+    "tw_bulk_init": _simple(
+        "tw_bulk_init",
+        "A barrier whose phases end with so many arrivals.",
+        "unsigned long long *barrier, int arrivals",
+        "mbarrier.init.shared::cta.b64 [%0], %1;",
+        f'"r"({_SHARED}(barrier)), "r"(arrivals) :',
+        "tw_emulated_init(barrier, arrivals)",
+    ),
+    "tw_bulk_begin": _simple(
+        "tw_bulk_begin",
+        "Barriers that this thread has made, the copy engine sees from here on.",
+        "",
+        "fence.mbarrier_init.release.cluster;",
+        ":",
+        "tw_emulated_made()",
+    ),
+    "tw_bulk_expect": _simple(
+        "tw_bulk_expect",
+        "Arrives, and says how many bytes will come before the phase ends.",
+        "unsigned long long *barrier, int bytes",
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;",
+        f'"r"({_SHARED}(barrier)), "r"(bytes) :',
+        "tw_emulated_arrive(barrier, bytes)",
+    ),
     "tw_bulk_parity": """
 // Until the phase of this parity has ended.
 static __device__ __forceinline__ void tw_bulk_parity(unsigned long long *barrier, unsigned int parity) {
@@ -115,14 +130,17 @@ static __device__ __forceinline__ void tw_barrier_of(int threads) { asm volatile
 #else
 #define tw_barrier_of(threads) (({ TW_OTHERS_RUN(); tw_emulated_barrier_of(threads); TW_OTHERS_RUN(); }))
 #endif""",
-    **{f"tw_{word}_registers": f"""
+    **{
+        f"tw_{word}_registers": f"""
 // The threads of each four warps give away registers, or wait until there are so many.
 template <int registers>
 static __device__ __forceinline__ void tw_{word}_registers() {{
 #ifdef __CUDACC__
   asm volatile("setmaxnreg.{way}.sync.aligned.u32 %0;" : : "n"(registers));
 #endif
-}}""" for word, way in (("more", "inc"), ("fewer", "dec"))},
+}}"""
+        for word, way in (("more", "inc"), ("fewer", "dec"))
+    },
     "tw_bulk_copied_by_hand": """
 // What the engine does: zeros outside of the tensor, parts of 16 bytes exchanged by row.
 template <class T>

@@ -35,8 +35,12 @@ class Trial:
         try:
             self._interpreter(*(values[self.names[param]] for param in self.function.params))
         except AssertionFailed as failure:
-            raise KernelAssertion(failure.headline, reason=failure.reason, called=user_source(),
-                                  fix="pass arguments whose shapes keep every index inside") from None
+            raise KernelAssertion(
+                failure.headline,
+                reason=failure.reason,
+                called=user_source(),
+                fix="pass arguments whose shapes keep every index inside",
+            ) from None
 
 
 def trial_of(program: SplitFunction, names: Mapping[Buffer | Var, str]) -> Trial | None:

@@ -278,6 +278,7 @@ static __device__ __forceinline__ void tw_fail(int message) {
 }
 
 DEVICE_FUNCTIONS: dict[str, str] = {
-    name: text.strip() for name, text in {
-        **_ROWS, **COPY_ROWS, **BULK_ROWS, **CLUSTER_ROWS, **TENSOR_CORE_ROWS, **WARPGROUP_ROWS}.items()}
+    name: text.strip()
+    for name, text in {**_ROWS, **COPY_ROWS, **BULK_ROWS, **CLUSTER_ROWS, **TENSOR_CORE_ROWS, **WARPGROUP_ROWS}.items()
+}
 """By name, each after those that it needs."""

@@ -58,7 +58,9 @@ class KernelText:
     aligned: frozenset[int]
 
 
-def emit_kernel(kernel: DeviceKernel, whole: Function, shared_limit: int, messages: list[str], noted: bool = False) -> KernelText:
+def emit_kernel(
+    kernel: DeviceKernel, whole: Function, shared_limit: int, messages: list[str], noted: bool = False
+) -> KernelText:
     """The text of `kernel`, a part of `whole`. shared_limit: bytes of shared memory that a block may have. messages: of
     assertions; new ones are appended. noted: whether each line says which of the loops' it came from, as a line of LOOPS.
 
@@ -71,7 +73,9 @@ class _Emitter(StmtEmitter):
     exprs: CudaExprEmitter
     scoped = (LetStmt,)
 
-    def __init__(self, kernel: DeviceKernel, analyzer: Analyzer, shared_limit: int, messages: list[str], noted: bool) -> None:
+    def __init__(
+        self, kernel: DeviceKernel, analyzer: Analyzer, shared_limit: int, messages: list[str], noted: bool
+    ) -> None:
         super().__init__(CudaExprEmitter(analyzer, CALLS), analyzer, messages)
         self.kernel, self.function = kernel, kernel.function
         self.shared_limit = shared_limit
@@ -99,7 +103,9 @@ class _Emitter(StmtEmitter):
         self.statement(body)
         threads = self.kernel.hardware.threads
         together = f"__cluster_dims__({self.kernel.cluster}, 1, 1) " if self.kernel.cluster > 1 else ""
-        alone = ", 1" if 2 * dynamic > self.shared_limit else ""  # registers need not be few where memory holds one block
+        alone = (
+            ", 1" if 2 * dynamic > self.shared_limit else ""
+        )  # registers need not be few where memory holds one block
         bounds = f"__launch_bounds__({threads}{alone})"
         head = f'extern "C" __global__ void {bounds} {together}{self.function.name}({", ".join(parameters)}) {{'
         text = "\n".join([head, *self.lines, "}"])
@@ -131,7 +137,9 @@ class _Emitter(StmtEmitter):
 
     def _shared(self, body: Stmt) -> int:
         """Declares the shared memory; the bytes of it that the launch must ask for."""
-        buffers = [node.buffer for node in statements(body) if isinstance(node, Allocate) and node.buffer.scope == "shared"]
+        buffers = [
+            node.buffer for node in statements(body) if isinstance(node, Allocate) and node.buffer.scope == "shared"
+        ]
         self.shared_granule = min((buffer.dtype.bytes for buffer in buffers), default=16)
         sizes = [self._count(buffer) * buffer.dtype.bytes for buffer in buffers]
         least = PLACE_BYTES if self.kernel.maps else 16  # where boxes may begin
@@ -142,8 +150,11 @@ class _Emitter(StmtEmitter):
                 f"cannot build {self.function.name}: it needs {total} bytes of shared memory",
                 reason=", ".join(f"{b.name}: {size}" for b, size in zip(buffers, sizes, strict=True)),
                 allowed=f"at most {self.shared_limit} bytes a block on this architecture",
-                fix="fetch smaller tiles: split the loops that the shared stages are computed at")
-        memory = "tw_dynamic_panels" if any(max(buffer.alignment, least) > 16 for buffer in buffers) else "tw_dynamic_shared"
+                fix="fetch smaller tiles: split the loops that the shared stages are computed at",
+            )
+        memory = (
+            "tw_dynamic_panels" if any(max(buffer.alignment, least) > 16 for buffer in buffers) else "tw_dynamic_shared"
+        )
         static = total <= STATIC_SHARED_LIMIT and self.kernel.cluster == 1
         if self.kernel.cluster > 1:  # which all blocks have at the same place
             memory = "tw_cluster_panels"
@@ -166,7 +177,8 @@ class _Emitter(StmtEmitter):
             raise LocalNotConstant(
                 f"cannot build {self.function.name}: {buffer.name}, in {buffer.scope} memory, has {extent} elements",
                 reason="the size of shared and local memory is fixed when the kernel is built",
-                fix="split the loops that it is computed at by constant factors")
+                fix="split the loops that it is computed at by constant factors",
+            )
         return extent.value
 
     # Statements
@@ -241,7 +253,9 @@ class _Emitter(StmtEmitter):
             return
         self._pack(stmt.value)
         self._name_what_is_shared(stmt.value, index, *([] if stmt.predicate is None else [stmt.predicate]))
-        values = [self.exprs.stored(bare(self.exprs.value(stmt.value, lane)), stmt.buffer.dtype) for lane in range(lanes)]
+        values = [
+            self.exprs.stored(bare(self.exprs.value(stmt.value, lane)), stmt.buffer.dtype) for lane in range(lanes)
+        ]
         width = self._packable(stmt.buffer, index) if stmt.predicate is None else 1
         if width > 1:
             self._store_packed(stmt.buffer, index, values, width)
@@ -260,7 +274,11 @@ class _Emitter(StmtEmitter):
         place, value = f"&{self._element(stmt.buffer, index, 0)}", bare(self.exprs.value(addend, 0))
         if str(stmt.buffer.dtype) in ("int64", "uint64"):
             place, value = f"(unsigned long long *)({place})", f"(unsigned long long)({value})"
-        with self.block(f"if ({bare(self.exprs.value(stmt.predicate, 0))})") if stmt.predicate is not None else nullcontext():
+        with (
+            self.block(f"if ({bare(self.exprs.value(stmt.predicate, 0))})")
+            if stmt.predicate is not None
+            else nullcontext()
+        ):
             self.line(f"atomicAdd({place}, {value});")
 
     def _element(self, buffer: Buffer, index: Expr, lane: int) -> str:
@@ -278,7 +296,12 @@ class _Emitter(StmtEmitter):
         """Begins a copy from global to shared memory, zeros where its conditions do not hold; False where the store is none, or is
         not of parts that the hardware copies."""
         load, conditions, otherwise = guarded_load(stmt.value)
-        if load is None or load.predicate is not None or stmt.predicate is not None or load.buffer.dtype != stmt.buffer.dtype:
+        if (
+            load is None
+            or load.predicate is not None
+            or stmt.predicate is not None
+            or load.buffer.dtype != stmt.buffer.dtype
+        ):
             return False
         if stmt.buffer.scope != "shared" or load.buffer.scope != "global" or (conditions and not _is_zero(otherwise)):
             return False
@@ -289,8 +312,9 @@ class _Emitter(StmtEmitter):
         self._name_what_is_shared(to, load.indices[0], *conditions)
         there = "".join(f", {' && '.join(self.exprs.closed(each) for each in conditions)}" for _ in conditions[:1])
         for first in range(0, lanes, width):
-            target, source = (self._element(buffer, at, first)
-                              for buffer, at in ((stmt.buffer, to), (load.buffer, load.indices[0])))
+            target, source = (
+                self._element(buffer, at, first) for buffer, at in ((stmt.buffer, to), (load.buffer, load.indices[0]))
+            )
             self.line(f"tw_copy<{size}>(&{target}, &{source}{there});")
         return True
 
@@ -300,7 +324,7 @@ class _Emitter(StmtEmitter):
         kind = f"tw_vector<{storage_type(buffer.dtype)}, {width}>"
         for first in range(0, len(values), width):
             name = self.fresh("packed")
-            self.line(f"const {kind} {name} = {{{{{', '.join(values[first:first + width])}}}}};")
+            self.line(f"const {kind} {name} = {{{{{', '.join(values[first : first + width])}}}}};")
             self.line(f"tw_store(&{self._element(buffer, index, first)}, {name});")
 
     def _pack(self, value: Expr) -> None:
@@ -352,13 +376,16 @@ class _Emitter(StmtEmitter):
                 self._name_what_is_shared(side)
                 values = [self.exprs.stored(bare(self.exprs.value(side, lane)), choice.dtype) for lane in range(lanes)]
                 for at, name in enumerate(names):
-                    self.line(f"{name} = {{{{{', '.join(values[at * width:(at + 1) * width])}}}}};")
+                    self.line(f"{name} = {{{{{', '.join(values[at * width : (at + 1) * width])}}}}};")
             self.exprs.packed, self.exprs.shared = packed, shared
         self.exprs.packed[id(choice)] = [f"{names[lane // width]}.lane[{lane % width}]" for lane in range(lanes)]
 
     def _loads_at_once(self, value: Expr) -> bool:
         """Whether a vector of memory is read where `value` is."""
-        return any(isinstance(node, BufferLoad) and node.dtype.lanes > 1 and self._width(node) > 1 for node in post_order(value))
+        return any(
+            isinstance(node, BufferLoad) and node.dtype.lanes > 1 and self._width(node) > 1
+            for node in post_order(value)
+        )
 
     def _load_packed(self, load: BufferLoad) -> None:
         """A load in parts of up to 16 bytes."""
@@ -366,7 +393,9 @@ class _Emitter(StmtEmitter):
         if width > 1:
             self.exprs.packed[id(load)] = self._loaded_parts(load, width)
 
-    def _loaded_parts(self, load: BufferLoad, width: int, conditions: Sequence[Expr] = (), otherwise: str = "") -> list[str]:
+    def _loaded_parts(
+        self, load: BufferLoad, width: int, conditions: Sequence[Expr] = (), otherwise: str = ""
+    ) -> list[str]:
         """The names of what is loaded where the conditions hold, `width` lanes at once, lane by lane."""
         kind = f"tw_vector<{storage_type(load.buffer.dtype)}, {width}>"
         allowed = " && ".join(self.exprs.closed(condition) for condition in conditions)
@@ -410,7 +439,9 @@ def guarded_load(value: Expr) -> tuple[BufferLoad | None, list[Expr], Expr]:
     differ in what they do."""
     conditions: list[Expr] = []
     node, otherwise = value, value
-    while isinstance(node, IfThenElse) and (not conditions or structural_key(node.false_value) == structural_key(otherwise)):
+    while isinstance(node, IfThenElse) and (
+        not conditions or structural_key(node.false_value) == structural_key(otherwise)
+    ):
         conditions.append(node.condition)
         node, otherwise = node.true_value, node.false_value
     constant = otherwise.value if isinstance(otherwise, Broadcast) else otherwise

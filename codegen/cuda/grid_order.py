@@ -89,9 +89,11 @@ def _check(function: Function, loop: For) -> None:
                 raise BlocksDepend(
                     f"cannot build {function.name} for a GPU: an iteration of '{loop.var.name}' depends on other blocks' work",
                     reason=f"blocks store {name}[{_shown(store)}], and {'store' if access.is_store else 'read'} "
-                           f"{name}[{_shown(access)}] in the same loop, which is not proved to be their own",
-                    called=user_source(), fix=f"bind what is inside '{loop.var.name}' to threads of one block, or to blocks and "
-                                              "threads such that each goes on with its own elements")
+                    f"{name}[{_shown(access)}] in the same loop, which is not proved to be their own",
+                    called=user_source(),
+                    fix=f"bind what is inside '{loop.var.name}' to threads of one block, or to blocks and "
+                    "threads such that each goes on with its own elements",
+                )
 
 
 def _shown(access: _Access) -> str:
@@ -120,8 +122,11 @@ def _collect(stmt: Stmt, around: _Around, accesses: list[_Access]) -> None:
     if isinstance(stmt, LetStmt):
         _reads((stmt.value,), around, accesses)
         value = substitute(stmt.value, around.renamed)
-        _collect(stmt.body, _Around(around.threads, {**around.renamed, stmt.var: value}, around.blocks, around.ranges,
-                                    around.own), accesses)
+        _collect(
+            stmt.body,
+            _Around(around.threads, {**around.renamed, stmt.var: value}, around.blocks, around.ranges, around.own),
+            accesses,
+        )
         return
     if isinstance(stmt, BufferStore):
         _note(stmt.buffer, stmt.indices, True, around, accesses)
@@ -139,7 +144,12 @@ def _reads(values: tuple[Expr, ...], around: _Around, accesses: list[_Access]) -
             pointed = pointed_to(node)
             if isinstance(node, BufferLoad):
                 _note(node.buffer, node.indices, False, around, accesses)
-            elif pointed is not None and pointed[1] & WRITES and isinstance(node, Call) and isinstance(node.args[0], BufferLoad):
+            elif (
+                pointed is not None
+                and pointed[1] & WRITES
+                and isinstance(node, Call)
+                and isinstance(node.args[0], BufferLoad)
+            ):
                 _note(pointed[0], node.args[0].indices, True, around, accesses)
 
 
@@ -159,23 +169,31 @@ class _Blocks:
     def __init__(self, loop: For, accesses: Sequence[_Access]) -> None:
         own: dict[Var, Range | None] = {loop.var: Range(loop.begin, loop.extent)}
         for access in accesses:
-            own.update({var: _covering(own[var], within) if var in own else within for var, within in access.ranges.items()})
+            own.update(
+                {var: _covering(own[var], within) if var in own else within for var, within in access.ranges.items()}
+            )
         threads = {var for access in accesses for var in access.threads}
         constant = {access.buffer for access in accesses} - {access.buffer for access in accesses if access.is_store}
         self.by_tag = {var.name: Iterations(var, own, constant=constant) for var in threads}
-        self.of_threads = Iterations(None, {var: within for var, within in own.items() if var not in threads}, constant=constant)
+        self.of_threads = Iterations(
+            None, {var: within for var, within in own.items() if var not in threads}, constant=constant
+        )
 
     def in_one(self, store: _Access, access: _Access) -> bool:
         """Whether an element of both is certainly met by one block alone."""
         if store.blocks != access.blocks:
             return False
         return self._same_function(store, access) or not any(
-            self.by_tag[tag].between(store.indices, access.indices).carried for tag in store.blocks)
+            self.by_tag[tag].between(store.indices, access.indices).carried for tag in store.blocks
+        )
 
     def _same_function(self, store: _Access, access: _Access) -> bool:
         """Whether both are at the same function of threads and blocks where the store depends on these at all."""
-        return all(self.of_threads.between((a,), (b,)).meets is Meets.ALWAYS
-                   for a, b in zip(store.indices, access.indices, strict=True) if store.threads & {*free_vars(a)})
+        return all(
+            self.of_threads.between((a,), (b,)).meets is Meets.ALWAYS
+            for a, b in zip(store.indices, access.indices, strict=True)
+            if store.threads & {*free_vars(a)}
+        )
 
 
 def _covering(a: Range | None, b: Range) -> Range | None:

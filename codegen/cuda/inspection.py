@@ -101,11 +101,34 @@ class InspectedKernel(KernelLaunch):
 
 
 _LABEL = re.compile(r"^(\.L_x_\d+):")
-INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?P<guard>@!?U?P\w+\s+)?(?P<name>[A-Z][A-Z0-9_.]*)(?P<operands>.*?);")
+INSTRUCTION = re.compile(
+    r"^\s*/\*[0-9a-f]{4,}\*/\s+(?P<guard>@!?U?P\w+\s+)?(?P<name>[A-Z][A-Z0-9_.]*)(?P<operands>.*?);"
+)
 """A line of nvdisasm's."""
 _TARGET = re.compile(r"`\((\.L_x_\d+)\)")
-_ARITHMETIC = ("FFMA", "FADD", "FMUL", "DFMA", "DADD", "DMUL", "HFMA2", "HADD2", "HMUL2", "HMMA", "IMMA", "BMMA", "DMMA", "HGMMA",
-               "IGMMA", "QGMMA", "UTCHMMA", "IDP", "IDP4A", "FMNMX", "MUFU")
+_ARITHMETIC = (
+    "FFMA",
+    "FADD",
+    "FMUL",
+    "DFMA",
+    "DADD",
+    "DMUL",
+    "HFMA2",
+    "HADD2",
+    "HMUL2",
+    "HMMA",
+    "IMMA",
+    "BMMA",
+    "DMMA",
+    "HGMMA",
+    "IGMMA",
+    "QGMMA",
+    "UTCHMMA",
+    "IDP",
+    "IDP4A",
+    "FMNMX",
+    "MUFU",
+)
 _BOXES = ("UTMALDG", "UTMALDG.MULTICAST")
 _WARPGROUP = ("HGMMA", "IGMMA", "QGMMA")
 """Of which one does the work of thousands."""
@@ -115,9 +138,17 @@ _MEMORY = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS", "LDSM", "LD", "ST
 def main_loop(sass: str, kernel: str) -> Mapping[str, int]:
     """The instructions of a kernel's main loop by class, from nvdisasm's text."""
     codes, loops = _loops(sass, kernel)
-    counts = _innermost(codes, loops, _ARITHMETIC) or _innermost(codes, loops) or [Counter(codes)]  # others wait, or copy
-    chosen = max(counts, key=lambda count: (
-        sum(count[name] for name in _WARPGROUP), sum(count[name] for name in _ARITHMETIC), count.total()))
+    counts = (
+        _innermost(codes, loops, _ARITHMETIC) or _innermost(codes, loops) or [Counter(codes)]
+    )  # others wait, or copy
+    chosen = max(
+        counts,
+        key=lambda count: (
+            sum(count[name] for name in _WARPGROUP),
+            sum(count[name] for name in _ARITHMETIC),
+            count.total(),
+        ),
+    )
     return dict(chosen.most_common())
 
 
@@ -125,8 +156,12 @@ def copy_loop(sass: str, kernel: str) -> Mapping[str, int]:
     """Likewise of the shortest loop that asks for most boxes of the copy engine; empty where there is none. Within it a warp may go
     round until what it asks for is the same for all lanes."""
     codes, loops = _loops(sass, kernel)
-    counts = [count for count in (Counter(codes[at] for at in loop) for loop in loops) if any(count[name] for name in _BOXES)]
-    chosen = max(counts, key=lambda count: (sum(count[name] for name in _BOXES), -count.total()), default=Counter[str]())
+    counts = [
+        count for count in (Counter(codes[at] for at in loop) for loop in loops) if any(count[name] for name in _BOXES)
+    ]
+    chosen = max(
+        counts, key=lambda count: (sum(count[name] for name in _BOXES), -count.total()), default=Counter[str]()
+    )
     return dict(chosen.most_common())
 
 
@@ -143,8 +178,11 @@ def _loops(sass: str, kernel: str) -> tuple[list[str], list[range]]:
             if instruction["name"] == "EXIT" and not instruction["guard"]:
                 ends.add(len(codes))
             codes.append((instruction["name"], instruction["operands"]))
-    loops = [range(labels[target[1]], at + 1) for at, (name, operands) in enumerate(codes)
-             if name.startswith("BRA") and (target := _TARGET.search(operands)) and labels.get(target[1], at + 1) < at]
+    loops = [
+        range(labels[target[1]], at + 1)
+        for at, (name, operands) in enumerate(codes)
+        if name.startswith("BRA") and (target := _TARGET.search(operands)) and labels.get(target[1], at + 1) < at
+    ]
     loops = [loop for loop in loops if not ends & {*loop}] or loops  # what waits stands behind the end, and jumps back
     return [_class(name) for name, _ in codes], loops
 
@@ -152,7 +190,9 @@ def _loops(sass: str, kernel: str) -> tuple[list[str], list[range]]:
 def _innermost(codes: Sequence[str], loops: Sequence[range], some: Sequence[str] = ()) -> list[Counter[str]]:
     """What is in the innermost of the loops with some of these classes, or of all."""
     having = [loop for loop in loops if not some or any(codes[at] in some for at in loop)]
-    return [Counter(codes[at] for at in loop) for loop in having if not any(_is_within(other, loop) for other in having)]
+    return [
+        Counter(codes[at] for at in loop) for loop in having if not any(_is_within(other, loop) for other in having)
+    ]
 
 
 def _is_within(loop: range, other: range) -> bool:

@@ -90,7 +90,15 @@ def _printed(dtype: DType) -> str:
 _IN_C = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n"})
 """Characters that a C string has in other words."""
 
-CALLS = CallTable("CUDA", clike.FLOAT_ROWS, {
-    **clike.OTHER_ROWS,
-    "reinterpret": _reinterpret, "call_extern": _outside, "call_pure_extern": _outside, "access_ptr": _address, "trace": _trace,
-})
+CALLS = CallTable(
+    "CUDA",
+    clike.FLOAT_ROWS,
+    {
+        **clike.OTHER_ROWS,
+        "reinterpret": _reinterpret,
+        "call_extern": _outside,
+        "call_pure_extern": _outside,
+        "access_ptr": _address,
+        "trace": _trace,
+    },
+)

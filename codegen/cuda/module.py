@@ -30,6 +30,9 @@ def cuda_text(program: SplitFunction, whole: Function, shared_limit: int, noted:
     messages: list[str] = []
     kernels = tuple(emit_kernel(kernel, whole, shared_limit, messages, noted) for kernel in program.kernels)
     bodies = "\n\n".join(kernel.text for kernel in kernels)
-    parts = [_HEADER.format(name=whole.name), used_functions(bodies, {**DEVICE_FUNCTIONS, **product_rows(bodies)}), bodies]
+    parts = [
+        _HEADER.format(name=whole.name),
+        used_functions(bodies, {**DEVICE_FUNCTIONS, **product_rows(bodies)}),
+        bodies,
+    ]
     return CudaText("\n\n".join(part for part in parts if part) + "\n", kernels, tuple(messages))
-

@@ -69,8 +69,12 @@ def find_nvrtc() -> Path | None:
 def _library() -> ctypes.CDLL:
     path = find_nvrtc()
     if path is None:
-        raise CompilerMissing("cannot compile CUDA code: NVRTC is not installed", called=user_source(),
-                              reason="neither the package nvidia-cuda-nvrtc nor a CUDA toolkit was found", fix=_INSTALL)
+        raise CompilerMissing(
+            "cannot compile CUDA code: NVRTC is not installed",
+            called=user_source(),
+            reason="neither the package nvidia-cuda-nvrtc nor a CUDA toolkit was found",
+            fix=_INSTALL,
+        )
     for part in sorted(path.parent.glob("libnvrtc-builtins.so.*")):
         ctypes.CDLL(str(part))  # NVRTC opens it by name, which finds it once it is in the process
         break
@@ -93,7 +97,9 @@ def compile_cuda(text: str, arch: str, options: tuple[str, ...] = ()) -> Compile
         array = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
         if library.nvrtcCompileProgram(program, len(flags), array):
             raise rejected("NVRTC", _text(library, program, "ProgramLog"))
-        return Compiled(_bytes(library, program, "CUBIN"), _text(library, program, "PTX"), _text(library, program, "ProgramLog"))
+        return Compiled(
+            _bytes(library, program, "CUBIN"), _text(library, program, "PTX"), _text(library, program, "ProgramLog")
+        )
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -104,8 +110,12 @@ def rejected(compiler: str, log: str) -> UnresolvedSymbol | InternalError:
     name = next(filter(None, unknown.groups()), "") if unknown else ""
     if not name or name.startswith("tw_"):
         return InternalError(f"{compiler} rejects the code that was made:\n{log[:4000]}")
-    return UnresolvedSymbol(f"the program calls {name!r}, which nobody defines", called=user_source(),
-                            reason="it is no function of CUDA C", fix="call a function that CUDA C has")
+    return UnresolvedSymbol(
+        f"the program calls {name!r}, which nobody defines",
+        called=user_source(),
+        reason="it is no function of CUDA C",
+        fix="call a function that CUDA C has",
+    )
 
 
 def _check(library: ctypes.CDLL, status: int) -> None:
@@ -129,8 +139,12 @@ def disassemble(cubin: bytes, lines: bool = False) -> str:
     """The SASS of a cubin, by nvdisasm; with lines, and the lines of the text that it came from. Raises DisassemblerMissing."""
     tool = _disassembler()
     if tool is None:
-        raise DisassemblerMissing("cannot show SASS: nvdisasm is not installed", called=user_source(),
-                                  reason="neither the package nvidia-cuda-nvdisasm nor a CUDA toolkit was found", fix=_INSTALL)
+        raise DisassemblerMissing(
+            "cannot show SASS: nvdisasm is not installed",
+            called=user_source(),
+            reason="neither the package nvidia-cuda-nvdisasm nor a CUDA toolkit was found",
+            fix=_INSTALL,
+        )
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()

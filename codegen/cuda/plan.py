@@ -7,7 +7,22 @@ from collections.abc import Mapping
 from ...errors import InternalError
 from ...ir.arith.analyzer import simplify
 from ...ir.buffer import Buffer
-from ...ir.expr import Add, BinaryOp, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, TruncDiv, TruncMod, Var
+from ...ir.expr import (
+    Add,
+    BinaryOp,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
 from ...ir.passes.common.flatten import flat_buffer
 from ...ir.passes.gpu.bulk_copies import BoxMap, tensor_strides
 from ...runtime.cuda_launch import KernelLaunch, Workspace
@@ -21,7 +36,15 @@ __all__ = ["launches", "workspaces"]
 Names = Mapping[Buffer | Var, str]
 
 _OPERATORS: dict[type[BinaryOp], str] = {
-    Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", TruncDiv: "//", TruncMod: "%", Min: "min", Max: "max",
+    Add: "+",
+    Sub: "-",
+    Mul: "*",
+    FloorDiv: "//",
+    FloorMod: "%",
+    TruncDiv: "//",
+    TruncMod: "%",
+    Min: "min",
+    Max: "max",
 }
 
 
@@ -30,9 +53,17 @@ def launches(program: SplitFunction, text: CudaText, names: Names) -> tuple[Kern
     launches: list[KernelLaunch] = []
     for kernel, written in zip(program.kernels, text.kernels, strict=True):
         x, y, z = (_extent(extent, names) for extent in kernel.hardware.grid)
-        launches.append(KernelLaunch(written.name, (x, y, z), kernel.hardware.block, written.dynamic_shared,
-                                 (*(_tensor_map(of, place, names) for of, place in kernel.maps), *kernel.args),
-                                 tuple(sorted(written.aligned)), (kernel.cluster, 1, 1)))
+        launches.append(
+            KernelLaunch(
+                written.name,
+                (x, y, z),
+                kernel.hardware.block,
+                written.dynamic_shared,
+                (*(_tensor_map(of, place, names) for of, place in kernel.maps), *kernel.args),
+                tuple(sorted(written.aligned)),
+                (kernel.cluster, 1, 1),
+            )
+        )
     return tuple(launches)
 
 
@@ -45,8 +76,10 @@ def _tensor_map(of: BoxMap, place: int, names: Names) -> TensorMap:
 
 def workspaces(program: SplitFunction, names: Names) -> tuple[Workspace, ...]:
     """The memory that the kernels pass on to each other."""
-    return tuple(Workspace(buffer.name, str(buffer.dtype), _extent(flat_buffer(buffer).shape[0], names))
-                 for buffer in program.workspaces)
+    return tuple(
+        Workspace(buffer.name, str(buffer.dtype), _extent(flat_buffer(buffer).shape[0], names))
+        for buffer in program.workspaces
+    )
 
 
 def _extent(extent: Expr, names: Names) -> Extent:

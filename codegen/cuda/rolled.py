@@ -44,15 +44,22 @@ def beginnings(body: Stmt) -> frozenset[For]:
         return frozenset()
     loops = [node for node in statements(body) if isinstance(node, For) and node.kind is LoopKind.SERIAL]
     inner = {loop: list(statements(loop.body)) for loop in loops}
-    return frozenset(loop for loop, within in inner.items() if any(map(is_commit, within)) and not any(map(is_wait, within)))
+    return frozenset(
+        loop for loop, within in inner.items() if any(map(is_commit, within)) and not any(map(is_wait, within))
+    )
 
 
 def _is_rolled(loop: For, own: set[Buffer], in_memory: set[Buffer]) -> bool:
     if loop.kind is not LoopKind.SERIAL or not isinstance(loop.extent, IntImm) or loop.extent.value <= _FEW:
         return False
-    used = {(buffer, any(node is loop.var for node in walk(index))) for buffer, index in _accesses(loop.body) if buffer in own}
+    used = {
+        (buffer, any(node is loop.var for node in walk(index)))
+        for buffer, index in _accesses(loop.body)
+        if buffer in own
+    }
     return any(buffer in in_memory for buffer, _ in used) and not any(
-        steps and buffer not in in_memory for buffer, steps in used)
+        steps and buffer not in in_memory for buffer, steps in used
+    )
 
 
 def _accesses(body: Stmt) -> Iterator[tuple[Buffer, Expr]]:

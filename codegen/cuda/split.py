@@ -83,8 +83,15 @@ class SplitFunction:
     checks: tuple[Stmt, ...]
 
 
-def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watcher], *, bounds_check: bool, fuses: bool = True,
-          features: frozenset[str] = FEATURES) -> SplitFunction:
+def split(
+    function: Function,
+    symbols: tuple[Var, ...],
+    watchers: Sequence[Watcher],
+    *,
+    bounds_check: bool,
+    fuses: bool = True,
+    features: frozenset[str] = FEATURES,
+) -> SplitFunction:
     """The kernels of a lowered function (stage "loops"). symbols: its free shape symbols in call order. fuses: whether sums take
     up products with one rounding. features: of the architecture.
 
@@ -100,8 +107,9 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watch
         made, hardware, extra, maps = _mapped(function, nest, name, workspaces, BULK_FEATURE in features)
         workspaces += extra
         mapped.append((made, hardware, maps, blocks_together(nest) if maps else 1))
-    places: dict[Buffer | Var, int] = {item: at for at, item in enumerate(
-        (*function.arguments, *workspaces, *function.constant_buffers, *symbols))}
+    places: dict[Buffer | Var, int] = {
+        item: at for at, item in enumerate((*function.arguments, *workspaces, *function.constant_buffers, *symbols))
+    }
     kernels: list[DeviceKernel] = []
     for made, hardware, maps, cluster in mapped:
         read, stored = _used(made), _stored(made)
@@ -110,13 +118,25 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watch
         kernel = Function(made.name, (*(each.var for each in maps), *used), made.body, outputs, {"stage": "loops"})
         analyzer = analyzer_for(function)
         done = run_pipeline(kernel, _device_pipeline(hardware, analyzer, function, bounds_check, fuses), watchers)
-        kernels.append(DeviceKernel(done, with_producer(hardware, done.body), tuple(places[item] for item in used),
-                                    tuple((each, places[each.source]) for each in maps), cluster))
+        kernels.append(
+            DeviceKernel(
+                done,
+                with_producer(hardware, done.body),
+                tuple(places[item] for item in used),
+                tuple((each, places[each.source]) for each in maps),
+                cluster,
+            )
+        )
     return SplitFunction(tuple(kernels), tuple(workspaces), symbols, tuple(nests.checks))
 
 
-def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bounds_check: bool, fuses: bool,
-                     ) -> tuple[Pass, ...]:
+def _device_pipeline(
+    hardware: Hardware,
+    analyzer: Analyzer,
+    whole: Function,
+    bounds_check: bool,
+    fuses: bool,
+) -> tuple[Pass, ...]:
     checks = (Pass("bound_checks", check_bounds),) if bounds_check else ()
     return (
         Pass("fused_sums", lambda function: round_sums(function, fuses)),
@@ -126,23 +146,32 @@ def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bo
         Pass("registers", lambda function: free_registers(function, whole)),  # before guards that stay are looked at
         Pass("interiors", lambda function: free_interiors(function, whole)),  # what decides is the same for all threads
         Pass("lane_guards", lambda function: share_lane_guards(function, whole)),  # before loops become vectors
-        Pass("lane_races", serialize_racing_lanes),  # after interiors, which may take memory out of the lanes that own it
+        Pass(
+            "lane_races", serialize_racing_lanes
+        ),  # after interiors, which may take memory out of the lanes that own it
         Pass("row_values", move_row_values),  # guards that stay are known, and loops over elements are still loops
         Pass("overlay", separate),  # before barriers: it needs one where larger memory changes hands
-        Pass("barriers", lambda function: insert_barriers(function, hardware, analyzer)),  # while dimensions tell threads apart
+        Pass(
+            "barriers", lambda function: insert_barriers(function, hardware, analyzer)
+        ),  # while dimensions tell threads apart
         Pass("proxy_fences", fence_stores),
         Pass("under_products", begin_products_first),  # where no barrier stands between
         Pass("roles", lambda function: name_barriers(function, hardware)),  # every barrier is there
         Pass("flatten", flatten, stage_after="flat"),
         Pass("vectorize", lambda function: vectorize(function, VECTOR_BITS)),
         Pass("narrow", lambda function: narrow_arithmetic(function, whole)),  # every offset is there now
-        Pass("left_loops", leave_loops),             # every loop's range has been used
+        Pass("left_loops", leave_loops),  # every loop's range has been used
         Pass("remove_likely", remove_likely),
     )
 
 
-def _mapped(whole: Function, nest: Stmt, name: str, workspaces: list[Buffer], bulk: bool,
-            ) -> tuple[Function, Hardware, list[Buffer], tuple[BoxMap, ...]]:
+def _mapped(
+    whole: Function,
+    nest: Stmt,
+    name: str,
+    workspaces: list[Buffer],
+    bulk: bool,
+) -> tuple[Function, Hardware, list[Buffer], tuple[BoxMap, ...]]:
     """One nest in terms of the hardware's thread indices, the workspaces of its own, and what the copy engine needs to know. bulk:
     whether the architecture has one."""
     analyzer = analyzer_for(whole)
@@ -154,7 +183,9 @@ def _mapped(whole: Function, nest: Stmt, name: str, workspaces: list[Buffer], bu
     body = join_thread_reductions(nest, hardware)
     body = place_fragments(inject_virtual_threads(body), hardware, analyzer)
     seen = frozenset((*whole.buffers, *workspaces))
-    body, maps = place_bulk_copies(body, hardware, analyzer, seen, frozenset(written_buffers(body))) if bulk else (body, ())
+    body, maps = (
+        place_bulk_copies(body, hardware, analyzer, seen, frozenset(written_buffers(body))) if bulk else (body, ())
+    )
     body = place_panels(body, analyzer)
     body, extra = map_threads(body, hardware, analyzer, seen)
     for tag in reversed(hardware.variables):
@@ -168,13 +199,19 @@ def _require_single(nest: Stmt, name: str) -> None:
     own = {node.buffer for node in statements(nest) if isinstance(node, Allocate)}
     for node in statements(nest):
         if isinstance(node, BufferStore) and node.buffer not in own:
-            varying = [loops[inner] for index in node.indices for inner in walk(index) if isinstance(inner, Var) and inner in loops]
+            varying = [
+                loops[inner]
+                for index in node.indices
+                for inner in walk(index)
+                if isinstance(inner, Var) and inner in loops
+            ]
             if any(not isinstance(loop.extent, IntImm) or loop.extent.value > 1 for loop in varying):
                 raise NothingBound(
                     f"cannot lower {name}: no loop over {node.buffer.name} is bound to a thread axis",
                     reason="on a GPU the elements of a tensor are computed by threads",
                     fix=f's[{node.buffer.name}].bind(axis, te.thread_axis("blockIdx.x")), and the like for threadIdx.x; '
-                        f"or s[{node.buffer.name}].compute_at(...), s[{node.buffer.name}].compute_inline()")
+                    f"or s[{node.buffer.name}].compute_at(...), s[{node.buffer.name}].compute_inline()",
+                )
 
 
 Wrap = Callable[[Stmt], Stmt]
@@ -228,7 +265,8 @@ class _Nests:
             raise SharedOutsideKernel(
                 f"cannot lower: {buffer.name} lies in {buffer.scope} memory and is computed at root",
                 reason=f"each loop nest at root is a kernel, and {buffer.scope} memory does not outlive one",
-                fix=f"s[{buffer.name}].compute_at(its consumer, an axis), or leave its scope global")
+                fix=f"s[{buffer.name}].compute_at(its consumer, an axis), or leave its scope global",
+            )
         for at in users:
             self.found[at] = Allocate(buffer, self.found[at])
 
@@ -259,5 +297,3 @@ def _symbols(value: Expr) -> Iterator[Var]:
 
 def _stored(function: Function) -> set[Buffer]:
     return written_buffers(function.body)
-
-

@@ -38,9 +38,11 @@ def _mma(kind: str, shape: str, c: str, types: tuple[str, str], operation: str, 
     sums = {"float": "f", "int": "r"}[c]
     taken = "tw_tf32_register" if kind == "tf32" else "tw_register"
     halves = 1 if kind.endswith("_k8") else 2
-    left, right = (", ".join(f'"r"({taken}({side}, {at}))' for at in range(count * halves)) for side, count in (("a", 2), ("b", 1)))
+    left, right = (
+        ", ".join(f'"r"({taken}({side}, {at}))' for at in range(count * halves)) for side, count in (("a", 2), ("b", 1))
+    )
     places = [f"%{at}" for at in range(4, 4 + 3 * halves)]
-    fragments = f"{{{', '.join(places[:2 * halves])}}}, {{{', '.join(places[2 * halves:])}}}"
+    fragments = f"{{{', '.join(places[: 2 * halves])}}}, {{{', '.join(places[2 * halves :])}}}"
     return f"""
 static __device__ __forceinline__ void tw_mma_{kind}({c} *c, const {types[0]} *a, const {types[1]} *b) {{
 #ifdef __CUDACC__
@@ -267,13 +269,24 @@ template <class C>
 static __device__ __forceinline__ void tw_mma_fill(C *c) { c[0] = c[1] = c[2] = c[3] = 0; }""",
     "tw_mma_float16": _mma("float16", "m16n8k16", "float", ("tw_half", "tw_half"), "f32.f16.f16.f32", "double"),
     "tw_mma_bfloat16": _mma(
-        "bfloat16", "m16n8k16", "float", ("tw_bfloat16", "tw_bfloat16"), "f32.bf16.bf16.f32", "double"),
-    **{f"tw_mma_{kind}": _mma(kind, "m16n8k32", "int", types, f"s32.{operands}.s32", "int") for kind, types, operands in (
-        ("int8", ("signed char", "signed char"), "s8.s8"), ("uint8", ("unsigned char", "unsigned char"), "u8.u8"),
-        ("uint8_int8", ("unsigned char", "signed char"), "u8.s8"), ("int8_uint8", ("signed char", "unsigned char"), "s8.u8"))},
+        "bfloat16", "m16n8k16", "float", ("tw_bfloat16", "tw_bfloat16"), "f32.bf16.bf16.f32", "double"
+    ),
+    **{
+        f"tw_mma_{kind}": _mma(kind, "m16n8k32", "int", types, f"s32.{operands}.s32", "int")
+        for kind, types, operands in (
+            ("int8", ("signed char", "signed char"), "s8.s8"),
+            ("uint8", ("unsigned char", "unsigned char"), "u8.u8"),
+            ("uint8_int8", ("unsigned char", "signed char"), "u8.s8"),
+            ("int8_uint8", ("signed char", "unsigned char"), "s8.u8"),
+        )
+    },
     "tw_mma_tf32": _mma("tf32", "m16n8k8", "float", ("float", "float"), "f32.tf32.tf32.f32", "double"),
-    **{f"tw_mma_{kind}_k8": _mma(f"{kind}_k8", "m16n8k8", "float", (c_type, c_type), f"f32.{operand}.{operand}.f32", "double")
-       for kind, c_type, operand in (("float16", "tw_half", "f16"), ("bfloat16", "tw_bfloat16", "bf16"))},
+    **{
+        f"tw_mma_{kind}_k8": _mma(
+            f"{kind}_k8", "m16n8k8", "float", (c_type, c_type), f"f32.{operand}.{operand}.f32", "double"
+        )
+        for kind, c_type, operand in (("float16", "tw_half", "f16"), ("bfloat16", "tw_bfloat16", "bf16"))
+    },
     "tw_mma_store": sums_stored("tw_mma_store", "group", "tw_lane() / 4", "tw_lane() % 4 * 2"),
     "tw_dp4a": """
 // c += the products of 4 neighbours.

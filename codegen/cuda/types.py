@@ -11,9 +11,19 @@ MAP = "tw_tensor_map"
 """The type of a parameter that says how boxes of a tensor lie."""
 
 _STORAGE = {
-    "bool": "unsigned char", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
-    "int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long",
-    "float16": "tw_half", "bfloat16": "tw_bfloat16", "float32": "float", "float64": "double",
+    "bool": "unsigned char",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "int16": "short",
+    "uint16": "unsigned short",
+    "int32": "int",
+    "uint32": "unsigned int",
+    "int64": "long long",
+    "uint64": "unsigned long long",
+    "float16": "tw_half",
+    "bfloat16": "tw_bfloat16",
+    "float32": "float",
+    "float64": "double",
 }
 
 

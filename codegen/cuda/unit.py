@@ -48,9 +48,13 @@ class DeviceUnit:
 
     def exported(self) -> GpuFunction:
         """The function as a library has it: machine code for the architectures of its target, and portable text of the newest."""
-        signature = replace(self.signature, on_stream=True, params=tuple(self._param(i) for i in range(len(self.signature.params))))
+        signature = replace(
+            self.signature, on_stream=True, params=tuple(self._param(i) for i in range(len(self.signature.params)))
+        )
         images = {arch: replace(self.code, arch=arch).compiled for arch in architectures_of(self.target)}
-        newest = [arch for arch in images if not arch.endswith("a")] or list(images)     # what is sm_90a's alone runs nowhere else
+        newest = [arch for arch in images if not arch.endswith("a")] or list(
+            images
+        )  # what is sm_90a's alone runs nowhere else
         found = [GpuImage.of(arch, compiled.cubin) for arch, compiled in images.items()]
         portable = GpuImage.of(newest[-1], images[newest[-1]].ptx.encode().rstrip(b"\0"), is_portable=True)
         constants = tuple(self.function.constants)
@@ -61,7 +65,9 @@ class DeviceUnit:
         """A parameter, aligned as the kernels take it."""
         param = self.signature.params[i]
         is_wide = any(i in launch.aligned_items for launch in self.plan)
-        return replace(param, alignment=max(param.alignment, 16)) if is_wide and isinstance(param, BufferParam) else param
+        return (
+            replace(param, alignment=max(param.alignment, 16)) if is_wide and isinstance(param, BufferParam) else param
+        )
 
     def _checks(self) -> FinalKernel | None:
         """The trial as a function of the host."""
@@ -70,27 +76,49 @@ class DeviceUnit:
         names = self.trial.names
         host = replace(self.trial.function, name=f"{self.function.name}__checks")
         signature = signature_of(host, ())
-        named = replace(signature, params=tuple(replace(param, name=names[var]) for param, var in zip(
-            signature.params, host.params, strict=True)))
-        return FinalKernel(run_pipeline(host, pipeline_of(baseline_target(Target()), False, AS_USUAL, fuses=False), ()), named, ())
+        named = replace(
+            signature,
+            params=tuple(
+                replace(param, name=names[var]) for param, var in zip(signature.params, host.params, strict=True)
+            ),
+        )
+        return FinalKernel(
+            run_pipeline(host, pipeline_of(baseline_target(Target()), False, AS_USUAL, fuses=False), ()), named, ()
+        )
 
 
 def unit_of(function: Function, target: Target, options: BuildOptions) -> DeviceUnit:
     """Raises CudaError where the schedule does not fit a GPU; compiling waits until the code is needed."""
     callback = calls_packed(function)
     if callback is not None:
-        raise HostCallback(f"cannot build {function.name} for a GPU", called=user_source(),
-                           reason=f"it calls the Python function {callback!r}, which runs on the host",
-                           fix='target="llvm", or a build of its own for what comes before and after the call')
+        raise HostCallback(
+            f"cannot build {function.name} for a GPU",
+            called=user_source(),
+            reason=f"it calls the Python function {callback!r}, which runs on the host",
+            fix='target="llvm", or a build of its own for what comes before and after the call',
+        )
     check_grid_order(function)
     symbols = shape_symbols(function)
-    program = split(function, symbols, options.watchers, bounds_check=options.bounds_check, fuses=not options.contracts,
-                    features=FEATURES | features_of(target))
+    program = split(
+        function,
+        symbols,
+        options.watchers,
+        bounds_check=options.bounds_check,
+        fuses=not options.contracts,
+        features=FEATURES | features_of(target),
+    )
     text = cuda_text(program, function, GPUS[architecture_of(target)].block_shared)
     names = unique_names(function, symbols)
-    return DeviceUnit(function, target, signature_of(function, symbols), text, launches(program, text, names),
-                      workspaces(program, names), trial_of(program, names),
-                      DeviceCode(text.text, architecture_of(target), _compiler_options(options)))
+    return DeviceUnit(
+        function,
+        target,
+        signature_of(function, symbols),
+        text,
+        launches(program, text, names),
+        workspaces(program, names),
+        trial_of(program, names),
+        DeviceCode(text.text, architecture_of(target), _compiler_options(options)),
+    )
 
 
 def _compiler_options(options: BuildOptions) -> tuple[str, ...]:

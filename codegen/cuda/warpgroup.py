@@ -39,10 +39,12 @@ static __device__ __forceinline__ void tw_wgmma_{dtype}_{columns}({sums} *c, con
 }}"""
 
 
-_KINDS = {"float16": ("tw_half", "float", "f32.f16.f16", ", 1, 1, %{}, %{}", 0),
-          "bfloat16": ("tw_bfloat16", "float", "f32.bf16.bf16", ", 1, 1, %{}, %{}", 1),
-          "int8": ("signed char", "int", "s32.s8.s8", "", 2),
-          "uint8": ("unsigned char", "int", "s32.u8.u8", "", 3)}
+_KINDS = {
+    "float16": ("tw_half", "float", "f32.f16.f16", ", 1, 1, %{}, %{}", 0),
+    "bfloat16": ("tw_bfloat16", "float", "f32.bf16.bf16", ", 1, 1, %{}, %{}", 1),
+    "int8": ("signed char", "int", "s32.s8.s8", "", 2),
+    "uint8": ("unsigned char", "int", "s32.u8.u8", "", 3),
+}
 """By dtype: its C type, that of sums, the instruction's types and scales, and how the emulator calls it."""
 
 
@@ -67,15 +69,32 @@ static __device__ __forceinline__ unsigned long long tw_descriptor(const T *from
   return place | (unsigned long long)(turned ? panel >> 4 : 1) << 16 | (unsigned long long)(row >> 1) << 32 |
          (row == 128 ? 1ull : row == 64 ? 2ull : 3ull) << 62;
 }""",
-    "tw_proxy_fence": _one_line("tw_proxy_fence", "fence.proxy.async.shared::cta;", "tw_emulated_proxy_fence()",
-                                "What this thread has stored, tensor cores and the copy engine see after the next barrier."),
-    "tw_wgmma_fence": _one_line("tw_wgmma_fence", "wgmma.fence.sync.aligned;", "tw_emulated_product_fence()",
-                                "What this thread has done with the registers of sums comes before the next products."),
-    "tw_wgmma_commit": _one_line("tw_wgmma_commit", "wgmma.commit_group.sync.aligned;", "tw_emulated_product_commit()",
-                                 "The products that were begun since the last one are a group."),
-    "tw_wgmma_wait": _one_line("tw_wgmma_wait", "wgmma.wait_group.sync.aligned %0;", "tw_emulated_product_wait(groups)",
-                               "Until all groups of products are done but for the last `groups`.", "template <int groups>\n",
-                               '"n"(groups) '),
+    "tw_proxy_fence": _one_line(
+        "tw_proxy_fence",
+        "fence.proxy.async.shared::cta;",
+        "tw_emulated_proxy_fence()",
+        "What this thread has stored, tensor cores and the copy engine see after the next barrier.",
+    ),
+    "tw_wgmma_fence": _one_line(
+        "tw_wgmma_fence",
+        "wgmma.fence.sync.aligned;",
+        "tw_emulated_product_fence()",
+        "What this thread has done with the registers of sums comes before the next products.",
+    ),
+    "tw_wgmma_commit": _one_line(
+        "tw_wgmma_commit",
+        "wgmma.commit_group.sync.aligned;",
+        "tw_emulated_product_commit()",
+        "The products that were begun since the last one are a group.",
+    ),
+    "tw_wgmma_wait": _one_line(
+        "tw_wgmma_wait",
+        "wgmma.wait_group.sync.aligned %0;",
+        "tw_emulated_product_wait(groups)",
+        "Until all groups of products are done but for the last `groups`.",
+        "template <int groups>\n",
+        '"n"(groups) ',
+    ),
     "tw_wgmma_fill": """
 template <int count, class C>
 static __device__ __forceinline__ void tw_wgmma_fill(C *c) {
@@ -83,11 +102,15 @@ static __device__ __forceinline__ void tw_wgmma_fill(C *c) {
   for (int i = 0; i < count; ++i) c[i] = 0;
 }""",
     "tw_wgmma_store": sums_stored(
-        "tw_wgmma_store", "row", "(int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4", "(int)threadIdx.x % 4 * 2"),
+        "tw_wgmma_store", "row", "(int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4", "(int)threadIdx.x % 4 * 2"
+    ),
 }
 
 
 def product_rows(text: str) -> dict[str, str]:
     """The device functions of the products that a text calls; there are 98 in all."""
     called = sorted(set(re.findall(r"\btw_wgmma_([a-z]+\d+)_(\d+)\b", text)))
-    return {f"tw_wgmma_{dtype}_{columns}": _product(dtype, *_KINDS[dtype], int(columns)).strip() for dtype, columns in called}
+    return {
+        f"tw_wgmma_{dtype}_{columns}": _product(dtype, *_KINDS[dtype], int(columns)).strip()
+        for dtype, columns in called
+    }

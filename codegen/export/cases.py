@@ -27,6 +27,7 @@ _OF_ANOTHER_CASE = (Check.DTYPE, Check.RANK, Check.SHAPE, Check.SYMBOL, Check.TO
 
 def same_kinds(a: Signature, b: Signature) -> bool:
     """Whether two kernels are called alike: tensors, outputs and kinds of numbers in the same places."""
+
     def kinds(signature: Signature) -> list[object]:
         return [p.is_output if isinstance(p, BufferParam) else p.dtype for p in signature.params]
 
@@ -40,13 +41,17 @@ def case_declarations(name: str, cases: Sequence[Signature]) -> dict[str, str]:
     _, checked_name, error_name = entry_names(name)
     return {
         checked_name: f"/* {name}: the first of these functions that takes the tensors, by their shapes and dtypes:{shapes}\n */\n"
-                      f"{checked}\n",
+        f"{checked}\n",
         error_name: f"{error}\n",
     }
 
 
 def case_text(
-    name: str, cases: Sequence[Signature], messages: Mapping[str, Sequence[str]], features: Sequence[str], attributes: str,
+    name: str,
+    cases: Sequence[Signature],
+    messages: Mapping[str, Sequence[str]],
+    features: Sequence[str],
+    attributes: str,
 ) -> str:
     """The functions as LLVM IR. messages: of each case's assertions. attributes: of functions that run on any processor."""
     kinds = carried_kinds(cases[0])
@@ -58,23 +63,39 @@ def case_text(
         following = f"case{at + 1}"
         ways = " ".join(f"i32 {check}, label %{following}" for check in _OF_ANOTHER_CASE)
         lines += [
-            f"case{at}:", f"  %status{at} = call i32 @{entry_names(case.name)[1]}({passed})",
-            f"  %ran{at} = icmp sge i32 %status{at}, -1", f"  br i1 %ran{at}, label %done{at}, label %refused{at}",
-            f"refused{at}:", f"  %bits{at} = lshr i32 %status{at}, 24", f"  %check{at} = and i32 %bits{at}, 127",
+            f"case{at}:",
+            f"  %status{at} = call i32 @{entry_names(case.name)[1]}({passed})",
+            f"  %ran{at} = icmp sge i32 %status{at}, -1",
+            f"  br i1 %ran{at}, label %done{at}, label %refused{at}",
+            f"refused{at}:",
+            f"  %bits{at} = lshr i32 %status{at}, 24",
+            f"  %check{at} = and i32 %bits{at}, 127",
             f"  switch i32 %check{at}, label %done{at} [ {ways} ]",
-            f"done{at}:", f"  %stopped{at} = icmp sgt i32 %status{at}, 0",
+            f"done{at}:",
+            f"  %stopped{at} = icmp sgt i32 %status{at}, 0",
             f"  %begin{at} = select i1 %stopped{at}, i32 {begin}, i32 0",
-            f"  %told{at} = add i32 %status{at}, %begin{at}", f"  ret i32 %told{at}",
+            f"  %told{at} = add i32 %status{at}, %begin{at}",
+            f"  ret i32 %told{at}",
         ]
         begin += len(messages[case.name])
     lines += [f"case{len(cases)}:", f"  ret i32 {pack_status(Check.CASE, 0)}"]
     declared = [f"declare i32 @{entry_names(case.name)[1]}({', '.join(kinds)})" for case in cases]
-    return "\n".join([*declared, f"define i32 @{checked}({passed}) {attributes} {{", *lines, "}",
-                      error_text(error, _texts(name, cases, messages, features), attributes)])
+    return "\n".join(
+        [
+            *declared,
+            f"define i32 @{checked}({passed}) {attributes} {{",
+            *lines,
+            "}",
+            error_text(error, _texts(name, cases, messages, features), attributes),
+        ]
+    )
 
 
 def _texts(
-    name: str, cases: Sequence[Signature], messages: Mapping[str, Sequence[str]], features: Sequence[str],
+    name: str,
+    cases: Sequence[Signature],
+    messages: Mapping[str, Sequence[str]],
+    features: Sequence[str],
 ) -> dict[int, str]:
     """A text for every status. What differs from case to case, an expected shape, is left out."""
     texts: dict[int, str] = {}

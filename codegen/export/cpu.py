@@ -67,8 +67,21 @@ _X86 = {
     **{f"avx10.{version}": _Fact("24.ebx", 0, _ZMM, width=8, least=version) for version in (1, 2)},
 }
 _AARCH64 = {
-    **_facts("16", aes=3, sha2=6, crc=7, lse=8, fullfp16=10, rdm=12, jsconv=13, complxnum=14, rcpc=15, dotprod=20, sve=22,
-             fp16fml=23),
+    **_facts(
+        "16",
+        aes=3,
+        sha2=6,
+        crc=7,
+        lse=8,
+        fullfp16=10,
+        rdm=12,
+        jsconv=13,
+        complxnum=14,
+        rcpc=15,
+        dotprod=20,
+        sve=22,
+        fp16fml=23,
+    ),
     **_facts("26", sve2=1, i8mm=13, bf16=14),
 }
 _LENGTH = "sve-vector-bits="
@@ -94,8 +107,10 @@ def _table(target: Target) -> tuple[dict[str, _Fact], str]:
         raise NoProcessorCheck(
             f"cannot export code for {target.architecture}",
             reason="a library asks the processor for the instruction sets that it needs, and how to ask this one is not known"
-            if unknown else "the instruction that asks the processor what it has can be assembled on x86_64 alone",
-            called=user_source(), allowed=", ".join(_TABLES) if unknown else "aarch64; x86_64 where that is this machine",
+            if unknown
+            else "the instruction that asks the processor what it has can be assembled on x86_64 alone",
+            called=user_source(),
+            allowed=", ".join(_TABLES) if unknown else "aarch64; x86_64 where that is this machine",
         )
     return _TABLES[target.architecture]
 
@@ -113,7 +128,7 @@ def needed_features(target: Target) -> tuple[str, ...]:
 def cpu_text(target: Target, features: Sequence[str]) -> str:
     """ABSENT and MISSING as LLVM IR, for at most 63 features."""
     table, _ = _table(target)
-    in_turn(llvm.initialize_native_asmparser)()      # CPUID is inline assembly
+    in_turn(llvm.initialize_native_asmparser)()  # CPUID is inline assembly
     facts = [table[name] for name in features if name in table]
     words = sorted({fact.word for fact in facts})
     lines = _x86_words(words) if target.architecture == "x86_64" else _auxiliary_words(words)
@@ -167,18 +182,29 @@ told:
 
 _REGISTERS = ("eax", "ebx", "ecx", "edx")
 # rbx may be the frame's base pointer: it is put back before the compiler sees it.
-_CPUID = '{ i32, i32, i32, i32 } asm sideeffect "xchgq %rbx, ${1:q}\\0Acpuid\\0Axchgq %rbx, ${1:q}", ' \
-         '"={ax},=r,={cx},={dx},0,2,~{dirflag},~{fpsr},~{flags}"'
+_CPUID = (
+    '{ i32, i32, i32, i32 } asm sideeffect "xchgq %rbx, ${1:q}\\0Acpuid\\0Axchgq %rbx, ${1:q}", '
+    '"={ax},=r,={cx},={dx},0,2,~{dirflag},~{fpsr},~{flags}"'
+)
 _XGETBV = '{ i32, i32 } asm sideeffect ".byte 0x0f, 0x01, 0xd0", "={ax},={dx},{cx},~{dirflag},~{fpsr},~{flags}"'
 
 
 def _x86_words(words: Sequence[str]) -> list[str]:
     """%w0, %w1 ... by CPUID, zero where the processor does not know the leaf; and %xcr0."""
-    lines = [f"  %leaf1 = call {_CPUID}(i32 1, i32 0)", "  %has1 = extractvalue { i32, i32, i32, i32 } %leaf1, 2",
-             "  %saves = and i32 %has1, 134217728", "  %os = icmp ne i32 %saves, 0",
-             "  br i1 %os, label %saved, label %asked", "saved:", f"  %xgetbv = call {_XGETBV}(i32 0)",
-             "  %xcr0low = extractvalue { i32, i32 } %xgetbv, 0", "  br label %asked", "asked:",
-             "  %xcr0word = phi i32 [ 0, %entry ], [ %xcr0low, %saved ]", "  %xcr0 = zext i32 %xcr0word to i64"]
+    lines = [
+        f"  %leaf1 = call {_CPUID}(i32 1, i32 0)",
+        "  %has1 = extractvalue { i32, i32, i32, i32 } %leaf1, 2",
+        "  %saves = and i32 %has1, 134217728",
+        "  %os = icmp ne i32 %saves, 0",
+        "  br i1 %os, label %saved, label %asked",
+        "saved:",
+        f"  %xgetbv = call {_XGETBV}(i32 0)",
+        "  %xcr0low = extractvalue { i32, i32 } %xgetbv, 0",
+        "  br label %asked",
+        "asked:",
+        "  %xcr0word = phi i32 [ 0, %entry ], [ %xcr0low, %saved ]",
+        "  %xcr0 = zext i32 %xcr0word to i64",
+    ]
     for i, word in enumerate(words):
         leaf, *sub, register = word.split(".")
         number, index = int(leaf, 16), int(sub[0]) if sub else 0

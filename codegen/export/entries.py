@@ -32,7 +32,11 @@ _CARRIED = {"bool": "i8", "float16": "i16", "bfloat16": "i16"}
 
 
 def entries_text(
-    signature: Signature, texts: Mapping[int, str], attributes: str, masks: Sequence[int], handles: Set[str] = frozenset(),
+    signature: Signature,
+    texts: Mapping[int, str],
+    attributes: str,
+    masks: Sequence[int],
+    handles: Set[str] = frozenset(),
 ) -> str:
     """The three functions. texts: of every status. attributes: of functions that run on any processor. masks: of the features
     that each variant of the kernel needs; one of these has to be there. handles: parameters that come before the extents."""
@@ -41,25 +45,38 @@ def entries_text(
     stream = ["ptr %stream"] if signature.on_stream else []
     taken = ["ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params]
     kinds = ", ".join([*("ptr" for _ in stream), *taken, *("i64" for _ in signature.symbols)])
-    declarations = [f"declare i32 @{kernel_symbol(signature.name)}({kinds})", f"declare i64 @{ABSENT}()",
-                    f"declare i32 @{symbols['check']}(ptr, ptr)",
-                    f"declare i32 @{symbols['run']}({', '.join(['ptr'] * (2 + len(stream)))})",
-                    "declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)"]
+    declarations = [
+        f"declare i32 @{kernel_symbol(signature.name)}({kinds})",
+        f"declare i64 @{ABSENT}()",
+        f"declare i32 @{symbols['check']}(ptr, ptr)",
+        f"declare i32 @{symbols['run']}({', '.join(['ptr'] * (2 + len(stream)))})",
+        "declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)",
+    ]
     carried = [f"{kind} %p{i}" for i, kind in enumerate(carried_kinds(signature))]
     extents = [f"i64 %n{k}" for k in range(len(signature.symbols))]
-    first, rest = ([text for text, p in zip(carried, signature.params, strict=True) if (p.name in handles) == is_first]
-                   for is_first in (True, False))
-    return "\n".join([
-        *declarations,
-        f"define i32 @{plain}({', '.join([*stream, *first, *extents, *rest])}) {attributes} {{", *_plain(signature, masks), "}",
-        f"define i32 @{checked}({', '.join([*stream, *carried])}) {attributes} {{", *_checked(signature, masks), "}",
-        error_text(error, texts, attributes),
-    ])
+    first, rest = (
+        [text for text, p in zip(carried, signature.params, strict=True) if (p.name in handles) == is_first]
+        for is_first in (True, False)
+    )
+    return "\n".join(
+        [
+            *declarations,
+            f"define i32 @{plain}({', '.join([*stream, *first, *extents, *rest])}) {attributes} {{",
+            *_plain(signature, masks),
+            "}",
+            f"define i32 @{checked}({', '.join([*stream, *carried])}) {attributes} {{",
+            *_checked(signature, masks),
+            "}",
+            error_text(error, texts, attributes),
+        ]
+    )
 
 
 def carried_kinds(signature: Signature) -> list[str]:
     """The LLVM types by which C functions take the parameters; pointers for tensors."""
-    return ["ptr" if isinstance(p, BufferParam) else _CARRIED.get(p.dtype) or scalar_type(p.dtype) for p in signature.params]
+    return [
+        "ptr" if isinstance(p, BufferParam) else _CARRIED.get(p.dtype) or scalar_type(p.dtype) for p in signature.params
+    ]
 
 
 def _finish(text: StraightLine) -> list[str]:
@@ -72,7 +89,7 @@ def _finish(text: StraightLine) -> list[str]:
 
 
 def _ask_processor(text: StraightLine, masks: Sequence[int]) -> None:
-    if not all(masks):      # some code runs anywhere
+    if not all(masks):  # some code runs anywhere
         return
     absent, refused = text.value(f"call i64 @{ABSENT}()"), "true"
     for mask in masks:
@@ -87,7 +104,7 @@ def _ask_processor(text: StraightLine, masks: Sequence[int]) -> None:
 def _plain(signature: Signature, masks: Sequence[int]) -> list[str]:
     text = StraightLine()
     _ask_processor(text, masks)
-    for k, symbol in enumerate(signature.symbols):     # the code relies on extents that are not negative
+    for k, symbol in enumerate(signature.symbols):  # the code relies on extents that are not negative
         at = signature.bindings[symbol.name]
         below = text.compare("slt", "i64", f"%n{k}", 0)
         text.leave_if(below, "fail", pack_status(Check.EXTENT, at.param, at.dim))
@@ -144,7 +161,9 @@ def _checked(signature: Signature, masks: Sequence[int]) -> list[str]:
     block, sound = text.block, text.label("b")
     text.add(f"br i1 {refused}, label %fail, label %{sound}")
     text.start(sound)
-    result = text.value(f"call i32 @{symbols['run']}(ptr %records, ptr %symbols{', ptr %stream' if signature.on_stream else ''})")
+    result = text.value(
+        f"call i32 @{symbols['run']}(ptr %records, ptr %symbols{', ptr %stream' if signature.on_stream else ''})"
+    )
     text.add(f"ret i32 {result}")
     text.start("fail")
     ways = [f"[ {status}, %{block} ]", *(f"[ {number}, %{at} ]" for number, at in text.exits)]
@@ -189,10 +208,13 @@ def _check_extents(text: StraightLine, i: int, param: BufferParam) -> None:
         shape = text.load("ptr", tensor, DLTensor.shape.offset)
         text.leave_if(text.compare("eq", "ptr", shape, "null"), "fail", pack_status(Check.NULL, i, NULL_SHAPE))
         for d in range(rank):
-            product = text.value(f"call {{ i64, i1 }} @llvm.umul.with.overflow.i64(i64 {size}, "
-                                 f"i64 {text.load('i64', shape, 8 * d)})")
+            product = text.value(
+                f"call {{ i64, i1 }} @llvm.umul.with.overflow.i64(i64 {size}, i64 {text.load('i64', shape, 8 * d)})"
+            )
             size = text.value(f"extractvalue {{ i64, i1 }} {product}, 0")
-            wrong = text.either(text.value(f"extractvalue {{ i64, i1 }} {product}, 1"), text.compare("slt", "i64", size, 0))
+            wrong = text.either(
+                text.value(f"extractvalue {{ i64, i1 }} {product}, 1"), text.compare("slt", "i64", size, 0)
+            )
             text.leave_if(wrong, "fail", pack_status(Check.EXTENT, i, d))
     nowhere = text.compare("eq", "i64", text.load("i64", tensor, DLTensor.data.offset), 0)
     filled = text.compare("ne", "i64", size, 0)
@@ -231,8 +253,14 @@ def error_text(name: str, texts: Mapping[int, str], attributes: str) -> str:
         blocks += [f"case{k}:", f"  ret ptr getelementptr (i8, ptr @{name}.texts, i64 {len(data)})"]
         data += text.encode() + b"\0"
     escaped = "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in data)
-    return "\n".join([
-        f'@{name}.texts = internal constant [{len(data)} x i8] c"{escaped}", align 1',
-        f"define ptr @{name}(i32 %status) {attributes} {{", "entry:",
-        f"  switch i32 %status, label %case{len(texts)} [ {' '.join(cases)} ]", *blocks, "}", "",
-    ])
+    return "\n".join(
+        [
+            f'@{name}.texts = internal constant [{len(data)} x i8] c"{escaped}", align 1',
+            f"define ptr @{name}(i32 %status) {attributes} {{",
+            "entry:",
+            f"  switch i32 %status, label %case{len(texts)} [ {' '.join(cases)} ]",
+            *blocks,
+            "}",
+            "",
+        ]
+    )

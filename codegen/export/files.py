@@ -21,8 +21,12 @@ def check_place(place: Path) -> None:
     """A library's name stands in its header, in its manifest and in what links with it. Raises NotWritten (TW0705) for one that
     texts cannot hold."""
     if not place.name.isprintable() or "\0" in str(place):
-        raise NotWritten(f"cannot write {str(place)!r}", reason="its name has characters that cannot be printed",
-                         called=user_source(), fix="name it by letters, digits, and what is on a keyboard")
+        raise NotWritten(
+            f"cannot write {str(place)!r}",
+            reason="its name has characters that cannot be printed",
+            called=user_source(),
+            fix="name it by letters, digits, and what is on a keyboard",
+        )
 
 
 def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
@@ -42,7 +46,9 @@ def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
             os.replace(temporary, path)
     except OSError as error:
         raise NotWritten(
-            f"cannot write {str(path)!r}", reason=error.strerror or str(error), called=user_source(),
+            f"cannot write {str(path)!r}",
+            reason=error.strerror or str(error),
+            called=user_source(),
             fix="export to a folder that exists, may be written to and has room",
         ) from error
     finally:
@@ -57,8 +63,12 @@ def make_folders(folders: Iterable[Path]) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise NotWritten(f"cannot write {str(folder)!r}", reason=error.strerror or str(error), called=user_source(),
-                             fix="export to a folder that may be written to and has room") from error
+            raise NotWritten(
+                f"cannot write {str(folder)!r}",
+                reason=error.strerror or str(error),
+                called=user_source(),
+                fix="export to a folder that may be written to and has room",
+            ) from error
 
 
 def write_stream(place: Path, parts: Iterable[bytes | memoryview]) -> None:
@@ -67,7 +77,9 @@ def write_stream(place: Path, parts: Iterable[bytes | memoryview]) -> None:
         os.replace(_temporary(place, parts, 0o666), place)
     except OSError as error:
         raise NotWritten(
-            f"cannot write {str(place)!r}", reason=error.strerror or str(error), called=user_source(),
+            f"cannot write {str(place)!r}",
+            reason=error.strerror or str(error),
+            called=user_source(),
             fix="export to a folder that exists, may be written to and has room",
         ) from error
 
@@ -80,7 +92,12 @@ def _sweep(places: Iterable[Path]) -> None:
         with suppress(OSError):
             for entry in os.scandir(folder):
                 name, _, token = entry.name.rpartition(".")
-                if name[:1] == "." and folder / name[1:] in written and _TOKEN.fullmatch(token) and entry.stat().st_mtime < before:
+                if (
+                    name[:1] == "."
+                    and folder / name[1:] in written
+                    and _TOKEN.fullmatch(token)
+                    and entry.stat().st_mtime < before
+                ):
                     with suppress(OSError):
                         os.unlink(entry.path)
 

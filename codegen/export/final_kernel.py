@@ -34,8 +34,12 @@ class FinalKernel:
         if self.signature.name != _DEFAULT_NAME:
             return self
         name = library_identifier(stem)
-        return replace(self, function=replace(self.function, name=name), signature=replace(self.signature, name=name),
-                       key=_DEFAULT_NAME)
+        return replace(
+            self,
+            function=replace(self.function, name=name),
+            signature=replace(self.signature, name=name),
+            key=_DEFAULT_NAME,
+        )
 
 
 @dataclass(frozen=True)

@@ -85,10 +85,15 @@ class GpuFunction:
 
     def joined(self, other: GpuFunction) -> GpuFunction:
         """With another schedule's code of the same function, for other architectures."""
-        params = tuple(replace(ours, alignment=max(ours.alignment, theirs.alignment))
-                       if isinstance(ours, BufferParam) and isinstance(theirs, BufferParam) else ours
-                       for ours, theirs in zip(self.signature.params, other.signature.params, strict=True))
-        return replace(self, signature=replace(self.signature, params=params), variants=(*self.variants, *other.variants))
+        params = tuple(
+            replace(ours, alignment=max(ours.alignment, theirs.alignment))
+            if isinstance(ours, BufferParam) and isinstance(theirs, BufferParam)
+            else ours
+            for ours, theirs in zip(self.signature.params, other.signature.params, strict=True)
+        )
+        return replace(
+            self, signature=replace(self.signature, params=params), variants=(*self.variants, *other.variants)
+        )
 
     @property
     def images(self) -> list[tuple[int, GpuImage]]:
@@ -99,13 +104,24 @@ class GpuFunction:
     def description(self) -> dict[str, Any]:
         """What a manifest says of it beside its signature."""
         return {
-            "code": [{"architecture": image.architecture, "kind": "ptx" if image.is_portable else "cubin", "launches": at}
-                     for at, image in self.images],
-            "launches": [[{"name": launch.name, "grid": list(launch.grid), "block": list(launch.block),
-                           "cluster": list(launch.cluster),
-                           "dynamic_shared_bytes": launch.dynamic_shared_bytes,
-                           "args": [asdict(arg) if isinstance(arg, TensorMap) else arg for arg in launch.args]}
-                          for launch in variant.launches] for variant in self.variants],
+            "code": [
+                {"architecture": image.architecture, "kind": "ptx" if image.is_portable else "cubin", "launches": at}
+                for at, image in self.images
+            ],
+            "launches": [
+                [
+                    {
+                        "name": launch.name,
+                        "grid": list(launch.grid),
+                        "block": list(launch.block),
+                        "cluster": list(launch.cluster),
+                        "dynamic_shared_bytes": launch.dynamic_shared_bytes,
+                        "args": [asdict(arg) if isinstance(arg, TensorMap) else arg for arg in launch.args],
+                    }
+                    for launch in variant.launches
+                ]
+                for variant in self.variants
+            ],
         }
 
 
@@ -129,9 +145,15 @@ def gpu_text(function: GpuFunction, symbols: Mapping[Constant, str], attributes:
     name, signature = kernel_symbol(function.signature.name), function.signature
     names = _Names(name, symbols)
     kinds = ["ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params]
-    parameters = ["ptr %stream", *(f"{kind} %p{i}" for i, kind in enumerate(kinds)),
-                  *(f"i64 %n{k}" for k in range(len(signature.symbols)))]
-    parts = [_variant_text(names, at, signature, variant, parameters, attributes) for at, variant in enumerate(function.variants)]
+    parameters = [
+        "ptr %stream",
+        *(f"{kind} %p{i}" for i, kind in enumerate(kinds)),
+        *(f"i64 %n{k}" for k in range(len(signature.symbols))),
+    ]
+    parts = [
+        _variant_text(names, at, signature, variant, parameters, attributes)
+        for at, variant in enumerate(function.variants)
+    ]
     head = f"define i32 @{name}({', '.join(parameters)}) {attributes} {{"
     parts.append("\n".join([head, *_chosen(function, names, parameters).lines, "}"]))
     calls = [f"declare {kind} @tw_cuda_{call}({given})" for call, (kind, given) in _CALLED.items()]
@@ -143,10 +165,14 @@ def gpu_text(function: GpuFunction, symbols: Mapping[Constant, str], attributes:
 
 
 _CALLED = {
-    "enter": ("i32", "ptr, ptr"), "leave": ("void", "ptr"), "load": ("i32", "ptr, ptr"),
+    "enter": ("i32", "ptr, ptr"),
+    "leave": ("void", "ptr"),
+    "load": ("i32", "ptr, ptr"),
     "launch": ("i32", "ptr, ptr, ptr, ptr, ptr, i64, i64, i64, i32, i32, i32, i32, ptr"),
     "map": ("i32", "ptr, i64, i32, i32, ptr, ptr, ptr, i32"),
-    "allocate": ("i32", "ptr, i64, ptr"), "fill": ("i32", "ptr, ptr, i64, ptr"), "free": ("void", "ptr, ptr"),
+    "allocate": ("i32", "ptr, i64, ptr"),
+    "fill": ("i32", "ptr, ptr, i64, ptr"),
+    "free": ("void", "ptr, ptr"),
 }
 
 
@@ -205,7 +231,9 @@ def _chosen(function: GpuFunction, names: _Names, parameters: Sequence[str]) -> 
     text.add(f"br label %{done}")
     text.start(done)
     for at in range(most):
-        text.add(f"call void @tw_cuda_free(ptr {text.value(f'getelementptr i8, ptr %memory, i64 {8 * at}')}, ptr %stream)")
+        text.add(
+            f"call void @tw_cuda_free(ptr {text.value(f'getelementptr i8, ptr %memory, i64 {8 * at}')}, ptr %stream)"
+        )
     text.add("call void @tw_cuda_leave(ptr %frame)")
     text.add(f"ret i32 {text.value('load i32, ptr %told')}")
     return text
@@ -221,8 +249,14 @@ def _runs(text: StraightLine, image: GpuImage, capability: str) -> str:
     return text.both(newer, text.compare("slt", "i32", capability, image.number // 10 * 10 + 10))
 
 
-def _variant_text(names: _Names, at: int, signature: Signature, variant: GpuVariant, parameters: Sequence[str], attributes: str,
-                  ) -> str:
+def _variant_text(
+    names: _Names,
+    at: int,
+    signature: Signature,
+    variant: GpuVariant,
+    parameters: Sequence[str],
+    attributes: str,
+) -> str:
     """The function that launches the kernels of one variant, on memory that its caller frees."""
     text = _Launches(names, signature, variant)
     text.checks()
@@ -231,9 +265,14 @@ def _variant_text(names: _Names, at: int, signature: Signature, variant: GpuVari
         text.launch(number, launch)
     text.finish()
     given = ", ".join([*parameters, "ptr %frame", "ptr %memory", "ptr %library", "ptr %kernels"])
-    declared = [] if variant.checks is None else [
-        f"declare i32 @{kernel_symbol(variant.checks.signature.name)}("
-        f"{', '.join(scalar_type(param.dtype) for param in variant.checks.signature.params)})"]
+    declared = (
+        []
+        if variant.checks is None
+        else [
+            f"declare i32 @{kernel_symbol(variant.checks.signature.name)}("
+            f"{', '.join(scalar_type(param.dtype) for param in variant.checks.signature.params)})"
+        ]
+    )
     return "\n".join([*declared, f"define i32 @{names.name}.run{at}({given}) {attributes} {{", *text.lines, "}"])
 
 
@@ -255,7 +294,7 @@ class _Launches(StraightLine):
             self.items.append(self.value(f"getelementptr i8, ptr %memory, i64 {8 * k}"))
         for k, symbol in enumerate(signature.symbols):
             self.known[symbol.name] = f"%n{k}"
-            self._item("i64", f"%n{k}")     # a kernel that takes 32 bits reads the lower ones
+            self._item("i64", f"%n{k}")  # a kernel that takes 32 bits reads the lower ones
 
     def _item(self, kind: str, value: str) -> None:
         place = self.value("alloca i64, align 8")
@@ -290,7 +329,7 @@ class _Launches(StraightLine):
             self.leave_if(self.compare("sgt", "i64", size, 1 << 58), "fail", trouble(Trouble.MEMORY) + _OUT_OF_MEMORY)
             size = self.value(f"mul i64 {size}, {ITEM_BYTES[workspace.dtype]}")
             self._leave_unless_done(self.value(f"call i32 @tw_cuda_allocate(ptr {place}, i64 {size}, ptr %stream)"))
-        for place, held in zip(places[len(self.variant.workspaces):], self.variant.constants, strict=False):
+        for place, held in zip(places[len(self.variant.workspaces) :], self.variant.constants, strict=False):
             given = f"ptr {place}, ptr @{self.names.symbols[held]}, i64 {held.memory.nbytes}, ptr %stream"
             self._leave_unless_done(self.value(f"call i32 @tw_cuda_fill({given})"))
 
@@ -302,16 +341,23 @@ class _Launches(StraightLine):
         grid = ", ".join(f"i64 {self._extent(extent)}" for extent in launch.grid)
         block = ", ".join(f"i32 {extent}" for extent in launch.block)
         slot = self.value(f"getelementptr i8, ptr %kernels, i64 {8 * number}")
-        self._leave_unless_done(self.value(
-            f"call i32 @tw_cuda_launch(ptr %stream, ptr %frame, ptr %library, ptr {slot}, ptr @{self.names.text(launch.name)}, "
-            f"{grid}, {block}, i32 {launch.dynamic_shared_bytes}, ptr {arguments})"))
+        self._leave_unless_done(
+            self.value(
+                f"call i32 @tw_cuda_launch(ptr %stream, ptr %frame, ptr %library, ptr {slot}, ptr @{self.names.text(launch.name)}, "
+                f"{grid}, {block}, i32 {launch.dynamic_shared_bytes}, ptr {arguments})"
+            )
+        )
 
     def _map(self, of: TensorMap) -> str:
         """Where the driver's form of a map is; of a tensor without elements, which nobody reads, anything."""
         place = self.value(f"alloca [{MAP_BYTES} x i8], align {MAP_ALIGNMENT}")
-        extents, strides, box = (self.value(f"alloca [{len(of.box)} x {kind}], align 8") for kind in ("i64", "i64", "i32"))
+        extents, strides, box = (
+            self.value(f"alloca [{len(of.box)} x {kind}], align 8") for kind in ("i64", "i64", "i32")
+        )
         empty = "0"
-        for at, (extent, stride, part) in enumerate(zip(reversed(of.shape), reversed(of.strides), reversed(of.box), strict=True)):
+        for at, (extent, stride, part) in enumerate(
+            zip(reversed(of.shape), reversed(of.strides), reversed(of.box), strict=True)
+        ):
             size = self._extent(extent)
             empty = self.value(f"or i1 {empty}, {self.compare('sle', 'i64', size, 0)}")
             self.store("i64", size, extents, 8 * at)
@@ -320,9 +366,12 @@ class _Launches(StraightLine):
             self.store("i32", str(part), box, 4 * at)
         rank = self.value(f"select i1 {empty}, i32 0, i32 {len(of.box)}")
         address = self.value(f"load i64, ptr {self.items[of.argument]}")
-        self._leave_unless_done(self.value(
-            f"call i32 @tw_cuda_map(ptr {place}, i64 {address}, i32 {DATA_TYPES[of.dtype]}, i32 {rank}, ptr {extents}, "
-            f"ptr {strides}, ptr {box}, i32 {SWIZZLES[of.swizzle]})"))
+        self._leave_unless_done(
+            self.value(
+                f"call i32 @tw_cuda_map(ptr {place}, i64 {address}, i32 {DATA_TYPES[of.dtype]}, i32 {rank}, ptr {extents}, "
+                f"ptr {strides}, ptr {box}, i32 {SWIZZLES[of.swizzle]})"
+            )
+        )
         return place
 
     def _extent(self, extent: Any) -> str:

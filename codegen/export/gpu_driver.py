@@ -17,16 +17,30 @@ FRAME_BYTES, _PUSHED, _DEVICE, CAPABILITY = 16, 0, 8, 12
 """What a call knows of where it runs: whether it made a context current, the GPU, and ten times its major and its minor version."""
 
 _FUNCTIONS = (
-    "cuInit", "cuCtxGetCurrent", "cuStreamGetCtx", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",
-    "cuCtxGetDevice", "cuDeviceGetAttribute", "cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelSetAttribute", "cuLaunchKernel",
-    "cuMemAllocAsync", "cuMemFreeAsync", "cuMemcpyHtoDAsync_v2", "cuTensorMapEncodeTiled",
+    "cuInit",
+    "cuCtxGetCurrent",
+    "cuStreamGetCtx",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+    "cuCtxGetDevice",
+    "cuDeviceGetAttribute",
+    "cuLibraryLoadData",
+    "cuLibraryGetKernel",
+    "cuKernelSetAttribute",
+    "cuLaunchKernel",
+    "cuMemAllocAsync",
+    "cuMemFreeAsync",
+    "cuMemcpyHtoDAsync_v2",
+    "cuTensorMapEncodeTiled",
 )
-_NOW = 2                            # RTLD_NOW
-_MAJOR, _MINOR = 75, 76             # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
-_DYNAMIC_SHARED = 8                 # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-_PER_THREAD = 2                     # streams up to this number are names, not addresses
+_NOW = 2  # RTLD_NOW
+_MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
+_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_PER_THREAD = 2  # streams up to this number are names, not addresses
 _MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 _INVALID_VALUE = 1
+
 
 def trouble(kind: Trouble) -> int:
     """The status of a trouble; the driver's result is added to it."""
@@ -43,28 +57,47 @@ def driver_text(attributes: str) -> str:
     i32 tw_cuda_map(map, address, kind, rank, extents, strides, box, swizzle)       how the copy engine finds boxes; rank 0: nothing
     i32 tw_cuda_allocate(place, bytes, stream), i32 tw_cuda_fill(place, contents, bytes, stream), void tw_cuda_free(place, stream)
     """
-    names = "".join(f'@tw_cuda_name{at} = private constant [{len(name) + 1} x i8] c"{name}\\00"\n'
-                    for at, name in enumerate(_FUNCTIONS))
-    return "\n".join([
-        "declare ptr @dlopen(ptr, i32)", "declare ptr @dlsym(ptr, ptr)",
-        f"@tw_cuda_functions = internal global [{len(_FUNCTIONS)} x ptr] zeroinitializer",
-        "@tw_cuda_ready = internal global i32 0", "@tw_cuda_primary = internal global ptr null",
-        f'@tw_cuda_library = private constant [{len(DRIVER_LIBRARY) + 1} x i8] c"{DRIVER_LIBRARY}\\00"', names,
-        _function("i32 @tw_cuda_find()", _find(), attributes),
-        _function("i32 @tw_cuda_context(ptr %stream, ptr %frame)", _context(), attributes),
-        _function("i32 @tw_cuda_enter(ptr %stream, ptr %frame)", _enter(), attributes),
-        _function("void @tw_cuda_leave(ptr %frame)", _leave(), attributes),
-        _function("i32 @tw_cuda_load(ptr %slot, ptr %image)", _load(), attributes),
-        _function("i32 @tw_cuda_kernel(ptr %frame, ptr %library, ptr %slot, ptr %name, i32 %shared)", _kernel(), attributes),
-        _function("i32 @tw_cuda_launch(ptr %stream, ptr %frame, ptr %library, ptr %slot, ptr %name, i64 %x, i64 %y, i64 %z, "
-                  "i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %arguments)", _launch(), attributes),
-        f"@tw_cuda_ones = private constant [{MOST_DIMENSIONS} x i32] [{', '.join(['i32 1'] * MOST_DIMENSIONS)}]",
-        _function("i32 @tw_cuda_map(ptr %map, i64 %address, i32 %kind, i32 %rank, ptr %extents, ptr %strides, ptr %box, "
-                  "i32 %swizzle)", _map(), attributes),
-        _function("i32 @tw_cuda_allocate(ptr %place, i64 %bytes, ptr %stream)", _allocate(), attributes),
-        _function("i32 @tw_cuda_fill(ptr %place, ptr %contents, i64 %bytes, ptr %stream)", _fill(), attributes),
-        _function("void @tw_cuda_free(ptr %place, ptr %stream)", _free(), attributes),
-    ])
+    names = "".join(
+        f'@tw_cuda_name{at} = private constant [{len(name) + 1} x i8] c"{name}\\00"\n'
+        for at, name in enumerate(_FUNCTIONS)
+    )
+    return "\n".join(
+        [
+            "declare ptr @dlopen(ptr, i32)",
+            "declare ptr @dlsym(ptr, ptr)",
+            f"@tw_cuda_functions = internal global [{len(_FUNCTIONS)} x ptr] zeroinitializer",
+            "@tw_cuda_ready = internal global i32 0",
+            "@tw_cuda_primary = internal global ptr null",
+            f'@tw_cuda_library = private constant [{len(DRIVER_LIBRARY) + 1} x i8] c"{DRIVER_LIBRARY}\\00"',
+            names,
+            _function("i32 @tw_cuda_find()", _find(), attributes),
+            _function("i32 @tw_cuda_context(ptr %stream, ptr %frame)", _context(), attributes),
+            _function("i32 @tw_cuda_enter(ptr %stream, ptr %frame)", _enter(), attributes),
+            _function("void @tw_cuda_leave(ptr %frame)", _leave(), attributes),
+            _function("i32 @tw_cuda_load(ptr %slot, ptr %image)", _load(), attributes),
+            _function(
+                "i32 @tw_cuda_kernel(ptr %frame, ptr %library, ptr %slot, ptr %name, i32 %shared)",
+                _kernel(),
+                attributes,
+            ),
+            _function(
+                "i32 @tw_cuda_launch(ptr %stream, ptr %frame, ptr %library, ptr %slot, ptr %name, i64 %x, i64 %y, i64 %z, "
+                "i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %arguments)",
+                _launch(),
+                attributes,
+            ),
+            f"@tw_cuda_ones = private constant [{MOST_DIMENSIONS} x i32] [{', '.join(['i32 1'] * MOST_DIMENSIONS)}]",
+            _function(
+                "i32 @tw_cuda_map(ptr %map, i64 %address, i32 %kind, i32 %rank, ptr %extents, ptr %strides, ptr %box, "
+                "i32 %swizzle)",
+                _map(),
+                attributes,
+            ),
+            _function("i32 @tw_cuda_allocate(ptr %place, i64 %bytes, ptr %stream)", _allocate(), attributes),
+            _function("i32 @tw_cuda_fill(ptr %place, ptr %contents, i64 %bytes, ptr %stream)", _fill(), attributes),
+            _function("void @tw_cuda_free(ptr %place, ptr %stream)", _free(), attributes),
+        ]
+    )
 
 
 def _function(head: str, text: StraightLine, attributes: str) -> str:
@@ -105,7 +138,9 @@ def _find() -> StraightLine:
     for at in range(len(_FUNCTIONS)):
         function = text.value(f"call ptr @dlsym(ptr {library}, ptr @tw_cuda_name{at})")
         _return_if(text, text.compare("eq", "ptr", function, "null"), f"i32 {trouble(Trouble.OLD_DRIVER)}")
-        text.add(f"store atomic ptr {function}, ptr getelementptr (i8, ptr @tw_cuda_functions, i64 {8 * at}) monotonic, align 8")
+        text.add(
+            f"store atomic ptr {function}, ptr getelementptr (i8, ptr @tw_cuda_functions, i64 {8 * at}) monotonic, align 8"
+        )
     _leave_unless_done(text, _called(text, "cuInit", "i32 0"), Trouble.NO_GPU)
     text.add("store atomic i32 1, ptr @tw_cuda_ready release, align 4")
     text.add("ret i32 0")
@@ -127,7 +162,9 @@ def _context() -> StraightLine:
     text.start(of_thread)
     _leave_unless_done(text, _called(text, "cuCtxGetCurrent", "ptr %context"), Trouble.NO_GPU)
     ask, retain = text.label("ask"), text.label("retain")
-    text.add(f"br i1 {text.compare('eq', 'ptr', text.value('load ptr, ptr %context'), 'null')}, label %{ask}, label %{done}")
+    text.add(
+        f"br i1 {text.compare('eq', 'ptr', text.value('load ptr, ptr %context'), 'null')}, label %{ask}, label %{done}"
+    )
     text.start(ask)
     known = text.value("load atomic ptr, ptr @tw_cuda_primary acquire, align 8")
     text.add(f"store ptr {known}, ptr %context")
@@ -189,8 +226,12 @@ def _load() -> StraightLine:
     text.add("%library = alloca ptr")
     known = text.value("load atomic ptr, ptr %slot acquire, align 8")
     _return_if(text, text.compare("ne", "ptr", known, "null"), "i32 0")
-    _leave_unless_done(text, _called(text, "cuLibraryLoadData", "ptr %library, ptr %image, ptr null, ptr null, i32 0, ptr null, "
-                                                                "ptr null, i32 0"))
+    _leave_unless_done(
+        text,
+        _called(
+            text, "cuLibraryLoadData", "ptr %library, ptr %image, ptr null, ptr null, i32 0, ptr null, ptr null, i32 0"
+        ),
+    )
     text.add(f"store atomic ptr {text.value('load ptr, ptr %library')}, ptr %slot release, align 8")
     text.add("ret i32 0")
     return text
@@ -228,8 +269,11 @@ def _launch() -> StraightLine:
     _leave_unless_done(text, found, Trouble.LOAD)
     kernel = text.value("load atomic ptr, ptr %slot acquire, align 8")
     grid = ", ".join(f"i32 {text.value(f'trunc i64 {extent} to i32')}" for extent in extents)
-    result = _called(text, "cuLaunchKernel", f"ptr {kernel}, {grid}, i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %stream, "
-                                             "ptr %arguments, ptr null")
+    result = _called(
+        text,
+        "cuLaunchKernel",
+        f"ptr {kernel}, {grid}, i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %stream, ptr %arguments, ptr null",
+    )
     _leave_unless_done(text, result, Trouble.LAUNCH)
     text.add("ret i32 0")
     return text
@@ -239,9 +283,12 @@ def _map() -> StraightLine:
     text = StraightLine()
     _return_if(text, text.compare("eq", "i32", "%rank", 0), "i32 0")
     place = text.value("inttoptr i64 %address to ptr")
-    result = _called(text, "cuTensorMapEncodeTiled",
-                     f"ptr %map, i32 %kind, i32 %rank, ptr {place}, ptr %extents, ptr %strides, ptr %box, ptr @tw_cuda_ones, "
-                     f"i32 0, i32 %swizzle, i32 {L2_PROMOTION}, i32 0")
+    result = _called(
+        text,
+        "cuTensorMapEncodeTiled",
+        f"ptr %map, i32 %kind, i32 %rank, ptr {place}, ptr %extents, ptr %strides, ptr %box, ptr @tw_cuda_ones, "
+        f"i32 0, i32 %swizzle, i32 {L2_PROMOTION}, i32 0",
+    )
     _leave_unless_done(text, result, Trouble.LAUNCH)
     text.add("ret i32 0")
     return text
@@ -260,8 +307,11 @@ def _fill() -> StraightLine:
     _leave_unless_done(text, text.value("call i32 @tw_cuda_allocate(ptr %place, i64 %bytes, ptr %stream)"))
     _return_if(text, text.compare("eq", "i64", "%bytes", 0), "i32 0")
     memory = text.value("load i64, ptr %place")
-    _leave_unless_done(text, _called(text, "cuMemcpyHtoDAsync_v2", f"i64 {memory}, ptr %contents, i64 %bytes, ptr %stream"),
-                       Trouble.MEMORY)
+    _leave_unless_done(
+        text,
+        _called(text, "cuMemcpyHtoDAsync_v2", f"i64 {memory}, ptr %contents, i64 %bytes, ptr %stream"),
+        Trouble.MEMORY,
+    )
     text.add("ret i32 0")
     return text
 

@@ -12,7 +12,11 @@ from .threads import hook_name
 __all__ = ["declarations", "header_text"]
 
 _C_TYPES = {
-    "bool": "bool", "float16": "uint16_t", "bfloat16": "uint16_t", "float32": "float", "float64": "double",
+    "bool": "bool",
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 """C has no half and no bfloat16 everywhere: their bits are passed."""
@@ -51,7 +55,7 @@ _UNCHECKED = "The functions rely on it."
 
 _THREADS = {
     "openmp": "Parallel loops run on\n * OpenMP's threads (link with -lgomp); serially within a parallel region of "
-              "the application, and in a forked child.",
+    "the application, and in a forked child.",
     "none": "They run on the\n * caller's thread.",
     "hook": "Parallel loops run\n * as the function given to {hook} says, serially until there is one.",
 }
@@ -68,7 +72,13 @@ void {setter}({library}_parallel_for function);
 
 
 def header_text(
-    library: str, signatures: Sequence[Signature], *, target: str, threads: str, version: str, checked: bool = True,
+    library: str,
+    signatures: Sequence[Signature],
+    *,
+    target: str,
+    threads: str,
+    version: str,
+    checked: bool = True,
     companion: Companion = ALONE,
 ) -> str:
     """The header. library: the file's stem. checked: whether there are _checked functions. companion: what else is in it."""
@@ -76,16 +86,29 @@ def header_text(
     guard = f"TILEWRIGHT_{identifier.upper()}_H"
     setter = hook_name(identifier)
     parts = [
-        _ABOUT.format(library=library, version=version, target=target, threads=_THREADS[threads].format(hook=setter),
-                      relied=_CHECKED if checked else _UNCHECKED),
+        _ABOUT.format(
+            library=library,
+            version=version,
+            target=target,
+            threads=_THREADS[threads].format(hook=setter),
+            relied=_CHECKED if checked else _UNCHECKED,
+        ),
         f"#ifndef {guard}\n#define {guard}\n",
         "#include <stdbool.h>\n#include <stdint.h>\n",
         *([_DLPACK] if checked else []),
-        "#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
+        '#ifdef __cplusplus\nextern "C" {\n#endif\n',
         *([_HOOK.format(library=identifier, setter=setter)] if threads == "hook" else []),
         *([companion.before] if companion.before else []),
-        *("\n".join([_comment(signature, companion.notes), *declarations(signature, companion.types)[:: 1 if checked else 2], ""])
-          for signature in signatures),
+        *(
+            "\n".join(
+                [
+                    _comment(signature, companion.notes),
+                    *declarations(signature, companion.types)[:: 1 if checked else 2],
+                    "",
+                ]
+            )
+            for signature in signatures
+        ),
         *companion.functions.values(),
         "#ifdef __cplusplus\n}\n#endif\n",
         f"#endif  /* {guard} */\n",
@@ -96,7 +119,7 @@ def header_text(
 def declarations(signature: Signature, types: Mapping[str, str] = ALONE.types) -> tuple[str, str, str]:
     """The C declarations of a kernel: plain, checked, error. types: other C types for parameters, by name."""
     names = parameter_names(signature)
-    extents, own = names[: len(signature.symbols)], names[len(signature.symbols):]
+    extents, own = names[: len(signature.symbols)], names[len(signature.symbols) :]
     stream = [f"void *{STREAM}"] if signature.on_stream else []
     handles = handles_of(types)
     first, plain, checked = list(stream), [f"int64_t {name}" for name in extents], list(stream)
@@ -106,9 +129,11 @@ def declarations(signature: Signature, types: Mapping[str, str] = ALONE.types) -
         is_tensor = isinstance(param, BufferParam) and param.name not in handles
         checked.append(f"const DLTensor *{name}" if is_tensor else said)
     functions = entry_names(signature.name)
-    return (f"int32_t {functions[0]}({', '.join([*first, *plain]) or 'void'});",
-            f"int32_t {functions[1]}({', '.join(checked) or 'void'});",
-            f"const char *{functions[2]}(int32_t status);")
+    return (
+        f"int32_t {functions[0]}({', '.join([*first, *plain]) or 'void'});",
+        f"int32_t {functions[1]}({', '.join(checked) or 'void'});",
+        f"const char *{functions[2]}(int32_t status);",
+    )
 
 
 def _plain_parameter(param: BufferParam | ScalarParam, name: str) -> str:
@@ -119,16 +144,18 @@ def _plain_parameter(param: BufferParam | ScalarParam, name: str) -> str:
 
 
 def _comment(signature: Signature, notes: Mapping[str, str]) -> str:
-    names = parameter_names(signature)[len(signature.symbols):]
+    names = parameter_names(signature)[len(signature.symbols) :]
     width = max((len(name) for name in names), default=0)
     lines = [f"/* {signature.name}"]
     if signature.on_stream:
         width = max(width, len(STREAM))
-        lines.append(f" *   {STREAM:<{width}}  CUstream or cudaStream_t, NULL for the default one; tensors lie in its GPU's memory")
+        lines.append(
+            f" *   {STREAM:<{width}}  CUstream or cudaStream_t, NULL for the default one; tensors lie in its GPU's memory"
+        )
     for param, name in zip(signature.params, names, strict=True):
         what = str(param).removeprefix(f"{param.name}: ")
         what = notes.get(param.name, what if what.startswith("out ") else f"in  {what}")
         note = "   (its bits)" if _C_TYPES[param.dtype] == "uint16_t" and param.dtype.endswith("float16") else ""
-        what = what.replace("*/", "* /")        # of a symbol with an odd name
+        what = what.replace("*/", "* /")  # of a symbol with an odd name
         lines.append(f" *   {name:<{width}}  {what}{note}")
     return "\n".join([*lines, " */"])

@@ -60,14 +60,17 @@ class Exporter(KernelExporter):
     inner: tuple[FinalKernel, ...] = field(default=(), kw_only=True)
     gpu: tuple[GpuFunction, ...] = field(default=(), kw_only=True)
 
-    def __call__(self, path: str | os.PathLike[str], threads: str, loadable: bool = False,
-                 companion: Companion = ALONE) -> tuple[Path, Path, Path]:
+    def __call__(
+        self, path: str | os.PathLike[str], threads: str, loadable: bool = False, companion: Companion = ALONE
+    ) -> tuple[Path, Path, Path]:
         """Write the library, and beside it NAME.h, NAME.json, NAMEConfig.cmake and NAME.pc; returns where the first three are.
         companion: what else is in it. Raises ExportError."""
         place = Path(path)
         if place.suffix not in _KINDS or not place.stem:
             raise UnknownLibraryKind(
-                f"cannot export to {str(path)!r}", reason="its suffix names no kind of library", called=user_source(),
+                f"cannot export to {str(path)!r}",
+                reason="its suffix names no kind of library",
+                called=user_source(),
                 allowed=", ".join(f"{suffix} ({kind})" for suffix, kind in _KINDS.items()),
                 fix=f'f.export("{place.stem or "libname"}.so")',
             )
@@ -81,17 +84,24 @@ class Exporter(KernelExporter):
             callback = calls_packed(program.function)
             if callback is not None:
                 raise CallsPython(
-                    f"cannot export {program.signature.name}", called=user_source(),
+                    f"cannot export {program.signature.name}",
+                    called=user_source(),
                     reason=f"it calls the Python function {callback!r}, which is in this process alone",
-                    fix="call a C function by te.call_extern, and link the library that has it")
+                    fix="call a C function by te.call_extern, and link the library that has it",
+                )
             if program.function.attrs.get("import_c") and shutil.which("clang") is None:
                 raise NoCompiler(
-                    f"cannot export {program.signature.name}", called=user_source(),
+                    f"cannot export {program.signature.name}",
+                    called=user_source(),
                     reason="C was imported into it, and only clang makes of that what a library can hold: none is on the path",
-                    fix="install clang, or compile the C by itself, drop import_c, and link both")
+                    fix="install clang, or compile the C by itself, drop import_c, and link both",
+                )
         stem = place.stem.removeprefix("lib") or place.stem
-        named = replace(self, programs=tuple(program.named_for(stem) for program in self.programs),
-                        gpu=tuple(function.named_for(stem) for function in self.gpu))
+        named = replace(
+            self,
+            programs=tuple(program.named_for(stem) for program in self.programs),
+            gpu=tuple(function.named_for(stem) for function in self.gpu),
+        )
         return _Library(named, stem, threads, loadable or place.suffix == ".so", companion).write(place)
 
     def python_package(self, folder: Path, name: str, version: str, companion: Companion) -> Path:
@@ -99,16 +109,26 @@ class Exporter(KernelExporter):
         ExportError."""
         check_package(name, version)
         if self.gpu:
-            raise DoesNotFit(f"a Python package cannot have {self.gpu[0].signature.name}", called=user_source(),
-                             reason="it runs on a GPU, and packages hold code of CPUs", fix=f'lib.export("lib{name}.so")')
+            raise DoesNotFit(
+                f"a Python package cannot have {self.gpu[0].signature.name}",
+                called=user_source(),
+                reason="it runs on a GPU, and packages hold code of CPUs",
+                fix=f'lib.export("lib{name}.so")',
+            )
         check_platform(self.target)
         check_place(folder)
         library = _Library(self, name, "hook", True, companion)
         file = Path(f"lib{name}.so")
-        texts = package_sources(name, version, own_version(), self.target.architecture, library.signatures, library.companion.cases)
+        texts = package_sources(
+            name, version, own_version(), self.target.architecture, library.signatures, library.companion.cases
+        )
         make_folders({folder / Path(text).parent for text in texts})
-        write_together({**{folder / text: (content, 0o666) for text, content in texts.items()},
-                        folder / name / file: (library.content(file), 0o777)})
+        write_together(
+            {
+                **{folder / text: (content, 0o666) for text, content in texts.items()},
+                folder / name / file: (library.content(file), 0o777),
+            }
+        )
         return folder
 
 
@@ -145,7 +165,9 @@ class _Library:
 
     def _targets(self) -> list[Target]:
         """Of all code."""
-        return list(dict.fromkeys([self.target, *(each.target for each in chain.from_iterable(self.variants.values()))]))
+        return list(
+            dict.fromkeys([self.target, *(each.target for each in chain.from_iterable(self.variants.values()))])
+        )
 
     def masks(self, name: str) -> list[int]:
         """The features that each variant of a kernel needs."""
@@ -160,58 +182,95 @@ class _Library:
         called = [*exporter.inner, *(each.checks for each in self._gpu_variants() if each.checks is not None)]
         inner = [Variant(self.target, p.function, p.symbols) for p in called]
         constants = symbols_of(each.function for each in (*every, *inner))
-        for held in (*chain.from_iterable(each.constants for each in self._gpu_variants()), *(
-                image.content for function in exporter.gpu for _, image in function.images)):
+        for held in (
+            *chain.from_iterable(each.constants for each in self._gpu_variants()),
+            *(image.content for function in exporter.gpu for _, image in function.images),
+        ):
             constants.setdefault(held, f"tw_constant_{len(constants)}")
         messages: dict[str, tuple[str, ...]] = {}
 
         def text(target: Target, group: Sequence[Variant]) -> str:
-            options = CodegenOptions(fast_math=exporter.fast_math, fp_contract=exporter.fp_contract, constants=constants,
-                                     shape_symbols={each.function.name: each.symbols for each in group})
+            options = CodegenOptions(
+                fast_math=exporter.fast_math,
+                fp_contract=exporter.fp_contract,
+                constants=constants,
+                shape_symbols={each.function.name: each.symbols for each in group},
+            )
             made, said = module_text([each.function for each in group], target, options)
             messages.update(said)
             return made
 
-        kernels = {target: text(target, [each for each in every if each.target == target]) for target in self._targets()}
+        kernels = {
+            target: text(target, [each for each in every if each.target == target]) for target in self._targets()
+        }
         choices: list[str] = []
         for signature in self.signatures:
             variants = self.variants[signature.name]
             if variants:
                 messages[signature.name], begins = messages_of(variants, messages)
-                choices.append(choice_text(signature, variants, self.masks(signature.name), begins, baseline(self.target)))
+                choices.append(
+                    choice_text(signature, variants, self.masks(signature.name), begins, baseline(self.target))
+                )
         self.messages = messages
         parts = [(target, [made]) for target, made in kernels.items()]
         parts[0][1].extend([*choices, *map(stub_text, self.signatures)])
-        return list(kernels.values()), [*parts, *((self.target, [text(self.target, [each])]) for each in inner)], constants
+        return (
+            list(kernels.values()),
+            [*parts, *((self.target, [text(self.target, [each])]) for each in inner)],
+            constants,
+        )
 
     def _gpu_variants(self) -> list[GpuVariant]:
         return [variant for function in self.exporter.gpu for variant in function.variants]
 
     def _description(self) -> dict[str, Any]:
         return describe(
-            self.stem, self.exporter.programs, self.messages, self.target, features=self.features, threads=self.threads,
-            is_parallel=self.parallel, is_module=self.exporter.is_module, companion=self.companion)
+            self.stem,
+            self.exporter.programs,
+            self.messages,
+            self.target,
+            features=self.features,
+            threads=self.threads,
+            is_parallel=self.parallel,
+            is_module=self.exporter.is_module,
+            companion=self.companion,
+        )
 
     def write(self, place: Path) -> tuple[Path, Path, Path]:
         """Write it, and what is beside it."""
         library = self.content(place)
-        targets = ", ".join(repr(str(target)) for target in self._targets()[bool(any(self.variants.values())):])
-        gpus = ", ".join(dict.fromkeys(image.architecture for function in self.exporter.gpu for _, image in function.images))
+        targets = ", ".join(repr(str(target)) for target in self._targets()[bool(any(self.variants.values())) :])
+        gpus = ", ".join(
+            dict.fromkeys(image.architecture for function in self.exporter.gpu for _, image in function.images)
+        )
         made_for = f"{targets} ({self.target.llvm_triple}{f'; on GPUs {gpus}' if gpus else ''})"
-        header = header_text(self.stem, self.every, target=made_for,
-                             threads=self.threads, version=own_version(), companion=self.companion).encode()
+        header = header_text(
+            self.stem,
+            self.every,
+            target=made_for,
+            threads=self.threads,
+            version=own_version(),
+            companion=self.companion,
+        ).encode()
         header_place, manifest_place = place.with_name(self.stem + ".h"), place.with_name(self.stem + ".json")
-        described = [{**one, "declarations": list(declarations(function.signature)), **function.description()}
-                     for one, function in zip(self._gpu_functions(), self.exporter.gpu, strict=True)]
+        described = [
+            {**one, "declarations": list(declarations(function.signature)), **function.description()}
+            for one, function in zip(self._gpu_functions(), self.exporter.gpu, strict=True)
+        ]
         description = {**self._description(), **({"gpu_functions": described} if described else {})}
         manifest = manifest_text(description, {place.name: library, header_place.name: header}).encode()
         openmp = self.parallel and self.threads == "openmp"
-        packages = package_files(self.stem, place.name, openmp=openmp, opens=bool(self.exporter.gpu), version=own_version())
-        write_together({
-            header_place: (header, 0o666), manifest_place: (manifest, 0o666),
-            **{place.with_name(name): (content, 0o666) for name, content in packages.items()},
-            place: (library, 0o777 if place.suffix == ".so" else 0o666),
-        })
+        packages = package_files(
+            self.stem, place.name, openmp=openmp, opens=bool(self.exporter.gpu), version=own_version()
+        )
+        write_together(
+            {
+                header_place: (header, 0o666),
+                manifest_place: (manifest, 0o666),
+                **{place.with_name(name): (content, 0o666) for name, content in packages.items()},
+                place: (library, 0o777 if place.suffix == ".so" else 0o666),
+            }
+        )
         return place, header_place, manifest_place
 
     def content(self, place: Path) -> bytes:
@@ -222,13 +281,23 @@ class _Library:
             texts = (*chain.from_iterable(group for _, group in self.kernel_parts), *others, *processors)
             identity = hashlib.sha256("\0".join(texts).encode()).hexdigest()
             described = {**self._description(), "gpu_functions": self._gpu_functions(), "identity": identity}
-            others.append(metadata_text(described, [each.name for each in self.signatures],
-                                        [function.signature.name for function in self.exporter.gpu]))
+            others.append(
+                metadata_text(
+                    described,
+                    [each.name for each in self.signatures],
+                    [function.signature.name for function in self.exporter.gpu],
+                )
+            )
         if place.suffix != ".so":
             code = self._code(others)
             return code if place.suffix == ".o" else archive_bytes("kernels.o", code, self.api)
-        library = shared_library(self._code(others), place.name, self.target, openmp=self.parallel and self.threads == "openmp",
-                                 opens=bool(self.exporter.gpu))
+        library = shared_library(
+            self._code(others),
+            place.name,
+            self.target,
+            openmp=self.parallel and self.threads == "openmp",
+            opens=bool(self.exporter.gpu),
+        )
         return sealed(library) if self.loadable else library
 
     def _code(self, others: list[str]) -> bytes:
@@ -238,31 +307,61 @@ class _Library:
         """What there is beside the kernels and their stubs, as LLVM IR: the C functions and what they stand on."""
         attributes = baseline(self.target)
         entries = [
-            entries_text(s, {**status_texts(s, self.messages[s.name], self.features), **self.companion.statuses}, attributes,
-                         self.masks(s.name), handles_of(self.companion.types))
+            entries_text(
+                s,
+                {**status_texts(s, self.messages[s.name], self.features), **self.companion.statuses},
+                attributes,
+                self.masks(s.name),
+                handles_of(self.companion.types),
+            )
             for s in self.signatures
         ]
         threads = threads_text(
-            self.threads, library_identifier(self.stem), machine_and_system(self.target.llvm_triple), for_python=for_python)
+            self.threads,
+            library_identifier(self.stem),
+            machine_and_system(self.target.llvm_triple),
+            for_python=for_python,
+        )
         constants = [definitions(self.constants)] if self.constants else []
-        return [threads, cpu_text(self.target, self.features), *entries, *constants, *self._gpu_texts(attributes),
-                *filter(None, [self.companion.code])]
+        return [
+            threads,
+            cpu_text(self.target, self.features),
+            *entries,
+            *constants,
+            *self._gpu_texts(attributes),
+            *filter(None, [self.companion.code]),
+        ]
 
     def _gpu_texts(self, attributes: str) -> list[str]:
         """The functions for GPUs, as LLVM IR."""
         texts = [driver_text(attributes)] if self.exporter.gpu else []
         for function in self.exporter.gpu:
-            said = {**status_texts(function.signature, self._gpu_messages(function), ()), **gpu_statuses(function.signature)}
-            texts += [gpu_text(function, self.constants, attributes), stub_text(function.signature),
-                      entries_text(function.signature, said, attributes, [0])]
+            said = {
+                **status_texts(function.signature, self._gpu_messages(function), ()),
+                **gpu_statuses(function.signature),
+            }
+            texts += [
+                gpu_text(function, self.constants, attributes),
+                stub_text(function.signature),
+                entries_text(function.signature, said, attributes, [0]),
+            ]
         return texts
 
     def _gpu_messages(self, function: GpuFunction) -> tuple[str, ...]:
         """What the positive statuses of a function mean: the checks of one variant are those of all."""
-        return next((self.messages[each.checks.function.name] for each in function.variants if each.checks is not None), ())
+        return next(
+            (self.messages[each.checks.function.name] for each in function.variants if each.checks is not None), ()
+        )
 
     def _gpu_functions(self) -> list[dict[str, Any]]:
         """What is said of functions for GPUs, in the library and beside it."""
-        return [{"name": function.signature.name, "key": function.key or function.signature.name,
-                 "signature": function.signature.as_json(), "messages": list(self._gpu_messages(function)), "variants": [[]]}
-                for function in self.exporter.gpu]
+        return [
+            {
+                "name": function.signature.name,
+                "key": function.key or function.signature.name,
+                "signature": function.signature.as_json(),
+                "messages": list(self._gpu_messages(function)),
+                "variants": [[]],
+            }
+            for function in self.exporter.gpu
+        ]

@@ -32,11 +32,14 @@ def check_platform(target: Target) -> None:
     if system == "linux":
         return
     raise OtherPlatform(
-        f"cannot export code for {target.llvm_triple}", called=user_source(), allowed="machines with Linux",
+        f"cannot export code for {target.llvm_triple}",
+        called=user_source(),
+        allowed="machines with Linux",
         reason=f"{'WebAssembly' if architecture.startswith('wasm') else system or 'a machine without a system'} has libraries of "
         "another kind, calls other functions of its system, and asks its processor otherwise",
         fix='tw.build(..., target="c").export("name.c", threads="none") writes C11 that its own compiler takes (emcc or '
-        "zig cc for WebAssembly)")
+        "zig cc for WebAssembly)",
+    )
 
 
 def shared_library(code: bytes, file_name: str, target: Target, *, openmp: bool, opens: bool = False) -> bytes:
@@ -73,17 +76,22 @@ def _folder(file_name: str) -> Generator[Path]:
             yield Path(folder)
     except OSError as error:
         raise LinkFailed(
-            f"cannot link {file_name!r}", reason=f"{error.filename or 'the linker'}: {error.strerror or error}",
-            called=user_source(), fix="see to it that the folder for temporary files ($TMPDIR) has room and programs may run",
+            f"cannot link {file_name!r}",
+            reason=f"{error.filename or 'the linker'}: {error.strerror or error}",
+            called=user_source(),
+            fix="see to it that the folder for temporary files ($TMPDIR) has room and programs may run",
         ) from error
 
 
 def _made(folder: Path, command: Sequence[str], result: Path) -> bytes:
     """What a command writes to a file."""
-    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    done = subprocess.run(
+        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+    )
     if done.returncode:
         raise LinkFailed(
-            f"cannot link {result.name!r}", reason=f"{Path(command[0]).name} says: {_gist(done.stderr or done.stdout)}",
+            f"cannot link {result.name!r}",
+            reason=f"{Path(command[0]).name} says: {_gist(done.stderr or done.stdout)}",
             called=user_source(),
             fix='export ".a" or ".o", and link it together with the libraries that define what is missing',
         )
@@ -108,8 +116,13 @@ def _command(source: Path, result: Path, target: Target, openmp: bool, opens: bo
 
 def _nothing(name: str, target: Target, lacking: str) -> NoLinker:
     lacking = lacking if not target.is_foreign else f"no compiler for {target.llvm_triple}"
-    return NoLinker(f"nothing here can link {name!r}", called=user_source(), reason=f"{lacking} is on the PATH",
-                    allowed='".o" and ".a" need no linker', fix='pip install "tilewright[export]", which brings one (ziglang)')
+    return NoLinker(
+        f"nothing here can link {name!r}",
+        called=user_source(),
+        reason=f"{lacking} is on the PATH",
+        allowed='".o" and ".a" need no linker',
+        fix='pip install "tilewright[export]", which brings one (ziglang)',
+    )
 
 
 def _zig(target: Target) -> list[str] | None:

@@ -28,8 +28,15 @@ def own_version() -> str:
 
 
 def describe(
-    library: str, programs: Sequence[FinalKernel], messages: Mapping[str, Sequence[str]], target: Target, *,
-    features: Sequence[str], threads: str, is_parallel: bool, is_module: bool,
+    library: str,
+    programs: Sequence[FinalKernel],
+    messages: Mapping[str, Sequence[str]],
+    target: Target,
+    *,
+    features: Sequence[str],
+    threads: str,
+    is_parallel: bool,
+    is_module: bool,
     companion: Companion = ALONE,
 ) -> dict[str, Any]:
     """Plain data: the library's functions with shapes and dtypes, what it was compiled for and by what. is_parallel: some
@@ -54,11 +61,16 @@ def describe(
         "cases": {name: list(kernels) for name, kernels in companion.cases.items()},
         **({} if companion.model is None else {"model": companion.model.as_json()}),
         "target": {
-            "text": str(target), "triple": target.llvm_triple, "cpu": target.llvm_cpu, "features": list(features),
+            "text": str(target),
+            "triple": target.llvm_triple,
+            "cpu": target.llvm_cpu,
+            "features": list(features),
         },
         "threads": threads,
         "versions": {
-            "tilewright": own_version(), "llvm": ".".join(map(str, llvm.llvm_version_info)), "llvmlite": llvmlite.__version__,
+            "tilewright": own_version(),
+            "llvm": ".".join(map(str, llvm.llvm_version_info)),
+            "llvmlite": llvmlite.__version__,
         },
     }
 

@@ -60,10 +60,14 @@ def measured_library(function: Function, target: Target) -> bytes:
     options = BuildOptions()
     prepared = prepare([with_options(function, options.passes)], target, options)
     exporter = Exporter(prepared.programs, options.fast_math, options.fp_contract, target, is_module=False)
-    companion = Companion({
-        _CALL: f"int32_t {_CALL}(void **addresses);", _ERROR: f"const char *{_ERROR}(int32_t status);",
-        _THREADS: f"void {_THREADS}(int32_t count);",
-    }, code=_code(len(prepared.programs[0].signature.params)))
+    companion = Companion(
+        {
+            _CALL: f"int32_t {_CALL}(void **addresses);",
+            _ERROR: f"const char *{_ERROR}(int32_t status);",
+            _THREADS: f"void {_THREADS}(int32_t count);",
+        },
+        code=_code(len(prepared.programs[0].signature.params)),
+    )
     with temporary_folder("measured") as folder:
         place = Path(folder) / f"{_NAME}.so"
         exporter(place, "hook", companion=companion)
@@ -71,9 +75,14 @@ def measured_library(function: Function, target: Target) -> bytes:
 
 
 def _code(count: int) -> str:
-    loads = [f"  %at{k} = getelementptr ptr, ptr %addresses, i64 {k}\n  %a{k} = load ptr, ptr %at{k}" for k in range(count)]
-    return (_CODE.replace("PARAMETERS", ", ".join(["ptr"] * count)).replace("LOADS", "\n".join(loads))
-            .replace("ARGUMENTS", ", ".join(f"ptr %a{k}" for k in range(count))))
+    loads = [
+        f"  %at{k} = getelementptr ptr, ptr %addresses, i64 {k}\n  %a{k} = load ptr, ptr %at{k}" for k in range(count)
+    ]
+    return (
+        _CODE.replace("PARAMETERS", ", ".join(["ptr"] * count))
+        .replace("LOADS", "\n".join(loads))
+        .replace("ARGUMENTS", ", ".join(f"ptr %a{k}" for k in range(count)))
+    )
 
 
 @cache

@@ -17,7 +17,8 @@ __all__ = ["STREAM", "check_names", "check_parameters", "entry_names", "library_
 STREAM = "stream"
 """What the first argument of functions for GPUs is called."""
 
-_KEYWORDS = frozenset("""
+_KEYWORDS = frozenset(
+    """
     alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool break case catch char
     char8_t char16_t char32_t class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit
     continue decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto if
@@ -25,7 +26,8 @@ _KEYWORDS = frozenset("""
     reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch synchronized
     template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using virtual void
     volatile wchar_t while xor xor_eq DLTensor DLDevice DLDataType linux unix i386
-""".split())
+""".split()
+)
 """Words of C and C++, and what headers and compilers make of others: no name of ours may be one of these."""
 _SPECIAL = re.compile(r".*_t|I|NULL|EOF|errno|assert|std(in|out|err)")
 """Types and macros of the standard library."""
@@ -48,14 +50,18 @@ def check_names(names: Sequence[str], others: Sequence[str], inner: Sequence[str
         reason = _why_not(name)
         if reason:
             raise NotACName(
-                f"no C function can be called {name!r}", reason=reason, called=user_source(),
+                f"no C function can be called {name!r}",
+                reason=reason,
+                called=user_source(),
                 fix='give the kernel another name: tw.build(..., name="sharpen")',
             )
         for entry in entry_names(name):
             if entry in owners:
                 raise NameTaken(
-                    f"the C function {entry!r} of kernel {name!r} would be there twice", reason=f"it belongs to {owners[entry]}",
-                    called=user_source(), fix="give the kernel another name",
+                    f"the C function {entry!r} of kernel {name!r} would be there twice",
+                    reason=f"it belongs to {owners[entry]}",
+                    called=user_source(),
+                    fix="give the kernel another name",
                 )
             owners[entry] = f"kernel {name!r}"
 
@@ -64,8 +70,12 @@ def check_parameters(signature: Signature) -> None:
     """What a library tells of its parameters has their names. Raises NotACName for one that no text holds."""
     for item in (*signature.symbols, *signature.params):
         if any(0xD800 <= ord(character) < 0xE000 for character in item.name):
-            raise NotACName(f"no parameter of a library can be called {item.name!r}", called=user_source(),
-                            reason="it has half of a character (a surrogate)", fix="give the tensor or variable another name")
+            raise NotACName(
+                f"no parameter of a library can be called {item.name!r}",
+                called=user_source(),
+                reason="it has half of a character (a surrogate)",
+                fix="give the tensor or variable another name",
+            )
 
 
 def _why_not(name: str) -> str:

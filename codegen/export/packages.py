@@ -29,7 +29,9 @@ if(NOT TARGET {target})
 endif()
 """
 _CMAKE_KINDS = {
-    ".so": ("SHARED", "IMPORTED_LOCATION"), ".a": ("STATIC", "IMPORTED_LOCATION"), ".o": ("OBJECT", "IMPORTED_OBJECTS"),
+    ".so": ("SHARED", "IMPORTED_LOCATION"),
+    ".a": ("STATIC", "IMPORTED_LOCATION"),
+    ".o": ("OBJECT", "IMPORTED_OBJECTS"),
 }
 
 _PKG_CONFIG = """\
@@ -45,11 +47,13 @@ Libs: {libs}
 def package_files(library: str, file: str, *, openmp: bool, version: str, opens: bool = False) -> dict[str, bytes]:
     """LIBRARYConfig.cmake and LIBRARY.pc by name. library: the file's stem; file: its name; openmp: whether loops run on OpenMP's
     threads; opens: whether functions open a library when they run."""
-    suffix = file[file.rindex("."):]
+    suffix = file[file.rindex(".") :]
     # a shared library brings along what it needs
     needed = [] if suffix == ".so" else ["-lm", *([OPENMP] if openmp else []), *(["-ldl"] if opens else [])]
-    texts = {f"{library}Config.cmake": _cmake_text(library, file, suffix, needed, version),
-             f"{library}.pc": _pkg_config_text(library, file, suffix, needed, version)}
+    texts = {
+        f"{library}Config.cmake": _cmake_text(library, file, suffix, needed, version),
+        f"{library}.pc": _pkg_config_text(library, file, suffix, needed, version),
+    }
     return {name: text.encode() for name, text in texts.items()}
 
 
@@ -57,8 +61,14 @@ def _cmake_text(library: str, file: str, suffix: str, needed: Sequence[str], ver
     kind, location = _CMAKE_KINDS[suffix]
     identifier = library_identifier(library)
     return _CMAKE.format(
-        library=library, version=version, target=f"{identifier}::{identifier}", kind=kind, location=location,
-        file=re.sub(r'([\\"$;])', r"\\\1", file), needed=";".join(needed))
+        library=library,
+        version=version,
+        target=f"{identifier}::{identifier}",
+        kind=kind,
+        location=location,
+        file=re.sub(r'([\\"$;])', r"\\\1", file),
+        needed=";".join(needed),
+    )
 
 
 def _pkg_config_text(library: str, file: str, suffix: str, needed: Sequence[str], version: str) -> str:

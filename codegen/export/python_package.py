@@ -1,9 +1,9 @@
 """A library as a Python package that needs numpy alone: kernels, types, and what loads and checks, without the compiler.
 
-    FOLDER/pyproject.toml            what `pip wheel FOLDER` and `pip install FOLDER` read
-    FOLDER/NAME/__init__.py          a kernel for each function, typed
-    FOLDER/NAME/libNAME.so
-    FOLDER/NAME/_runtime/            tilewright.runtime as it is, and the four files that it stands on
+FOLDER/pyproject.toml            what `pip wheel FOLDER` and `pip install FOLDER` read
+FOLDER/NAME/__init__.py          a kernel for each function, typed
+FOLDER/NAME/libNAME.so
+FOLDER/NAME/_runtime/            tilewright.runtime as it is, and the four files that it stands on
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ KernelError = _tw_Error
 _tw_kernels: _typing.Any = _tw_load(_pathlib.Path(__file__).with_name("lib{name}.so"))
 '''
 
-_FUNCTION = '''
+_FUNCTION = """
 
 class _tw_{name}(_typing.Protocol):
     def __call__(self, {parameters}) -> None:
@@ -88,14 +88,18 @@ class _tw_{name}(_typing.Protocol):
 
 
 {name}: _tw_{name} = _tw_kernels["{key}"]
-'''
+"""
 
 
 def check_package(name: str, version: str) -> None:
     """Raises NotACName for a name or version that no Python package could have beside what it needs."""
     if keyword.iskeyword(name) or name in sys.stdlib_module_names or name in _NEEDED:
-        raise NotACName(f"no Python package can be called {name!r}", called=user_source(), fix='tw.Library("my_layers")',
-                        reason="it is a word of Python, a module of its own library, or what the package needs")
+        raise NotACName(
+            f"no Python package can be called {name!r}",
+            called=user_source(),
+            fix='tw.Library("my_layers")',
+            reason="it is a word of Python, a module of its own library, or what the package needs",
+        )
     if not isinstance(version, str) or not _VERSION.fullmatch(version):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise NotACName(f"no package can have the version {version!r}", called=user_source(), fix='version="1.0.0"')
 
@@ -110,7 +114,12 @@ def python_name(name: str, taken: set[str]) -> str:
 
 
 def package_sources(
-    name: str, version: str, own: str, machine: str, signatures: Sequence[Signature], cases: Mapping[str, Sequence[str]],
+    name: str,
+    version: str,
+    own: str,
+    machine: str,
+    signatures: Sequence[Signature],
+    cases: Mapping[str, Sequence[str]],
 ) -> dict[str, bytes]:
     """The texts of the package, by their place in the folder: all but the library. own: tilewright's version."""
     taken = {"KernelError"}
@@ -136,10 +145,10 @@ def package_sources(
 
 def _parameters(signature: Signature) -> str:
     taken: set[str] = {"self"}
-    names = [python_name(each, taken) for each in parameter_names(signature)[len(signature.symbols):]]
+    names = [python_name(each, taken) for each in parameter_names(signature)[len(signature.symbols) :]]
     listed = [f"{name}: {_kind(param)}" for name, param in zip(names, signature.params, strict=True)]
     if any(name != param.name for name, param in zip(names, signature.params, strict=True)):
-        listed.append("/")      # the kernel knows it by the other name
+        listed.append("/")  # the kernel knows it by the other name
     return ", ".join(listed)
 
 

@@ -17,8 +17,10 @@ NULL_TENSOR, NULL_SHAPE, NULL_DATA, FAR_DATA = 0, 1, 2, 3
 """What is NULL, or no memory either: the detail of a Check.NULL status."""
 
 _NULLS = {
-    NULL_TENSOR: "is NULL", NULL_SHAPE: "has dimensions, and NULL for its shape",
-    NULL_DATA: "has elements, and NULL for its data", FAR_DATA: "has a byte_offset beyond all memory",
+    NULL_TENSOR: "is NULL",
+    NULL_SHAPE: "has dimensions, and NULL for its shape",
+    NULL_DATA: "has elements, and NULL for its data",
+    FAR_DATA: "has a byte_offset beyond all memory",
 }
 
 
@@ -37,13 +39,17 @@ def status_texts(signature: Signature, messages: Sequence[str], features: Sequen
     if features:
         texts[WRONG_PROCESSOR] = (
             f"{MissingInstructions.code}: this processor lacks an instruction set that {signature.name} needs: "
-            f"one of {' '.join(features)}")
+            f"one of {' '.join(features)}"
+        )
     for i, param in signature.buffers:
         for detail, what in _NULLS.items():
             if detail != NULL_SHAPE or param.shape:
-                texts[pack_status(Check.NULL, i, detail)] = f"{NotATensor.code}: {argument(signature, i)} {what} (expected {param})"
+                texts[pack_status(Check.NULL, i, detail)] = (
+                    f"{NotATensor.code}: {argument(signature, i)} {what} (expected {param})"
+                )
         for d in range(len(param.shape)):
             texts[pack_status(Check.EXTENT, i, d)] = (
                 f"{WrongShape.code}: {argument(signature, i)} has an extent in dimension {d} that no tensor has: below 0, "
-                f"or beyond all memory (expected {param})")
+                f"or beyond all memory (expected {param})"
+            )
     return texts

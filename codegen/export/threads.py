@@ -32,7 +32,8 @@ def check_threads(threads: str) -> None:
     if threads not in THREADS:
         close = difflib.get_close_matches(str(threads), THREADS, 1, 0.3)
         raise UnknownThreads(
-            f"cannot export with threads={threads!r}", called=user_source(),
+            f"cannot export with threads={threads!r}",
+            called=user_source(),
             allowed="; ".join(f"{name!r} ({meaning})" for name, meaning in THREADS.items()),
             fix=f'threads="{close[0] if close else "openmp"}"',
         )

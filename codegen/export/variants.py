@@ -31,7 +31,9 @@ def best_first(variants: Sequence[Variant]) -> tuple[Variant, ...]:
 
 def renamed(name: str, variants: Sequence[Variant]) -> tuple[Variant, ...]:
     """The variants of one function with names of their own."""
-    return tuple(replace(each, function=replace(each.function, name=f"{name}__{at}")) for at, each in enumerate(variants))
+    return tuple(
+        replace(each, function=replace(each.function, name=f"{name}__{at}")) for at, each in enumerate(variants)
+    )
 
 
 def feature_mask(target: Target, features: Sequence[str]) -> int:
@@ -40,13 +42,15 @@ def feature_mask(target: Target, features: Sequence[str]) -> int:
     return sum(1 << at for at, name in enumerate(features) if name in needed)
 
 
-def messages_of(variants: Sequence[Variant], messages: Mapping[str, tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def messages_of(
+    variants: Sequence[Variant], messages: Mapping[str, tuple[str, ...]]
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """What the assertions of all variants say, and where each variant's begin among them. messages: by function."""
     every: tuple[str, ...] = ()
     begins: list[int] = []
     for each in variants:
         own = messages[each.function.name]
-        if every[:len(own)] != own:
+        if every[: len(own)] != own:
             begins.append(len(every))
             every += own
         else:
@@ -54,7 +58,9 @@ def messages_of(variants: Sequence[Variant], messages: Mapping[str, tuple[str, .
     return every, tuple(begins)
 
 
-def choice_text(signature: Signature, variants: Sequence[Variant], masks: Sequence[int], begins: Sequence[int], attrs: str) -> str:
+def choice_text(
+    signature: Signature, variants: Sequence[Variant], masks: Sequence[int], begins: Sequence[int], attrs: str
+) -> str:
     """LLVM IR of the kernel: the first variant whose features are there, else the last. begins: what is added to the statuses
     of its assertions. attrs: of a function that runs on any processor."""
     kinds = ["ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params]
@@ -65,11 +71,24 @@ def choice_text(signature: Signature, variants: Sequence[Variant], masks: Sequen
     for at, (each, mask, begin) in enumerate(zip(variants, masks, begins, strict=True)):
         is_last = at == len(variants) - 1
         lines += [
-            f"ask{at}:", f"  %needed{at} = and i64 %absent, {0 if is_last else mask}", f"  %fits{at} = icmp eq i64 %needed{at}, 0",
+            f"ask{at}:",
+            f"  %needed{at} = and i64 %absent, {0 if is_last else mask}",
+            f"  %fits{at} = icmp eq i64 %needed{at}, 0",
             f"  br i1 %fits{at}, label %run{at}, label %ask{at if is_last else at + 1}",
-            f"run{at}:", f"  %status{at} = call i32 @{kernel_symbol(each.function.name)}({passed})",
-            f"  %stopped{at} = icmp sgt i32 %status{at}, 0", f"  %begin{at} = select i1 %stopped{at}, i32 {begin}, i32 0",
-            f"  %told{at} = add i32 %status{at}, %begin{at}", f"  ret i32 %told{at}",
+            f"run{at}:",
+            f"  %status{at} = call i32 @{kernel_symbol(each.function.name)}({passed})",
+            f"  %stopped{at} = icmp sgt i32 %status{at}, 0",
+            f"  %begin{at} = select i1 %stopped{at}, i32 {begin}, i32 0",
+            f"  %told{at} = add i32 %status{at}, %begin{at}",
+            f"  ret i32 %told{at}",
         ]
-    return "\n".join([*declared, f"declare i64 @{ABSENT}()",
-                      f"define i32 @{kernel_symbol(signature.name)}({passed}) {attrs} {{", *lines, "}", ""])
+    return "\n".join(
+        [
+            *declared,
+            f"declare i64 @{ABSENT}()",
+            f"define i32 @{kernel_symbol(signature.name)}({passed}) {attrs} {{",
+            *lines,
+            "}",
+            "",
+        ]
+    )

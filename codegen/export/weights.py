@@ -30,16 +30,17 @@ def weights_companion(library: str, parameter: str, size: int, digest: str) -> C
     return Companion(
         functions={
             opener: f"/* Maps the file of weights, which is read where it lies, by all threads and processes together, and stays\n"
-                    f" * until it is closed. 0, or a status for {library}_error. */\n"
-                    f"int32_t {opener}(const char *path, {handle} **weights);\n",
+            f" * until it is closed. 0, or a status for {library}_error. */\n"
+            f"int32_t {opener}(const char *path, {handle} **weights);\n",
             closer: f"/* Takes the weights away again, when no call reads them any more; NULL is nothing. */\n"
-                    f"void {closer}({handle} *weights);\n",
+            f"void {closer}({handle} *weights);\n",
         },
         types={parameter: f"const {handle} *"},
         before=f"typedef struct {handle} {handle};    /* the model's parameters */\n",
         code=_opener_code(opener, size, _MARK + bytes.fromhex(digest)) + _closer_code(closer, size),
         statuses={
-            _NOT_THERE: "the file of weights cannot be opened", _NOT_THESE: "the file does not hold the weights of this library",
+            _NOT_THERE: "the file of weights cannot be opened",
+            _NOT_THESE: "the file does not hold the weights of this library",
             _NOT_MAPPED: "there is no room to map the weights",
         },
     )
@@ -48,10 +49,20 @@ def weights_companion(library: str, parameter: str, size: int, digest: str) -> C
 def _opener_code(opener: str, size: int, mark: bytes) -> str:
     """LLVM IR of what maps the file."""
     escaped = "".join(f"\\{byte:02X}" for byte in mark)
-    fields = {"data": "i64 %address", "device_type": "i32 1", "ndim": "i32 1", "dtype": "i32 67585", "shape": "ptr %shape",
-              "strides": "ptr null", "byte_offset": "i64 0"}
-    stores = "\n".join(f"  %at_{name} = getelementptr i8, ptr %map, i64 {getattr(DLTensor, name).offset}\n"
-                       f"  store {value}, ptr %at_{name}, align 4" for name, value in fields.items())
+    fields = {
+        "data": "i64 %address",
+        "device_type": "i32 1",
+        "ndim": "i32 1",
+        "dtype": "i32 67585",
+        "shape": "ptr %shape",
+        "strides": "ptr null",
+        "byte_offset": "i64 0",
+    }
+    stores = "\n".join(
+        f"  %at_{name} = getelementptr i8, ptr %map, i64 {getattr(DLTensor, name).offset}\n"
+        f"  store {value}, ptr %at_{name}, align 4"
+        for name, value in fields.items()
+    )
     return f"""
 declare i32 @open(ptr, i32, ...)
 declare i32 @close(i32)

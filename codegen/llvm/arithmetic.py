@@ -37,8 +37,17 @@ def select(f: FunctionText, condition: str, a: str, b: str, dtype: DType) -> str
     return f.op(f"select {llvm_type(BOOL.with_lanes(dtype.lanes))} {condition}, {kind} {a}, {kind} {b}")
 
 
-def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool, flags: str = "", ranges: bool = False,
-               seconds: bool = False) -> str:
+def maximum_of(
+    f: FunctionText,
+    a: str,
+    b: str,
+    dtype: DType,
+    *,
+    least: bool,
+    flags: str = "",
+    ranges: bool = False,
+    seconds: bool = False,
+) -> str:
     """The greater of a and b (the lesser, if `least`); a NaN where either is, and -0 is less than +0. flags: fast-math flags.
     ranges, seconds: as maths_lanes.MathsOptions has them."""
     kind = llvm_type(dtype)
@@ -58,7 +67,9 @@ def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool, fl
         return _greatest_in_both_orders(f, a, b, dtype)
     # As a call it is known for what it is: loops over it become vector reductions, chains of it take no time to
     # analyse, and comparisons of it with the same constant keep NaNs (workarounds/dropped_selects.py).
-    return f.op(f"call {flags}{kind} @llvm.{'minimum' if least else 'maximum'}.{mangled(dtype)}({kind} {a}, {kind} {b})")
+    return f.op(
+        f"call {flags}{kind} @llvm.{'minimum' if least else 'maximum'}.{mangled(dtype)}({kind} {a}, {kind} {b})"
+    )
 
 
 def _not_below_zero(f: FunctionText, a: str, dtype: DType) -> str:
@@ -87,7 +98,9 @@ def _greatest_in_both_orders(f: FunctionText, a: str, b: str, dtype: DType) -> s
 def _in_both_orders(f: FunctionText, a: str, b: str, dtype: DType, symbol: str) -> tuple[str, str, str]:
     """The bits of a where it is before b, else of b; those with both exchanged; and the type of these bits."""
     kind, bits = llvm_type(dtype), llvm_type(DType(f"int{dtype.bits}").with_lanes(dtype.lanes))
-    one, other = (_bits(f, select(f, compare(f, symbol, x, y, dtype), x, y, dtype), kind, bits) for x, y in ((a, b), (b, a)))
+    one, other = (
+        _bits(f, select(f, compare(f, symbol, x, y, dtype), x, y, dtype), kind, bits) for x, y in ((a, b), (b, a))
+    )
     return one, other, bits
 
 
@@ -107,23 +120,44 @@ def _greatest_lanes(f: FunctionText, a: str, b: str, dtype: DType) -> str:
     found = "poison"
     for lane in range(0, dtype.lanes, part.lanes):
         x, y = (_part_of(f, value, dtype, part, lane) for value in (a, b))
-        greater = f.op(f"call {own} @{name}({own} {x}, {own} {y}, i32 {_GREATEST}, {own} zeroinitializer, {mask}{usual})")
-        found = greater if part.lanes == dtype.lanes else f.op(
-            f"call {kind} @llvm.vector.insert.{mangled(dtype)}.{mangled(part)}({kind} {found}, {own} {greater}, i64 {lane})")
+        greater = f.op(
+            f"call {own} @{name}({own} {x}, {own} {y}, i32 {_GREATEST}, {own} zeroinitializer, {mask}{usual})"
+        )
+        found = (
+            greater
+            if part.lanes == dtype.lanes
+            else f.op(
+                f"call {kind} @llvm.vector.insert.{mangled(dtype)}.{mangled(part)}({kind} {found}, {own} {greater}, i64 {lane})"
+            )
+        )
     return select(f, f.op(f"fcmp uno {kind} {a}, {b}"), float_constant(nan, dtype), found, dtype)
 
 
 def _part_of(f: FunctionText, value: str, dtype: DType, part: DType, lane: int) -> str:
     """The lanes of a vector from one of them on."""
-    return value if part.lanes == dtype.lanes else f.op(
-        f"call {llvm_type(part)} @llvm.vector.extract.{mangled(part)}.{mangled(dtype)}({llvm_type(dtype)} {value}, i64 {lane})")
+    return (
+        value
+        if part.lanes == dtype.lanes
+        else f.op(
+            f"call {llvm_type(part)} @llvm.vector.extract.{mangled(part)}.{mangled(dtype)}({llvm_type(dtype)} {value}, i64 {lane})"
+        )
+    )
 
 
 # Integer division
 
 
-def divide(f: FunctionText, a: str, b: str, dtype: DType, *, floor: bool, divisor: int | None, unsigned: bool,
-           want_remainder: bool) -> str:
+def divide(
+    f: FunctionText,
+    a: str,
+    b: str,
+    dtype: DType,
+    *,
+    floor: bool,
+    divisor: int | None,
+    unsigned: bool,
+    want_remainder: bool,
+) -> str:
     """a // b or a % b, rounded towards minus infinity (`floor`) or zero.
 
     divisor: b's value where it is a constant. unsigned: both operands are known not to be negative.
@@ -152,7 +186,13 @@ def _unsigned(f: FunctionText, a: str, b: str, dtype: DType, divisor: int | None
 
 
 def _signed(
-    f: FunctionText, a: str, b: str, dtype: DType, floor: bool, divisor: int | None, want_remainder: bool,
+    f: FunctionText,
+    a: str,
+    b: str,
+    dtype: DType,
+    floor: bool,
+    divisor: int | None,
+    want_remainder: bool,
 ) -> str:
     kind, none = llvm_type(dtype), zero(dtype)
     safe = b

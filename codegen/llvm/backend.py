@@ -51,9 +51,16 @@ class Prepared:
     def native(self, compiled: CompiledModule) -> NativeCode:
         """What is known of their machine code, `unit.compiled()`."""
         functions = [program.function for program in self.programs]
-        return NativeCode(compiled, [program.signature for program in self.programs], has_parallel_loops(functions),
-                          bool(self.packed.symbols), any(function.attrs.get("import_c") for function in functions),
-                          self.constants, self.evaluation, self.opening)
+        return NativeCode(
+            compiled,
+            [program.signature for program in self.programs],
+            has_parallel_loops(functions),
+            bool(self.packed.symbols),
+            any(function.attrs.get("import_c") for function in functions),
+            self.constants,
+            self.evaluation,
+            self.opening,
+        )
 
 
 def prepare(functions: Sequence[Function], target: Target, options: BuildOptions, stubs: bool = True) -> Prepared:
@@ -65,7 +72,9 @@ def prepare(functions: Sequence[Function], target: Target, options: BuildOptions
     evaluation, opening, packing = None, Opening(), None
     refused = () if native else OF_ANOTHER_TARGET
     if stubs:
-        functions, evaluation = without_constant_parts(functions, target if native else Target(), refused, options, fuses=fused)
+        functions, evaluation = without_constant_parts(
+            functions, target if native else Target(), refused, options, fuses=fused
+        )
     else:
         (function,) = functions
         function, packing, opening = opened(function, refused)
@@ -76,19 +85,23 @@ def prepare(functions: Sequence[Function], target: Target, options: BuildOptions
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
     if not stubs:
         final[0] = with_workspaces(final[0])
-        signatures[0] = with_buffers(signatures[0], final[0].arguments[len(signatures[0].params):])
+        signatures[0] = with_buffers(signatures[0], final[0].arguments[len(signatures[0].params) :])
     packed = PackedCalls()
     here = [packed.bound(function) for function in final] if native else final
     constants = symbols_of(final)
-    unit = unit_of(here, target, CodegenOptions(
-        fast_math=options.fast_math,
-        fp_contract=options.fp_contract,
-        parts=tuple(map(stub_text, signatures)) if stubs else (),
-        exports=tuple(symbol for s in signatures for symbol in stub_symbols(s.name).values()) if stubs else (),
-        symbols=packed.symbols | addresses(constants) | (thread_symbols(final) if native else {}),
-        shape_symbols=symbols,
-        quick=options.quick,
-    ))
+    unit = unit_of(
+        here,
+        target,
+        CodegenOptions(
+            fast_math=options.fast_math,
+            fp_contract=options.fp_contract,
+            parts=tuple(map(stub_text, signatures)) if stubs else (),
+            exports=tuple(symbol for s in signatures for symbol in stub_symbols(s.name).values()) if stubs else (),
+            symbols=packed.symbols | addresses(constants) | (thread_symbols(final) if native else {}),
+            shape_symbols=symbols,
+            quick=options.quick,
+        ),
+    )
     programs = tuple(FinalKernel(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
     return Prepared(programs, unit, packed, constants, evaluation, opening, packing)
 
@@ -97,33 +110,51 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
     prepared = prepare(functions, target, options)
     compiled = prepared.unit.compiled()
     exporter = Exporter(prepared.programs, options.fast_math, options.fp_contract, target)
-    kernels = {p.signature.name: _kernel(p, compiled, exporter, prepared.packed, prepared.constants) for p in prepared.programs}
+    kernels = {
+        p.signature.name: _kernel(p, compiled, exporter, prepared.packed, prepared.constants) for p in prepared.programs
+    }
     return BuildResult(Module(kernels, exporter), prepared.native(compiled) if target.runs_here else None)
 
 
-def _kernel(program: FinalKernel, compiled: CompiledModule, exporter: Exporter, packed: PackedCalls, constants: object) -> Kernel:
+def _kernel(
+    program: FinalKernel, compiled: CompiledModule, exporter: Exporter, packed: PackedCalls, constants: object
+) -> Kernel:
     """What Python calls, one of the functions of a module. constants: what its code reads where it lies."""
     signature, name = program.signature, program.signature.name
-    sources = Sources("a CPU kernel", {
-        "ir": lambda: str(program.function), "llvm": lambda: compiled.ir_text, "asm": compiled.asm,
-    }, 'f.source("asm") shows the machine code')
+    sources = Sources(
+        "a CPU kernel",
+        {
+            "ir": lambda: str(program.function),
+            "llvm": lambda: compiled.ir_text,
+            "asm": compiled.asm,
+        },
+        'f.source("asm") shows the machine code',
+    )
     exporting = exporter.only(name)
     if not compiled.target.runs_here:
         return foreign_kernel(signature, partial(foreign_target, compiled.target), sources, exporting)
     addresses = {role: compiled.address(symbol) for role, symbol in stub_symbols(name).items()}
     failure = partial(packed.failure, partial(kernel_failure, signature, messages=compiled.messages[name]))
-    return make_kernel(signature, addresses, code=(compiled, packed, constants), sources=sources, exporting=exporting,
-                       failure=failure)
+    return make_kernel(
+        signature, addresses, code=(compiled, packed, constants), sources=sources, exporting=exporting, failure=failure
+    )
 
 
 BACKEND = Backend(
-    "llvm", "native code for CPUs, through LLVM", _compile,
+    "llvm",
+    "native code for CPUs, through LLVM",
+    _compile,
     options={
-        "mcpu": "processor, as LLVM names it", "mattr": "features to add and remove, +avx2,-avx512f",
+        "mcpu": "processor, as LLVM names it",
+        "mattr": "features to add and remove, +avx2,-avx512f",
         "mtriple": "machine, arch-vendor-system",
         "msve-vector-bits": f"length of SVE's vectors, {', '.join(LENGTHS)} or {ANY_LENGTH}",
         "uncalibrated": "schedules are what any such processor would get, whatever was measured of this one",
     },
     flags=("uncalibrated",),
-    check=check_processor, has=target_has, fuses=fuses, for_processors=True, assembly=assembly_lines,
+    check=check_processor,
+    has=target_has,
+    fuses=fuses,
+    for_processors=True,
+    assembly=assembly_lines,
 )

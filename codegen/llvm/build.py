@@ -53,7 +53,9 @@ class CodegenOptions:
 
 
 def module_text(
-    functions: Sequence[Function], target: Target, options: CodegenOptions,
+    functions: Sequence[Function],
+    target: Target,
+    options: CodegenOptions,
 ) -> tuple[str, dict[str, tuple[str, ...]]]:
     """The LLVM IR of `functions`, and for each the messages of its assertions."""
     module = ModuleText(conversions(target, fast=options.fast_math))
@@ -64,10 +66,19 @@ def module_text(
     for function in functions:
         symbols = options.shape_symbols.get(function.name)
         messages[function.name] = emit_kernel(
-            module, function, kernel_symbol(function.name), shape_symbols(function) if symbols is None else symbols,
-            attributes=attributes, vector_bits=target.vector_bits, fast_math=options.fast_math,
-            fp_contract=options.fp_contract, store_fence=_STORE_FENCE if target.llvm_triple.startswith("x86_64") else "",
-            maths=maths_options(target, fast=options.fast_math), debug=debug, constants=constants)
+            module,
+            function,
+            kernel_symbol(function.name),
+            shape_symbols(function) if symbols is None else symbols,
+            attributes=attributes,
+            vector_bits=target.vector_bits,
+            fast_math=options.fast_math,
+            fp_contract=options.fp_contract,
+            store_fence=_STORE_FENCE if target.llvm_triple.startswith("x86_64") else "",
+            maths=maths_options(target, fast=options.fast_math),
+            debug=debug,
+            constants=constants,
+        )
     for held in symbols_of(functions):
         module.add(declaration(held, constants[held]))
     imported = dict.fromkeys(text for function in functions for text in function.attrs.get("import_llvm", ()))
@@ -95,7 +106,9 @@ class Unit:
 
 
 def compile_function(
-    functions: Sequence[Function], target: Target, options: CodegenOptions | None = None,
+    functions: Sequence[Function],
+    target: Target,
+    options: CodegenOptions | None = None,
 ) -> CompiledModule:
     """Machine code of functions of stage "final", by the kernel ABI: `i32 tw_kernel_NAME(arguments, i64 symbols)`,
     buffers as pointers, scalars by value; 0 is success, k > 0 that assertion k - 1 failed, -1 that memory ran out."""

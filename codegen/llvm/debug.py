@@ -21,17 +21,22 @@ class DebugLines:
         self._file = module.metadata('!DIFile(filename: "loops", directory: ".")')
         self._unit = module.metadata(
             f"distinct !DICompileUnit(language: DW_LANG_C99, file: {self._file}, isOptimized: true, "
-            "emissionKind: LineTablesOnly)")
+            "emissionKind: LineTablesOnly)"
+        )
         self._type = module.metadata("!DISubroutineType(types: !{})")
         module.named_metadata("llvm.dbg.cu", self._unit)
-        module.named_metadata("llvm.module.flags", module.metadata('!{i32 2, !"Debug Info Version", i32 3}'),
-                              module.metadata('!{i32 7, !"Dwarf Version", i32 4}'))
+        module.named_metadata(
+            "llvm.module.flags",
+            module.metadata('!{i32 2, !"Debug Info Version", i32 3}'),
+            module.metadata('!{i32 7, !"Dwarf Version", i32 4}'),
+        )
 
     def function(self, f: FunctionText) -> str:
         """Describes a function, which is what locations lie in; returns what `location` is to be given."""
         described = self._module.metadata(
             f'distinct !DISubprogram(name: "loops_{self._count}", scope: {self._file}, file: {self._file}, line: 1, '
-            f"type: {self._type}, unit: {self._unit}, spFlags: DISPFlagDefinition | DISPFlagOptimized)")
+            f"type: {self._type}, unit: {self._unit}, spFlags: DISPFlagDefinition | DISPFlagOptimized)"
+        )
         self._count += 1
         f.described = f" !dbg {described}"
         return described

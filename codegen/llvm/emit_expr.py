@@ -95,8 +95,16 @@ def _division(*, floor: bool, want_remainder: bool) -> Callable[[ExprEmitter, Bi
         if dtype.is_float:
             return _float_division(em, a, b, dtype, floor, want_remainder)
         unsigned = em.facts.not_negative(expr.a) and em.facts.not_negative(expr.b)
-        return divide(em.f, a, b, dtype, floor=floor, divisor=em.constant_int(expr.b), unsigned=unsigned,
-                      want_remainder=want_remainder)
+        return divide(
+            em.f,
+            a,
+            b,
+            dtype,
+            floor=floor,
+            divisor=em.constant_int(expr.b),
+            unsigned=unsigned,
+            want_remainder=want_remainder,
+        )
 
     return build
 
@@ -119,7 +127,9 @@ def _extremum(*, least: bool) -> Callable[[ExprEmitter, BinaryOp], str]:
     def build(em: ExprEmitter, expr: BinaryOp) -> str:
         dtype, wide = expr.dtype, computing_dtype(expr.dtype)
         x, y = convert(em.f, em.value(expr.a), dtype, wide), convert(em.f, em.value(expr.b), dtype, wide)
-        found = maximum_of(em.f, x, y, wide, least=least, flags=em.signless, ranges=em.maths.ranges, seconds=em.maths.seconds)
+        found = maximum_of(
+            em.f, x, y, wide, least=least, flags=em.signless, ranges=em.maths.ranges, seconds=em.maths.seconds
+        )
         return convert(em.f, found, wide, dtype)
 
     return build
@@ -163,7 +173,9 @@ def _ramp(em: ExprEmitter, expr: Ramp) -> str:
     flags = " nsw" if em.facts.never_overflows(expr) else ""
     stride = em.constant_int(expr.stride)
     start, first = expr.base, 0
-    if stride is not None and isinstance(start, Add) and isinstance(start.b, IntImm):  # one vector serves ramps that lie apart
+    if (
+        stride is not None and isinstance(start, Add) and isinstance(start.b, IntImm)
+    ):  # one vector serves ramps that lie apart
         start, first = start.a, start.b.value
     base = _broadcast_value(em, start, dtype)
     if stride is not None:
@@ -231,14 +243,32 @@ def _load(em: ExprEmitter, expr: BufferLoad) -> str:
 
 
 BUILDERS: dict[type[Expr], Builder] = {
-    Var: _variable, SizeVar: _variable, IterVar: _variable, IntImm: _integer, FloatImm: _float,
-    Add: _arithmetic("add", "fadd"), Sub: _arithmetic("sub", "fsub"), Mul: _arithmetic("mul", "fmul"),
+    Var: _variable,
+    SizeVar: _variable,
+    IterVar: _variable,
+    IntImm: _integer,
+    FloatImm: _float,
+    Add: _arithmetic("add", "fadd"),
+    Sub: _arithmetic("sub", "fsub"),
+    Mul: _arithmetic("mul", "fmul"),
     Div: _arithmetic("div", "fdiv"),
-    FloorDiv: _division(floor=True, want_remainder=False), FloorMod: _division(floor=True, want_remainder=True),
-    TruncDiv: _division(floor=False, want_remainder=False), TruncMod: _division(floor=False, want_remainder=True),
-    Min: _extremum(least=True), Max: _extremum(least=False),
+    FloorDiv: _division(floor=True, want_remainder=False),
+    FloorMod: _division(floor=True, want_remainder=True),
+    TruncDiv: _division(floor=False, want_remainder=False),
+    TruncMod: _division(floor=False, want_remainder=True),
+    Min: _extremum(least=True),
+    Max: _extremum(least=False),
     **dict.fromkeys((LT, LE, GT, GE, EQ, NE), _comparison),
-    And: _logical("and"), Or: _logical("or"), Not: _not, Cast: _cast, Let: _let,
-    Select: lambda em, expr: em.select(expr.condition, expr), IfThenElse: ExprEmitter.if_then_else,
-    Ramp: _ramp, Broadcast: _broadcast, Shuffle: _shuffle, BufferLoad: _load, Call: emit_call,
+    And: _logical("and"),
+    Or: _logical("or"),
+    Not: _not,
+    Cast: _cast,
+    Let: _let,
+    Select: lambda em, expr: em.select(expr.condition, expr),
+    IfThenElse: ExprEmitter.if_then_else,
+    Ramp: _ramp,
+    Broadcast: _broadcast,
+    Shuffle: _shuffle,
+    BufferLoad: _load,
+    Call: emit_call,
 }

@@ -18,7 +18,21 @@ from ...ir.dtype import INT64
 from ...ir.expr import BufferLoad, IntImm, Var
 from ...ir.ops import is_const
 from ...ir.passes.cpu.nontemporal import NONTEMPORAL
-from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
+from ...ir.stmt import (
+    Allocate,
+    Assert,
+    Attr,
+    BufferStore,
+    Evaluate,
+    For,
+    Function,
+    If,
+    LetStmt,
+    LoopKind,
+    Seq,
+    Stmt,
+    While,
+)
 from ...ir.visit import seq, walk
 from ..abi.signature import shape_symbols
 from ..sizes import exceeds_memory
@@ -30,7 +44,16 @@ from .emitter import ExprEmitter, Place
 from .facts import IndexFacts
 from .maths_lanes import PORTABLE, MathsOptions
 from .memory import OWN_ALIGNMENT
-from .outline import Captured, captures, constant_bytes, context_slot, loops_in, pointer_parameter, stored_buffers, task_entry
+from .outline import (
+    Captured,
+    captures,
+    constant_bytes,
+    context_slot,
+    loops_in,
+    pointer_parameter,
+    stored_buffers,
+    task_entry,
+)
 from .plain_loops import plain_lanes
 from .text import FunctionText, ModuleText
 from .types import llvm_type, memory_type
@@ -83,17 +106,28 @@ class KernelText:
         return 1 + self.messages.index(message)
 
 
-def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tuple[Var, ...], *, attributes: str,
-                vector_bits: int, fast_math: bool, fp_contract: bool = False, store_fence: str = "",
-                maths: MathsOptions = PORTABLE, debug: DebugLines | None = None,
-                constants: Mapping[Constant, str] | None = None) -> tuple[str, ...]:
+def emit_kernel(
+    module: ModuleText,
+    function: Function,
+    symbol: str,
+    symbols: tuple[Var, ...],
+    *,
+    attributes: str,
+    vector_bits: int,
+    fast_math: bool,
+    fp_contract: bool = False,
+    store_fence: str = "",
+    maths: MathsOptions = PORTABLE,
+    debug: DebugLines | None = None,
+    constants: Mapping[Constant, str] | None = None,
+) -> tuple[str, ...]:
     """Writes `function`, of stage "final", into the module as `symbol`; returns the messages of its assertions.
 
     symbols: the free shape symbols in the order in which callers pass them. store_fence: see KernelText. debug: notes at
     each instruction the line that its statement came from. constants: the symbols of those that it reads.
     """
     kernel = KernelText(module, symbol, attributes, vector_bits, fast_math, fp_contract, store_fence, maths, debug)
-    workspaces = function.arguments[len(function.arguments) - function.attrs.get(WORKSPACES, 0):]
+    workspaces = function.arguments[len(function.arguments) - function.attrs.get(WORKSPACES, 0) :]
     if WORKSPACES in function.attrs:
         kernel.thread_stack = _THREAD_STACK
     parameters: list[str] = []
@@ -132,8 +166,9 @@ class StmtEmitter:
 
     def __init__(self, kernel: KernelText, f: FunctionText, *, in_parallel: bool) -> None:
         self.kernel, self.f, self.in_parallel = kernel, f, in_parallel
-        self.exprs = ExprEmitter(f, IndexFacts(), BUILDERS, fast_math=kernel.fast_math,
-                                 fp_contract=kernel.fp_contract, maths=kernel.maths)
+        self.exprs = ExprEmitter(
+            f, IndexFacts(), BUILDERS, fast_math=kernel.fast_math, fp_contract=kernel.fp_contract, maths=kernel.maths
+        )
         self.exprs.leave_if = self.leave_if
         self._stack_left = kernel.thread_stack if in_parallel else _STACK_BUDGET
         self._status: str | None = None
@@ -156,7 +191,9 @@ class StmtEmitter:
             self.f.jump("exit")
             self.f.begin("exit")
         if self.exprs.streams and self.kernel.store_fence:
-            self.f.do(self.kernel.store_fence)  # others must see what passed the caches before they hear that it is done
+            self.f.do(
+                self.kernel.store_fence
+            )  # others must see what passed the caches before they hear that it is done
         if self._status is None:
             self.f.do("ret i32 0")
         else:
@@ -350,8 +387,12 @@ class StmtEmitter:
         it become registers without being unrolled, and a processor that sees one load in a loop fetches ahead."""
         if count < _FEW_UNROLLED or not self.exprs.vector_accesses:
             return False
-        return not any(isinstance(node, (BufferLoad, BufferStore)) and node.buffer in self._own
-                       and any(part is loop.var for index in node.indices for part in walk(index)) for node in walk(loop.body))
+        return not any(
+            isinstance(node, (BufferLoad, BufferStore))
+            and node.buffer in self._own
+            and any(part is loop.var for index in node.indices for part in walk(index))
+            for node in walk(loop.body)
+        )
 
     # Memory
 
@@ -458,7 +499,9 @@ class StmtEmitter:
     def _with_own_memory(self, stmt: For, write: Callable[[For], None]) -> None:
         """A loop, with what each of its iterations would allocate anew allocated once."""
         body = stmt.body
-        if isinstance(body, Allocate) and not any(node is stmt.var for extent in body.buffer.shape for node in walk(extent)):
+        if isinstance(body, Allocate) and not any(
+            node is stmt.var for extent in body.buffer.shape for node in walk(extent)
+        ):
             inside = replace(stmt, body=body.body)
             self._with_memory(body.buffer, lambda: self._with_own_memory(inside, write))
         else:
@@ -478,8 +521,14 @@ def _flat(stmt: Seq) -> list[Stmt]:
 
 
 _BUILDERS: dict[type[Stmt], Callable[[StmtEmitter, Any], None]] = {
-    Seq: StmtEmitter.sequence, BufferStore: StmtEmitter.store, LetStmt: StmtEmitter.let, Evaluate: StmtEmitter.evaluate,
-    Attr: StmtEmitter.attribute, Assert: StmtEmitter.assertion, If: StmtEmitter.condition, While: StmtEmitter.repetition,
+    Seq: StmtEmitter.sequence,
+    BufferStore: StmtEmitter.store,
+    LetStmt: StmtEmitter.let,
+    Evaluate: StmtEmitter.evaluate,
+    Attr: StmtEmitter.attribute,
+    Assert: StmtEmitter.assertion,
+    If: StmtEmitter.condition,
+    While: StmtEmitter.repetition,
     For: StmtEmitter.loop,
     Allocate: StmtEmitter.allocate,
 }

@@ -38,8 +38,16 @@ class ExprEmitter:
     """Writes expressions into one function. builders: what writes each kind of node. `variables` and `places` say where variables
     and buffers are."""
 
-    def __init__(self, f: FunctionText, facts: IndexFacts, builders: Mapping[type[Expr], Builder], *, fast_math: bool,
-                 fp_contract: bool = False, maths: MathsOptions = PORTABLE) -> None:
+    def __init__(
+        self,
+        f: FunctionText,
+        facts: IndexFacts,
+        builders: Mapping[type[Expr], Builder],
+        *,
+        fast_math: bool,
+        fp_contract: bool = False,
+        maths: MathsOptions = PORTABLE,
+    ) -> None:
         self.f, self.facts, self.maths = f, facts, maths
         self._builders = builders
         self.variables: dict[Var, str] = {}
@@ -158,8 +166,12 @@ class ExprEmitter:
         if _is_speculatable(expr.true_value) and _is_speculatable(expr.false_value):
             return self.select(expr.condition, expr)
         if expr.condition.dtype.lanes == 1:
-            return self._chosen(self.value(expr.condition), expr.dtype, lambda: self.value(expr.true_value),
-                                lambda: self.value(expr.false_value))
+            return self._chosen(
+                self.value(expr.condition),
+                expr.dtype,
+                lambda: self.value(expr.true_value),
+                lambda: self.value(expr.false_value),
+            )
         lanes, condition = expr.condition.dtype.lanes, mask_of(self, expr.condition)
         negated = self.f.op(f"xor {_bools(lanes)} {condition}, splat (i1 true)")
         a = self._under_mask(condition, lanes, expr.true_value)

@@ -23,8 +23,12 @@ __all__ = ["compile_here", "has_parallel_loops", "thread_symbols", "without_cons
 
 
 def without_constant_parts(
-    functions: Sequence[Function], target: Target, refused: Collection[str], options: BuildOptions,
-    *, fuses: bool,
+    functions: Sequence[Function],
+    target: Target,
+    refused: Collection[str],
+    options: BuildOptions,
+    *,
+    fuses: bool,
 ) -> tuple[list[Function], Evaluation | None]:
     """What remains to be done in each call, and how the rest was computed, if there was any. target: of this machine, for what
     is computed now. refused: calls that are left to the kernel. fuses: whether sums take up products with one rounding, as in the
@@ -57,15 +61,23 @@ def compile_here(functions: Sequence[Function], target: Target, options: BuildOp
     pipeline = pipeline_of(target, False, options.passes, fuses=fuses)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
     constants = symbols_of(final)
-    module = compile_function(final, target, CodegenOptions(
-        fast_math=options.fast_math, fp_contract=options.fp_contract,
-        symbols=addresses(constants) | thread_symbols(final)))
+    module = compile_function(
+        final,
+        target,
+        CodegenOptions(
+            fast_math=options.fast_math,
+            fp_contract=options.fp_contract,
+            symbols=addresses(constants) | thread_symbols(final),
+        ),
+    )
     return _Here(module, constants, tuple(kernel_symbol(f.name) for f in final), has_parallel_loops(final))
 
 
 def has_parallel_loops(functions: Sequence[Function]) -> bool:
     """Whether some loop is shared among threads."""
-    return any(isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in functions for n in post_order(function.body))
+    return any(
+        isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in functions for n in post_order(function.body)
+    )
 
 
 def thread_symbols(functions: Sequence[Function]) -> dict[str, int]:

@@ -51,7 +51,9 @@ class IndexFacts:
         """A loop variable that counts up from `begin`, `extent` times."""
         self._index_vars.add(var)
         first, count = self.bounds(begin), self.bounds(extent)
-        self._bounds[var] = Interval(first.lo, None if first.hi is None or count.hi is None else first.hi + count.hi - 1)
+        self._bounds[var] = Interval(
+            first.lo, None if first.hi is None or count.hi is None else first.hi + count.hi - 1
+        )
         if self.not_negative(begin):
             self._not_negative.add(var)
 

@@ -43,8 +43,15 @@ def maths_options(target: Target, *, fast: bool) -> MathsOptions:
     """The instructions that mathematical functions may use by name on a target."""
     x86 = target.architecture == "x86_64"
     wide = x86 and all(target_has(target, name) for name in ("avx512f", "avx512vl"))
-    return MathsOptions(fast, fuses(target), wide, target.lanes(32), wide and target_has(target, "avx512bw"),
-                        wide and target_has(target, "avx512dq"), x86)
+    return MathsOptions(
+        fast,
+        fuses(target),
+        wide,
+        target.lanes(32),
+        wide and target_has(target, "avx512bw"),
+        wide and target_has(target, "avx512dq"),
+        x86,
+    )
 
 
 def conversions(target: Target, *, fast: bool) -> Conversions:

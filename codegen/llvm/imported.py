@@ -32,7 +32,9 @@ def with_imports(text: str, imported: Sequence[str]) -> str:
                     modules[0].link_in(modules[-1])
                 except RuntimeError as fault:
                     raise RejectedImport(
-                        f"LLVM refuses the text number {number} of those imported", reason=str(fault).strip(), called=user_source(),
+                        f"LLVM refuses the text number {number} of those imported",
+                        reason=str(fault).strip(),
+                        called=user_source(),
                         fix="give LLVM IR as text, as `clang -S -emit-llvm -o -` writes it, in which no name is defined twice",
                     ) from None
             return str(modules[0])

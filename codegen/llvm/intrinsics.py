@@ -36,7 +36,8 @@ def emit_call(em: ExprEmitter, call: Call) -> str:
     if other is None:
         raise UnsupportedIntrinsic(
             f"the LLVM target has no row for the intrinsic {call.name!r}",
-            reason=f"called on {', '.join(arg.dtype for arg in call.args)}", called=user_source(),
+            reason=f"called on {', '.join(arg.dtype for arg in call.args)}",
+            called=user_source(),
             allowed=", ".join(sorted({*FLOAT_ROWS, *OTHER_ROWS})),
             fix="call a C function by te.call_extern, an instruction by te.call_llvm_intrin, or compose it: te.exp(x)",
         )
@@ -61,7 +62,9 @@ def _narrow_fma(em: ExprEmitter, call: Call) -> str:
     a, b, c = (convert(em.f, em.value(arg), arg.dtype, wide) for arg in call.args)
     product = em.f.op(f"fmul {kind} {a}, {b}")
     total = em.f.op(f"fadd {kind} {product}, {c}")
-    return convert(em.f, _to_odd(em.f, product, c, total, wide) if call.dtype.kind == "bfloat" else total, wide, call.dtype)
+    return convert(
+        em.f, _to_odd(em.f, product, c, total, wide) if call.dtype.kind == "bfloat" else total, wide, call.dtype
+    )
 
 
 def _to_odd(f: FunctionText, a: str, b: str, total: str, dtype: DType) -> str:
@@ -106,10 +109,18 @@ def _libm(name: str) -> FloatRow:
             return own(em, operands, dtype)
         scalar = llvm_type(dtype.element)
         em.scalar_calls += name in _OF_SCALARS
-        function = em.f.module.declare(name + ("f" if dtype.bits == 32 else ""), scalar, [scalar] * len(operands),
-                                       "nounwind willreturn memory(none)")
-        return em.each_lane(operands, dtype, dtype, lambda lane: em.f.op(
-            f"call {scalar} {function}({', '.join(f'{scalar} {v}' for v in lane)})"))
+        function = em.f.module.declare(
+            name + ("f" if dtype.bits == 32 else ""),
+            scalar,
+            [scalar] * len(operands),
+            "nounwind willreturn memory(none)",
+        )
+        return em.each_lane(
+            operands,
+            dtype,
+            dtype,
+            lambda lane: em.f.op(f"call {scalar} {function}({', '.join(f'{scalar} {v}' for v in lane)})"),
+        )
 
     return build
 
@@ -145,8 +156,30 @@ FLOAT_ROWS: dict[str, FloatRow] = {
     **{
         name: _libm(name)
         for name in (
-            "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "expm1", "sin", "cos", "tan", "sinh", "cosh",
-            "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "pow", "atan2", "hypot",
+            "exp",
+            "exp2",
+            "exp10",
+            "log",
+            "log2",
+            "log10",
+            "log1p",
+            "expm1",
+            "sin",
+            "cos",
+            "tan",
+            "sinh",
+            "cosh",
+            "tanh",
+            "asin",
+            "acos",
+            "atan",
+            "asinh",
+            "acosh",
+            "atanh",
+            "erf",
+            "pow",
+            "atan2",
+            "hypot",
         )
     },
     **{name: _llvm(name) for name in ("sqrt", "floor", "ceil", "trunc", "round", "copysign", "fma")},
@@ -227,7 +260,9 @@ def _outside(em: ExprEmitter, call: Call) -> str:
         operands.append(f"{kinds[-1]} {value}")
     result = llvm_type(call.dtype)
     pure = call.name == "call_pure_extern"
-    function = em.f.module.declare(name.value, result, kinds, "nounwind willreturn memory(none)" if pure else "nounwind")
+    function = em.f.module.declare(
+        name.value, result, kinds, "nounwind willreturn memory(none)" if pure else "nounwind"
+    )
     return em.f.read(f"call {result} {function}({', '.join(operands)})")
 
 
@@ -236,9 +271,12 @@ def _packed(em: ExprEmitter, call: Call) -> str:
     symbol, *args = call.args
     assert isinstance(symbol, StringImm), "the first operand of a packed call is its name"
     if not symbol.value.startswith(PACKED_PREFIX):
-        raise UnsupportedIntrinsic(f"the program calls the Python function {symbol.value!r}", called=user_source(),
-                                   reason="only a kernel that is built to run in this process can",
-                                   fix='tw.build(..., target="llvm")')
+        raise UnsupportedIntrinsic(
+            f"the program calls the Python function {symbol.value!r}",
+            called=user_source(),
+            reason="only a kernel that is built to run in this process can",
+            fix='tw.build(..., target="llvm")',
+        )
     result = _call_python(em, symbol.value, [(arg, em.value(arg)) for arg in args])
     failed = em.f.op(f"icmp uge i64 {result}, {FAILED}")
     em.leave_if(failed, str(CALLBACK_RAISED))
@@ -315,7 +353,9 @@ def _prefetch(em: ExprEmitter, call: Call) -> str:
 def _unaligned_elements(em: ExprEmitter, call: Call) -> str:
     """How far the next multiple of so many bytes is."""
     start, size = call.args
-    assert isinstance(start, Call) and isinstance(size, IntImm), "unaligned_elements takes a pointer and a number of bytes"
+    assert isinstance(start, Call) and isinstance(size, IntImm), (
+        "unaligned_elements takes a pointer and a number of bytes"
+    )
     address = em.f.op(f"ptrtoint ptr {em.value(start)} to i64")
     distance = em.f.op(f"and i64 {em.f.op(f'sub i64 0, {address}')}, {size.value - 1}")
     elements = em.f.op(f"udiv i64 {distance}, {start.args[0].dtype.bytes}")
@@ -349,11 +389,24 @@ def _target_has(em: ExprEmitter, call: Call) -> str:  # noqa: ARG001
 
 
 OTHER_ROWS: dict[str, OtherRow] = {
-    "abs": _integer_abs, "bitwise_and": _bitwise("and"), "bitwise_or": _bitwise("or"), "bitwise_xor": _bitwise("xor"),
-    "bitwise_not": _bitwise_not, "shift_left": _shift, "shift_right": _shift, "popcount": _popcount, "clz": _clz,
-    "reinterpret": _reinterpret, "likely": _likely, "call_extern": _outside, "call_pure_extern": _outside,
-    "call_llvm_intrinsic": _llvm_intrinsic, "access_ptr": _access_ptr, "prefetch": _prefetch, "target_has": _target_has,
+    "abs": _integer_abs,
+    "bitwise_and": _bitwise("and"),
+    "bitwise_or": _bitwise("or"),
+    "bitwise_xor": _bitwise("xor"),
+    "bitwise_not": _bitwise_not,
+    "shift_left": _shift,
+    "shift_right": _shift,
+    "popcount": _popcount,
+    "clz": _clz,
+    "reinterpret": _reinterpret,
+    "likely": _likely,
+    "call_extern": _outside,
+    "call_pure_extern": _outside,
+    "call_llvm_intrinsic": _llvm_intrinsic,
+    "access_ptr": _access_ptr,
+    "prefetch": _prefetch,
+    "target_has": _target_has,
     "unaligned_elements": _unaligned_elements,
-    "call_packed": _packed, "trace": _trace,
+    "call_packed": _packed,
+    "trace": _trace,
 }
-

@@ -76,8 +76,14 @@ class CompiledModule:
         return _optimised_text(self._parts, self.target, self.quick)
 
 
-def compile_text(parts: Sequence[str], target: Target, exports: Sequence[str], messages: dict[str, tuple[str, ...]],
-                 symbols: Mapping[str, int], quick: bool = False) -> CompiledModule:
+def compile_text(
+    parts: Sequence[str],
+    target: Target,
+    exports: Sequence[str],
+    messages: dict[str, tuple[str, ...]],
+    symbols: Mapping[str, int],
+    quick: bool = False,
+) -> CompiledModule:
     """Optimised machine code of LLVM IR texts, linked into one module.
 
     exports: the functions whose addresses will be asked for. symbols: addresses of outside functions, by name; others
@@ -107,8 +113,12 @@ def _optimised_text(parts: Sequence[str], target: Target, quick: bool) -> str:
 
 
 @in_turn
-def object_code(kernels: Sequence[tuple[Target, Sequence[str]]], others: Sequence[str], target: Target, visible: Sequence[str],
-                ) -> bytes:
+def object_code(
+    kernels: Sequence[tuple[Target, Sequence[str]]],
+    others: Sequence[str],
+    target: Target,
+    visible: Sequence[str],
+) -> bytes:
     """An object file of LLVM IR texts, in which nobody sees any other function or variable than those in `visible`, and of
     which only what those need is left.
 
@@ -132,7 +142,9 @@ def object_code(kernels: Sequence[tuple[Target, Sequence[str]]], others: Sequenc
 
 def _for_processor(module: llvm.ModuleRef, modules: _Modules, target: Target) -> llvm.ModuleRef:
     """The module, whose functions say that they are for the target, and of which others see kernels alone."""
-    _hide_all_but(module, [function.name for function in module.functions if function.name.startswith(kernel_symbol(""))])
+    _hide_all_but(
+        module, [function.name for function in module.functions if function.name.startswith(kernel_symbol(""))]
+    )
     text = attributed(str(module), attributes(target.llvm_cpu, target.llvm_features))
     module.close()
     return modules.parsed(text)
@@ -157,7 +169,9 @@ class _Modules:
     def __enter__(self) -> _Modules:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for module in self._all:
             module.close()
         self._context.close()
@@ -206,7 +220,14 @@ def _is_valid(module: llvm.ModuleRef) -> bool:
     return True
 
 
-_SHARED = (Linkage.external, Linkage.linkonce_any, Linkage.linkonce_odr, Linkage.weak_any, Linkage.weak_odr, Linkage.common)
+_SHARED = (
+    Linkage.external,
+    Linkage.linkonce_any,
+    Linkage.linkonce_odr,
+    Linkage.weak_any,
+    Linkage.weak_odr,
+    Linkage.common,
+)
 """Linkages by which other modules see a definition."""
 
 
@@ -216,7 +237,9 @@ def _hide_all_but(module: llvm.ModuleRef, visible: Sequence[str]) -> None:
             value.linkage = "internal"
 
 
-def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, loops: bool = True, lines: bool = True, level: int = 3) -> None:
+def _optimise(
+    module: llvm.ModuleRef, machine: llvm.TargetMachine, loops: bool = True, lines: bool = True, level: int = 3
+) -> None:
     """O3, or another level; loops, lines: whether LLVM vectorizes loops and straight lines that the schedule left scalar."""
     with llvm.create_pipeline_tuning_options(level) as options:
         options.loop_vectorization, options.slp_vectorization = loops, lines
@@ -249,7 +272,9 @@ def _rejected(text: str, reason: str) -> RejectedByCompiler | InternalError:
     line = _reported_line(text, reason)
     if "llvm." in line or "declare" in line or ("@" in line and "call" in line):
         return RejectedByCompiler(
-            "LLVM does not know a function as it is called", reason=f"{reason}\nin: {line.strip()}", called=user_source(),
+            "LLVM does not know a function as it is called",
+            reason=f"{reason}\nin: {line.strip()}",
+            called=user_source(),
             fix="compare the name and the types of the arguments with LLVM's language reference",
         )
     return InternalError(f"LLVM rejects the code that was made: {reason}", {"module.ll": text})
@@ -264,8 +289,25 @@ def _reported_line(text: str, reason: str) -> str:
 # Linking
 
 _IMPLIED = (
-    "memset", "memcpy", "memmove", "fmodf", "fmod", "fmaf", "fma", "__truncsfhf2", "__extendhfsf2", "roundf", "round",
-    "rintf", "rint", "floorf", "floor", "ceilf", "ceil", "truncf", "trunc",
+    "memset",
+    "memcpy",
+    "memmove",
+    "fmodf",
+    "fmod",
+    "fmaf",
+    "fma",
+    "__truncsfhf2",
+    "__extendhfsf2",
+    "roundf",
+    "round",
+    "rintf",
+    "rint",
+    "floorf",
+    "floor",
+    "ceilf",
+    "ceil",
+    "truncf",
+    "trunc",
 )
 """What LLVM itself may call for an operation that the machine lacks."""
 _DECLARATION = re.compile(r"^declare [^@\n]*@([\w.$]+)\(", re.MULTILINE)
@@ -307,7 +349,9 @@ def _load(code: bytes, symbols: Mapping[str, int], exports: Sequence[str], targe
         jit.close()
         raise InternalError(f"machine code does not link: {error}") from None
     loaded = _Loaded({name: tracker[name] for name in exports})
-    weakref.finalize(loaded, apart, partial(_unload, tracker, jit)).atexit = False  # at exit somebody may still be calling it
+    weakref.finalize(
+        loaded, apart, partial(_unload, tracker, jit)
+    ).atexit = False  # at exit somebody may still be calling it
     return loaded
 
 
@@ -315,8 +359,10 @@ def foreign_target(target: Target) -> ForeignTarget:
     """The error for running code that this machine cannot run."""
     return ForeignTarget(
         f"code for {str(target)!r} does not run on this machine",
-        reason=f"this machine is {Target().llvm_cpu}, {Target().llvm_triple}", called=user_source(),
-        allowed='f.source("asm"), f.source("llvm") and f.export(...)', fix='target="llvm"',
+        reason=f"this machine is {Target().llvm_cpu}, {Target().llvm_triple}",
+        called=user_source(),
+        allowed='f.source("asm"), f.source("llvm") and f.export(...)',
+        fix='target="llvm"',
     )
 
 
@@ -345,7 +391,8 @@ def process_symbols(names: Iterable[str]) -> dict[str, int]:
         if address is None:
             raise UnresolvedSymbol(
                 f"the program calls {name!r}, which nobody defines",
-                reason="it is neither in this process nor in the C and mathematics libraries", called=user_source(),
+                reason="it is neither in this process nor in the C and mathematics libraries",
+                called=user_source(),
                 fix='load its library before building: ctypes.CDLL("libname.so", ctypes.RTLD_GLOBAL)',
             )
         symbols[name] = address

@@ -48,8 +48,10 @@ def _joined(em: ExprEmitter, parts: list[str], dtype: DType, whole: DType) -> st
     while len(parts) > 1:  # in pairs; a part without a neighbour is joined with lanes of any value
         kind, size = llvm_type(dtype), 2 * dtype.lanes
         padded = [*parts, "poison"] if len(parts) % 2 else parts
-        parts = [em.f.op(f"shufflevector {kind} {a}, {kind} {b}, {shuffle_mask(range(size))}")
-                 for a, b in zip(padded[::2], padded[1::2], strict=True)]
+        parts = [
+            em.f.op(f"shufflevector {kind} {a}, {kind} {b}, {shuffle_mask(range(size))}")
+            for a, b in zip(padded[::2], padded[1::2], strict=True)
+        ]
         dtype = dtype.with_lanes(size)
     if dtype == whole:
         return parts[0]
@@ -69,8 +71,19 @@ def _rsqrt(v: Lanes, x: str) -> str:
 FLOAT32_FUNCTIONS: dict[str, Callable[[ExprEmitter, list[str], DType], str]] = {
     name: _row(function)
     for name, function in (
-        ("exp", exp), ("exp2", exp2), ("expm1", expm1), ("tanh", tanh), ("sigmoid", sigmoid), ("erf", erf), ("log", log),
-        ("log2", log2), ("log10", log10), ("log1p", log1p), ("sin", sin), ("cos", cos), ("rsqrt", _rsqrt),
+        ("exp", exp),
+        ("exp2", exp2),
+        ("expm1", expm1),
+        ("tanh", tanh),
+        ("sigmoid", sigmoid),
+        ("erf", erf),
+        ("log", log),
+        ("log2", log2),
+        ("log10", log10),
+        ("log1p", log1p),
+        ("sin", sin),
+        ("cos", cos),
+        ("rsqrt", _rsqrt),
     )
 } | {"pow": _row(power, whole=True)}
 """By intrinsic's name: (emitter, operands, their dtype) -> result."""

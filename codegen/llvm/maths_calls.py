@@ -27,7 +27,9 @@ def called(v: Lanes, name: str, body: Body, *operands: str) -> str:
     for function, lanes in ((of_one, v), (of_many, vector)):
         _define(lanes, function, body, len(operands), _PURE)
     v.f.module.keep(of_many)
-    v.f.module.keep(of_one)  # with all its parameters: one that is the same in every call would go, and leave `variant` invalid
+    v.f.module.keep(
+        of_one
+    )  # with all its parameters: one that is the same in every call would go, and leave `variant` invalid
     variant = f'"vector-function-abi-variant"="_ZGV_LLVM_N{width}{"v" * len(operands)}_{of_one}({of_many})"'
     return v.f.read(f"call {v.kind} @{of_one}({_passed(v, operands)}) {variant}")
 
@@ -55,7 +57,9 @@ def _passed(v: Lanes, operands: Sequence[str]) -> str:
 def _define(caller: Lanes, function: str, body: Body, count: int, attributes: str) -> None:
     def write() -> None:
         names = [f"%x{i}" for i in range(count)]
-        f = FunctionText(caller.f.module, f"define internal {caller.kind} @{function}({_passed(caller, names)}) {attributes}")
+        f = FunctionText(
+            caller.f.module, f"define internal {caller.kind} @{function}({_passed(caller, names)}) {attributes}"
+        )
         f.do(f"ret {caller.kind} {body(Lanes(f, caller.dtype, caller.options), *names)}")
         f.finish()
 

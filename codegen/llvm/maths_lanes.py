@@ -172,9 +172,10 @@ class Lanes:
         lanes = self.dtype.lanes
         mask = "i16 -1" if lanes == 16 else "i8 -1"
         rounding = ", i32 4" if lanes == 16 and not name.startswith("rsqrt14") else ""
-        return self.f.op(f"call {self.kind} @llvm.x86.avx512.{name}.{lanes * 32}"
-                         f"({', '.join(operands)}, {self.kind} {self.text(0.0)}, {mask}{rounding})")
-
+        return self.f.op(
+            f"call {self.kind} @llvm.x86.avx512.{name}.{lanes * 32}"
+            f"({', '.join(operands)}, {self.kind} {self.text(0.0)}, {mask}{rounding})"
+        )
 
     def scaled(self, x: str, n: str) -> str:
         """x 2^n, one instruction of AVX-512."""

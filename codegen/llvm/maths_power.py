@@ -22,19 +22,74 @@ __all__ = ["power"]
 WHOLE = 16
 """Lanes that the table is for."""
 
-_CHOICES = (128, 126, 122, 118, 114, 112, 108, 106, 103, 100, 98, 96, 94, 92, 90, 86,
-            170, 168, 164, 162, 158, 156, 152, 150, 146, 144, 142, 140, 136, 134, 132, 130)
+_CHOICES = (
+    128,
+    126,
+    122,
+    118,
+    114,
+    112,
+    108,
+    106,
+    103,
+    100,
+    98,
+    96,
+    94,
+    92,
+    90,
+    86,
+    170,
+    168,
+    164,
+    162,
+    158,
+    156,
+    152,
+    150,
+    146,
+    144,
+    142,
+    140,
+    136,
+    134,
+    132,
+    130,
+)
 """128 c: for m from 1 on in steps of 1 / 32, from 3 / 4 on in steps of 1 / 64. Each row begins 3 / 4 of its step early."""
 _HUGE = 1024.0
 _LOG2_E = 1.4426950216293335
 _POWER = (1.9247060834004515e-08, -0.7213475108146667, 0.48089849948883057, -0.360821932554245, 0.2891068458557129)
 _POWER_FAST = (9.396086575463869e-09, -0.7213475704193115, 0.48105496168136597, -0.3609284460544586)
 
-_POW_LOG2 = (1.4426950408885733, -0.7213475205958014, 0.4808983474239557, -0.3606737213295918, 0.2885388887198203,
-             -0.2404519049619443, 0.20610980831795003, -0.1802657754464644, 0.15992482294598548, -0.14474774340701968,
-             0.1365876935290013, -0.12676230229393862, 0.09054891343652259, -0.03229348770131788)
-_POW_LOG2_FAST = (1.4426950348994207, -0.7213475373702767, 0.4809007725791781, -0.3606748553497089, 0.2883840292498042,
-                  -0.2401481710786377, 0.2091010504440895, -0.19027892889838377, 0.15066769561080384, -0.06434449045369212)
+_POW_LOG2 = (
+    1.4426950408885733,
+    -0.7213475205958014,
+    0.4808983474239557,
+    -0.3606737213295918,
+    0.2885388887198203,
+    -0.2404519049619443,
+    0.20610980831795003,
+    -0.1802657754464644,
+    0.15992482294598548,
+    -0.14474774340701968,
+    0.1365876935290013,
+    -0.12676230229393862,
+    0.09054891343652259,
+    -0.03229348770131788,
+)
+_POW_LOG2_FAST = (
+    1.4426950348994207,
+    -0.7213475373702767,
+    0.4809007725791781,
+    -0.3606748553497089,
+    0.2883840292498042,
+    -0.2401481710786377,
+    0.2091010504440895,
+    -0.19027892889838377,
+    0.15066769561080384,
+    -0.06434449045369212,
+)
 
 
 def power(v: Lanes, x: str, y: str) -> str:
@@ -47,13 +102,17 @@ def power(v: Lanes, x: str, y: str) -> str:
 def _by_table(v: Lanes, x: str, y: str) -> str:
     if v.dtype.lanes == 1:
         whole = Lanes(v.f, v.dtype.with_lanes(WHOLE), v.options)
-        x, y = (v.f.op(f"insertelement {whole.kind} {whole.text(1.0)}, {v.kind} {operand}, i32 0") for operand in (x, y))
+        x, y = (
+            v.f.op(f"insertelement {whole.kind} {whole.text(1.0)}, {v.kind} {operand}, i32 0") for operand in (x, y)
+        )
         return v.f.op(f"extractelement {whole.kind} {_by_table(whole, x, y)}, i32 0")
     high, lost, low = _log2(v, x)
     product = v.mul(y, high)
     whole = v.call("roundeven", v.call("fma", y, low, product))
     rest = v.call("fma", y, lost, v.call("fma", y, high, v.negative(product)))
-    rest = v.add(v.call("fma", y, low, v.sub(product, whole)), rest)  # the greatest first: what it leaves is less than 1 / 2
+    rest = v.add(
+        v.call("fma", y, low, v.sub(product, whole)), rest
+    )  # the greatest first: what it leaves is less than 1 / 2
     result = v.scaled(exp2_of(v, rest), whole)
     bits = llvm_type(v.word)
     # An x that is not above 0, infinite or a NaN, and a product whose last bits are no fraction or that is none.
@@ -68,7 +127,9 @@ def _log2(v: Lanes, x: str) -> tuple[str, str, str]:
     # What is above the last row's m, which would be in the row of 3 / 4, is in the last one.
     bits = llvm_type(v.word)
     place = v.integer("add", v.bits(m), 3 << 16)
-    place = v.f.op(f"call {bits} @llvm.smin.{mangled(v.word)}({bits} {place}, {bits} {int_constant(0x3FBFFFFF, v.word)})")
+    place = v.f.op(
+        f"call {bits} @llvm.smin.{mangled(v.word)}({bits} {place}, {bits} {int_constant(0x3FBFFFFF, v.word)})"
+    )
     row = v.integer("lshr", place, 18)
     c, table_high, table_low = (_looked_up(v, column, row) for column in _columns())
     d = v.call("fma", m, c, -1.0)
@@ -94,8 +155,10 @@ def _looked_up(v: Lanes, column: Sequence[float], row: str) -> str:
     for half in (column[:WHOLE], column[WHOLE:]):
         numbers = ", ".join(f"float {float_constant(round_float(value, element), element)}" for value in half)
         halves.append(f"<{numbers}>")
-    return v.f.op(f"call {v.kind} @llvm.x86.avx512.vpermi2var.ps.512({v.kind} {halves[0]}, {llvm_type(v.word)} {row}, "
-                  f"{v.kind} {halves[1]})")
+    return v.f.op(
+        f"call {v.kind} @llvm.x86.avx512.vpermi2var.ps.512({v.kind} {halves[0]}, {llvm_type(v.word)} {row}, "
+        f"{v.kind} {halves[1]})"
+    )
 
 
 def _rare(v: Lanes, x: str, y: str, product: str, result: str) -> str:

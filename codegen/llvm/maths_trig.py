@@ -120,7 +120,8 @@ def _turn(v: Lanes, wide: Lanes, size: str) -> str:
     fraction = [_joined(v, *pair, position) for pair in pairwise(chosen)]
     mantissa = v.integer("or", v.integer("and", bits, 0x7FFFFF), 0x800000)
     top, middle, low, factor = (
-        v.f.op(f"zext {llvm_type(v.word)} {x} to {llvm_type(wide.word)}") for x in (*fraction, mantissa))
+        v.f.op(f"zext {llvm_type(v.word)} {x} to {llvm_type(wide.word)}") for x in (*fraction, mantissa)
+    )
     total = wide.integer("shl", wide.integer("mul", top, factor), 32)
     total = wide.integer("add", total, wide.integer("mul", middle, factor))
     return wide.integer("add", total, wide.integer("lshr", wide.integer("mul", low, factor), 32))
@@ -132,7 +133,7 @@ def _is_set(v: Lanes, word: str, bit: int) -> str:
 
 def _word(v: Lanes, odd: str, upper: str, i: int) -> str:
     """Word number i + odd + 2 upper of _TURN_BITS."""
-    constants = [int_constant(wrap_int(bits, v.word.element), v.word) for bits in _TURN_BITS[i:i + 4]]
+    constants = [int_constant(wrap_int(bits, v.word.element), v.word) for bits in _TURN_BITS[i : i + 4]]
     pairs = [select(v.f, odd, constants[j + 1], constants[j], v.word) for j in (0, 2)]
     return select(v.f, upper, pairs[1], pairs[0], v.word)
 

@@ -43,12 +43,19 @@ def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -
     if base is not None and stride == 1:
         pointer, alignment = _address(em, buffer, base, 0, inbounds=False)
         memory = memory_type(dtype)
-        return _from_memory(em, em.f.read(
-            f"call {memory} @llvm.masked.load.{_memory_mangled(dtype)}.p0(ptr align {alignment} {pointer}, "
-            f"{_mask_type(dtype)} {mask}, {memory} zeroinitializer)"), dtype)
+        return _from_memory(
+            em,
+            em.f.read(
+                f"call {memory} @llvm.masked.load.{_memory_mangled(dtype)}.p0(ptr align {alignment} {pointer}, "
+                f"{_mask_type(dtype)} {mask}, {memory} zeroinitializer)"
+            ),
+            dtype,
+        )
     window = window_of(em, buffer, index, masked=mask is not None)
     if window is not None:
-        return window_vectors(em, buffer, window, dtype, mask, lambda base: _address(em, buffer, base, 0, inbounds=False))
+        return window_vectors(
+            em, buffer, window, dtype, mask, lambda base: _address(em, buffer, base, 0, inbounds=False)
+        )
     return _gathered(em, buffer, index, dtype, mask)
 
 
@@ -82,16 +89,20 @@ def store(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: E
             _stored(em, buffer, base, value, dtype)
             return
         pointer, alignment = _address(em, buffer, base, 0, inbounds=False)
-        em.f.do(f"call void @llvm.masked.store.{_memory_mangled(dtype)}.p0({memory} {value}, "
-                f"ptr align {alignment} {pointer}, {_mask_type(dtype)} {mask})")
+        em.f.do(
+            f"call void @llvm.masked.store.{_memory_mangled(dtype)}.p0({memory} {value}, "
+            f"ptr align {alignment} {pointer}, {_mask_type(dtype)} {mask})"
+        )
         return
     if base is not None and stride == -1 and mask is None:
         pointer, alignment = _address(em, buffer, base, 1 - dtype.lanes, inbounds=True)
         em.f.do(f"store {memory} {_reversed(em, value, dtype)}, ptr {pointer}, align {alignment}")
         return
     pointers, kind, alignment = _addresses(em, buffer, index, dtype, inbounds=mask is None)
-    em.f.do(f"call void @llvm.masked.scatter.{_memory_mangled(dtype)}.v{dtype.lanes}p0({memory} {value}, "
-            f"{kind} align {alignment} {pointers}, {_mask_type(dtype)} {mask or 'splat (i1 true)'})")
+    em.f.do(
+        f"call void @llvm.masked.scatter.{_memory_mangled(dtype)}.v{dtype.lanes}p0({memory} {value}, "
+        f"{kind} align {alignment} {pointers}, {_mask_type(dtype)} {mask or 'splat (i1 true)'})"
+    )
 
 
 def add(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: Expr | None) -> None:
@@ -124,19 +135,28 @@ def read_whole(em: ExprEmitter, stmt: BufferStore, index: Expr) -> Expr:
     left out are discarded again, and are the function's own: then the sum is a register."""
     base, stride = _as_ramp(index)
     predicate = stmt.predicate
-    if predicate is None or base is None or stride != 1 or not _is_own(
-            em, stmt.buffer, base, stmt.buffer.dtype.with_lanes(index.dtype.lanes)):
+    if (
+        predicate is None
+        or base is None
+        or stride != 1
+        or not _is_own(em, stmt.buffer, base, stmt.buffer.dtype.with_lanes(index.dtype.lanes))
+    ):
         return stmt.value
     place, lanes = structural_key(index), structural_key(predicate)
 
     def whole(node: Expr) -> Expr:
         if isinstance(node, BufferLoad):
-            same = (node.buffer is stmt.buffer and node.predicate is not None and structural_key(node.indices[-1]) == place
-                    and structural_key(node.predicate) == lanes)
+            same = (
+                node.buffer is stmt.buffer
+                and node.predicate is not None
+                and structural_key(node.indices[-1]) == place
+                and structural_key(node.predicate) == lanes
+            )
             return replace(node, predicate=None) if same else node
         if isinstance(node, _LANE_BY_LANE) or isinstance(node, Call) and node.name in FUSED:
             return rebuild(node, [whole(child) for child in children(node)])
         return node
+
     return whole(stmt.value)
 
 
@@ -202,7 +222,11 @@ def _address(em: ExprEmitter, buffer: Buffer, index: Expr, offset: int, *, inbou
 
 
 def _sum_address(
-    em: ExprEmitter, pointer: str, element: str, terms: list[tuple[bool, Expr]], inbounds: bool,
+    em: ExprEmitter,
+    pointer: str,
+    element: str,
+    terms: list[tuple[bool, Expr]],
+    inbounds: bool,
 ) -> tuple[str, int, bool]:
     """The address of the sum of `terms`, a number that divides the sum, and whether the address surely lies within."""
     multiple = 0
@@ -258,8 +282,9 @@ def _alignment(place: Place, element_bytes: int, multiple: int, constant: int) -
 def _addresses(em: ExprEmitter, buffer: Buffer, index: Expr, dtype: DType, *, inbounds: bool) -> tuple[str, str, int]:
     """A vector of pointers, its type, and the alignment of each."""
     flags = "inbounds " if inbounds and em.facts.is_index(index) else ""
-    pointers = em.f.op(f"getelementptr {flags}{memory_type(buffer.dtype)}, ptr {em.place(buffer).pointer}, "
-                       f"{_index_operand(em, index)}")
+    pointers = em.f.op(
+        f"getelementptr {flags}{memory_type(buffer.dtype)}, ptr {em.place(buffer).pointer}, {_index_operand(em, index)}"
+    )
     return pointers, f"<{dtype.lanes} x ptr>", buffer.dtype.bytes
 
 
@@ -310,8 +335,9 @@ def _strided_load(em: ExprEmitter, buffer: Buffer, base: Expr, stride: int, dtyp
     for part, start in enumerate(starts[1:], 1):
         piece = _loaded(em, buffer, base, first + start, dtype)
         earlier = wanted if part == 1 else list(range(lanes))
-        mask = [lanes + want - start if want >= part * lanes else have
-                for want, have in zip(wanted, earlier, strict=True)]
+        mask = [
+            lanes + want - start if want >= part * lanes else have for want, have in zip(wanted, earlier, strict=True)
+        ]
         # Lanes of later parts hold anything until their turn.
         mask = [m if m < 2 * lanes else 0 for m in mask]
         result = em.f.op(f"shufflevector {kind} {result}, {kind} {piece}, {shuffle_mask(mask)}")
@@ -321,8 +347,11 @@ def _strided_load(em: ExprEmitter, buffer: Buffer, base: Expr, stride: int, dtyp
 def _gathered(em: ExprEmitter, buffer: Buffer, index: Expr, dtype: DType, mask: str | None) -> str:
     pointers, kind, alignment = _addresses(em, buffer, index, dtype, inbounds=mask is None)
     memory = memory_type(dtype)
-    return _from_memory(em, em.f.read(
-        f"call {memory} @llvm.masked.gather.{_memory_mangled(dtype)}.v{dtype.lanes}p0({kind} align {alignment} "
-        f"{pointers}, {_mask_type(dtype)} {mask or 'splat (i1 true)'}, {memory} zeroinitializer)"), dtype)
-
-
+    return _from_memory(
+        em,
+        em.f.read(
+            f"call {memory} @llvm.masked.gather.{_memory_mangled(dtype)}.v{dtype.lanes}p0({kind} align {alignment} "
+            f"{pointers}, {_mask_type(dtype)} {mask or 'splat (i1 true)'}, {memory} zeroinitializer)"
+        ),
+        dtype,
+    )

@@ -76,7 +76,9 @@ def float16_to_float32(f: FunctionText, value: str, source: DType) -> str:
     if f.module.conversions.float16:
         return f.op(f"fpext {kind} {value} to {words.float_kind}")
     bits = words.widened(value, kind)
-    scale = float_constant(2.0**112, words.number)  # the exponents' biases are 112 apart; subnormal numbers become normal
+    scale = float_constant(
+        2.0**112, words.number
+    )  # the exponents' biases are 112 apart; subnormal numbers become normal
     small = words.as_float(words("shl", words("and", bits, 0x7FFF), 13))
     size = words.of(f.op(f"fmul {words.float_kind} {small}, {scale}"))
     size = words.choose(words.when("uge", size, 0x47800000), words("or", size, 0x7F800000), size)  # infinity, NaN

@@ -15,8 +15,16 @@ from .emitter import ExprEmitter
 from .text import FunctionText, ModuleText
 from .types import llvm_type
 
-__all__ = ["Captured", "captures", "constant_bytes", "context_slot", "loops_in", "pointer_parameter",
-           "stored_buffers", "task_entry"]
+__all__ = [
+    "Captured",
+    "captures",
+    "constant_bytes",
+    "context_slot",
+    "loops_in",
+    "pointer_parameter",
+    "stored_buffers",
+    "task_entry",
+]
 
 
 def pointer_parameter(buffer: Buffer, written: bool, alignment: int) -> str:
@@ -109,7 +117,9 @@ class Captured:
 def captures(body: Stmt, exprs: ExprEmitter, own: Collection[Var] = ()) -> list[Captured]:
     """What a statement that becomes a function uses of the function around it. own: variables that its own will bind."""
     touched = _touched(body, exprs.places)
-    captured = [Captured(b, exprs.places[b].pointer, exprs.places[b].alignment, written) for b, written in touched.items()]
+    captured = [
+        Captured(b, exprs.places[b].pointer, exprs.places[b].alignment, written) for b, written in touched.items()
+    ]
     inside = {*own, *(buffer.data for buffer in touched)}
     return captured + [Captured(var, exprs.value(var)) for var in free_vars(body) if var not in inside]
 
@@ -120,7 +130,12 @@ def context_slot(f: FunctionText, structure: str, context: str, i: int) -> str:
 
 
 def task_entry(
-    module: ModuleText, name: str, attributes: str, structure: str, kinds: list[str], strided: bool = False,
+    module: ModuleText,
+    name: str,
+    attributes: str,
+    structure: str,
+    kinds: list[str],
+    strided: bool = False,
 ) -> None:
     """What tw_parallel_for calls: unpacks the context and runs the task's share: consecutive iterations, from task * extent /
     tasks on, or, where `strided`, each tasks-th from its own number on. Tasks that are one longer lie between others, so that

@@ -39,17 +39,33 @@ from .features import target_has
 __all__ = ["cpu_pipeline", "pipeline_of"]
 
 
-def pipeline_of(target: Target, bounds_check: bool = False, options: PassOptions = AS_USUAL, *, fuses: bool | None = None,
-                ) -> tuple[Pass, ...]:
+def pipeline_of(
+    target: Target,
+    bounds_check: bool = False,
+    options: PassOptions = AS_USUAL,
+    *,
+    fuses: bool | None = None,
+) -> tuple[Pass, ...]:
     """The passes of a build for a target, in order. fuses: whether sums take up products with one rounding; by default where
     the target has that instruction."""
-    return cpu_pipeline(target.vector_bits, bounds_check, partial(target_has, target), options, masks=target.masks_vectors,
-                        fuses=target.fuses if fuses is None else fuses)
+    return cpu_pipeline(
+        target.vector_bits,
+        bounds_check,
+        partial(target_has, target),
+        options,
+        masks=target.masks_vectors,
+        fuses=target.fuses if fuses is None else fuses,
+    )
 
 
 def cpu_pipeline(
-    vector_bits: int = 512, bounds_check: bool = False, has: Callable[[str], bool] = lambda _: False,
-    options: PassOptions = AS_USUAL, *, masks: bool | None = None, fuses: bool = True,
+    vector_bits: int = 512,
+    bounds_check: bool = False,
+    has: Callable[[str], bool] = lambda _: False,
+    options: PassOptions = AS_USUAL,
+    *,
+    masks: bool | None = None,
+    fuses: bool = True,
 ) -> tuple[Pass, ...]:
     """The passes of a CPU build, in order. vector_bits: width of the target's vector registers. bounds_check: assert
     that accesses which are not proved to be in range are. has: whether the target has a feature, by LLVM's name. options: what is
@@ -61,33 +77,33 @@ def cpu_pipeline(
     passes = (
         # n-d indices: what reasons about dimensions, guards and whole expressions
         Pass("target_facts", lambda function: resolve_facts(function, has)),  # first: what is not chosen costs nothing
-        Pass("lower_threads", lower_threads),          # early: three loop kinds are left for all the others
+        Pass("lower_threads", lower_threads),  # early: three loop kinds are left for all the others
         Pass("fused_sums", lambda function: round_sums(function, fuses)),  # what rounds how is plain from here on
-        Pass("parallel_launch", launch_once),          # while indices are sums of loop variables, and guards innermost
-        Pass("simplify", simplify),                    # few forms for the rest to match
-        Pass("cse", share_subexpressions),             # before shared values are walked, or copied with their statements
-        *checks,                                       # before anything drops a guard that an access relies on
-        Pass("unsafe_select", unsafe_select),          # ranges are proved a dimension at a time
-        Pass("trim_loops", trim_loops),                # before partition: what no guard lets through is no part
+        Pass("parallel_launch", launch_once),  # while indices are sums of loop variables, and guards innermost
+        Pass("simplify", simplify),  # few forms for the rest to match
+        Pass("cse", share_subexpressions),  # before shared values are walked, or copied with their statements
+        *checks,  # before anything drops a guard that an access relies on
+        Pass("unsafe_select", unsafe_select),  # ranges are proved a dimension at a time
+        Pass("trim_loops", trim_loops),  # before partition: what no guard lets through is no part
         # guards out of what will be lanes and copies
         Pass("loop_partition", lambda function: loop_partition(function, masked_lanes)),
-        Pass("hoist", hoist_invariants),               # the guards that partition left, out of the loops they ignore
-        Pass("solved_loops", solve_loops),             # after hoist: what is left in a loop is its own
-        Pass("simplify_pieces", simplify),             # decides the guards and bounds of the pieces
-        Pass("lane_races", serialize_racing_lanes),    # after the last change of n-d indices, before they are gone
+        Pass("hoist", hoist_invariants),  # the guards that partition left, out of the loops they ignore
+        Pass("solved_loops", solve_loops),  # after hoist: what is left in a loop is its own
+        Pass("simplify_pieces", simplify),  # decides the guards and bounds of the pieces
+        Pass("lane_races", serialize_racing_lanes),  # after the last change of n-d indices, before they are gone
         # after partition, whose remainders are the rows that end within a vector
         Pass("whole_vectors", lambda function: whole_vectors(function, vector_bits, masks)),
         # one offset an access
         Pass("flatten", flatten, stage_after="flat"),
         Pass("nontemporal", lambda function: stream_stores(function, vector_bits)),  # cuts what will be vectors
         Pass("vectorize", lambda function: vectorize(function, vector_bits, masks)),
-        Pass("unroll", unroll),                        # after vectorize, whose chunks are unrolled loops
-        Pass("shared_windows", shared_windows),        # what an unrolled loop reads is one run of statements now
-        Pass("transposed_loads", transposed_loads),    # of the columns that are left
+        Pass("unroll", unroll),  # after vectorize, whose chunks are unrolled loops
+        Pass("shared_windows", shared_windows),  # what an unrolled loop reads is one run of statements now
+        Pass("transposed_loads", transposed_loads),  # of the columns that are left
         # after all that changes how much a loop does
         Pass("small_parallel", lambda function: run_small_serially(function, vector_bits)),
-        Pass("narrow", narrow_offsets),                # every gather is there now
-        Pass("left_loops", leave_loops),               # every loop's range has been used; before its counter is placed
+        Pass("narrow", narrow_offsets),  # every gather is there now
+        Pass("left_loops", leave_loops),  # every loop's range has been used; before its counter is placed
         # every allocation is there, of one known size
         Pass("storage", lambda function: plan_storage(function, options.share_memory)),
         Pass("remove_likely", remove_likely, stage_after="final"),  # last: any pass may read the hint

@@ -45,7 +45,15 @@ from ...ir.visit import children, post_order, walk
 __all__ = ["plain_lanes"]
 
 _NOT_PLAIN = (For, While, If, Allocate, Assert, Evaluate, IfThenElse, Let)
-_OUTSIDE_CODE = ("call_extern", "call_pure_extern", "call_llvm_intrinsic", "access_ptr", "call_packed", "trace", "atomic_add")
+_OUTSIDE_CODE = (
+    "call_extern",
+    "call_pure_extern",
+    "call_llvm_intrinsic",
+    "access_ptr",
+    "call_packed",
+    "trace",
+    "atomic_add",
+)
 
 
 def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
@@ -71,7 +79,10 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
             return 0
         if isinstance(access, BufferStore) and stride == 0 and access.buffer.dtype.is_float and not fast_math:
             return 0
-        if access.buffer in stored and iteration.between(stored[access.buffer], access.indices).meets is not Meets.ALWAYS:
+        if (
+            access.buffer in stored
+            and iteration.between(stored[access.buffer], access.indices).meets is not Meets.ALWAYS
+        ):
             return 0
     if not _Recurrences(nodes, loop.var).known:
         return 0
@@ -89,10 +100,15 @@ class _Recurrences:
         loaded = {node.buffer for node in nodes if isinstance(node, BufferLoad)}
         self.carried = {store.buffer for store in stores} & loaded
         self._depends: dict[int, bool] = {}
-        shown = any(isinstance(node, BufferStore) and node.buffer not in self.carried
-                    and any(map(self._looks_back, (node.value, *node.indices))) for node in nodes)
+        shown = any(
+            isinstance(node, BufferStore)
+            and node.buffer not in self.carried
+            and any(map(self._looks_back, (node.value, *node.indices)))
+            for node in nodes
+        )
         self.known = not shown and all(
-            self._kind(store.value, store.buffer) for store in stores if store.buffer in self.carried)
+            self._kind(store.value, store.buffer) for store in stores if store.buffer in self.carried
+        )
 
     def _kind(self, value: Expr, buffer: Buffer) -> str:
         """How `value` goes on from what `buffer` held: "start" where it is just that, "" where LLVM has no name for it."""
@@ -134,9 +150,13 @@ class _Recurrences:
         """Whether it depends on what earlier iterations stored."""
         for node in post_order(value, done=self._depends):
             self._depends[id(node)] = (
-                isinstance(node, BufferLoad) and node.buffer in self.carried
-                or isinstance(node, Var) and node in self.values and self._looks_back(self.values[node])
-                or any(self._depends[id(child)] for child in children(node)))
+                isinstance(node, BufferLoad)
+                and node.buffer in self.carried
+                or isinstance(node, Var)
+                and node in self.values
+                and self._looks_back(self.values[node])
+                or any(self._depends[id(child)] for child in children(node))
+            )
         return self._depends[id(value)]
 
 

@@ -36,5 +36,10 @@ def _unchanged(maps: str, library: str) -> Iterator[tuple[int, int]]:
     found = list(_MAPPING.finditer(maps))
     for each, following in zip(found, [*(later.start() for later in found[1:]), len(maps)], strict=True):
         begin, end, rights, path = each.groups()
-        if path and path.endswith(f"/{library}") and "w" not in rights and not _CHANGED.search(maps, each.end(), following):
+        if (
+            path
+            and path.endswith(f"/{library}")
+            and "w" not in rights
+            and not _CHANGED.search(maps, each.end(), following)
+        ):
             yield int(begin, 16), int(end, 16)

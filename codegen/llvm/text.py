@@ -93,7 +93,9 @@ class ModuleText:
         defined = {match[1] for function in self._functions if (match := _DEFINED.match(function))}
         outside = [text for name, text in self._declared.items() if name not in defined]
         used = [f'@llvm.compiler.used = appending global [{len(self._kept)} x ptr] [{kept}], section "llvm.metadata"']
-        return "\n".join([header, *(used if kept else []), *self._functions, *outside, *self._named, *self._metadata, ""])
+        return "\n".join(
+            [header, *(used if kept else []), *self._functions, *outside, *self._named, *self._metadata, ""]
+        )
 
 
 class FunctionText:

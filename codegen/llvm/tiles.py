@@ -39,8 +39,13 @@ def _text(name: str, can_ask: bool) -> str:
         return f"define linkonce_odr hidden i32 @{name}({_PARAMETERS}) {{\n  ret i32 1\n}}\n"
     instruction = "tdpb" + _SIGNS[name.removeprefix(_PREFIX)]
     bytes_of = "".join(f"\\{byte:02X}" for byte in _CONFIGURATION)
-    return _TEXT.format(name=name, parameters=_PARAMETERS, instruction=instruction, configuration=bytes_of,
-                        call=f"i64 {_ARCH_PRCTL}, i64 {_REQUEST}, i64 {_TILES}")
+    return _TEXT.format(
+        name=name,
+        parameters=_PARAMETERS,
+        instruction=instruction,
+        configuration=bytes_of,
+        call=f"i64 {_ARCH_PRCTL}, i64 {_REQUEST}, i64 {_TILES}",
+    )
 
 
 _PARAMETERS = "ptr %a, i64 %row, ptr %b, i64 %panel, ptr %c, i64 %line, i64 %steps"

@@ -12,11 +12,27 @@ from functools import cache
 from ...ir.dtype import FLOAT32, DType
 from .workarounds.bfloat_vectors import CARRIED_AS
 
-__all__ = ["bfloat_type", "computing_dtype", "float_constant", "int_constant", "llvm_type", "mangled", "memory_type",
-           "shuffle_mask", "splat", "zero"]
+__all__ = [
+    "bfloat_type",
+    "computing_dtype",
+    "float_constant",
+    "int_constant",
+    "llvm_type",
+    "mangled",
+    "memory_type",
+    "shuffle_mask",
+    "splat",
+    "zero",
+]
 
-_REGISTER = {"bool": "i1", "float16": "half", "bfloat16": CARRIED_AS, "float32": "float", "float64": "double",
-             "handle": "ptr"}
+_REGISTER = {
+    "bool": "i1",
+    "float16": "half",
+    "bfloat16": CARRIED_AS,
+    "float32": "float",
+    "float64": "double",
+    "handle": "ptr",
+}
 _MANGLED = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 

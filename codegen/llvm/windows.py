@@ -42,9 +42,18 @@ def window_of(em: ExprEmitter, buffer: Buffer, index: Expr, *, masked: bool) -> 
     """A vector index as a window, where it is one that this machine has instructions for. masked: perhaps no lane is read, and
     the base lies anywhere."""
     dtype = buffer.dtype
-    if not em.maths.avx512 or (dtype.bits, dtype.is_float) not in _PERMUTATIONS or not 128 <= index.dtype.lanes * dtype.bits <= 512:
+    if (
+        not em.maths.avx512
+        or (dtype.bits, dtype.is_float) not in _PERMUTATIONS
+        or not 128 <= index.dtype.lanes * dtype.bits <= 512
+    ):
         return None
-    if dtype.bits == 16 and not em.maths.words or buffer.strides or not all(isinstance(extent, IntImm) for extent in buffer.shape):
+    if (
+        dtype.bits == 16
+        and not em.maths.words
+        or buffer.strides
+        or not all(isinstance(extent, IntImm) for extent in buffer.shape)
+    ):
         return None
     uniform, others = _terms(em, index)
     if len(others) != 1 or not uniform:
@@ -74,7 +83,11 @@ def _terms(em: ExprEmitter, index: Expr) -> tuple[list[Expr], list[Expr]]:
         uniform, others = _terms(em, index.value)
         known = [em.facts.bounds(term).hi for term in uniform] + [_greatest(term) for term in others]
         greatest = sum(extent for extent in known if extent is not None)  # the sum must not wrap before it is widened
-        if None not in known and greatest <= index.value.dtype.element.greatest and all(map(em.facts.not_negative, uniform)):
+        if (
+            None not in known
+            and greatest <= index.value.dtype.element.greatest
+            and all(map(em.facts.not_negative, uniform))
+        ):
             return [Cast(term, index.dtype.element) for term in uniform], others
     return [], [index]
 
@@ -115,7 +128,11 @@ def window_vectors(em: ExprEmitter, buffer: Buffer, window: Window, dtype: DType
     if lanes != dtype.lanes:
         many = llvm_type(whole)
         result = em.f.op(f"shufflevector {many} {result}, {many} poison, {shuffle_mask(range(dtype.lanes))}")
-    return result if mask is None else em.f.op(f"select <{dtype.lanes} x i1> {mask}, {kind} {result}, {kind} zeroinitializer")
+    return (
+        result
+        if mask is None
+        else em.f.op(f"select <{dtype.lanes} x i1> {mask}, {kind} {result}, {kind} zeroinitializer")
+    )
 
 
 def _in_lanes(em: ExprEmitter, value: str, dtype: DType, lanes: int) -> str:
@@ -127,7 +144,9 @@ def _in_lanes(em: ExprEmitter, value: str, dtype: DType, lanes: int) -> str:
     return em.f.op(f"shufflevector {kind} {value}, {kind} poison, {shuffle_mask(order)}")
 
 
-def _moved_inside(em: ExprEmitter, buffer: Buffer, window: Window, picks: str, size: int, *, masked: bool) -> tuple[str, str]:
+def _moved_inside(
+    em: ExprEmitter, buffer: Buffer, window: Window, picks: str, size: int, *, masked: bool
+) -> tuple[str, str]:
     """The window so far down that all of its vectors lie in the buffer: its lanes then, and its address."""
     lanes, bits = 512 // buffer.dtype.bits, buffer.dtype.bits
     wide = f"i{window.base.dtype.bits}"
@@ -159,8 +178,10 @@ def _part(em: ExprEmitter, pointer: str, alignment: int, dtype: DType, at: int, 
     places = ", ".join(f"{wide} {at + lane}" for lane in range(dtype.lanes))
     # As a comparison: without optimising, LLVM 22 ends the process over get.active.lane.mask.
     within = em.f.op(f"icmp ult <{dtype.lanes} x {wide}> <{places}>, {counts}")
-    return em.f.read(f"call {kind} @llvm.masked.load.{mangled(dtype)}.p0(ptr align {alignment} {there}, "
-                     f"<{dtype.lanes} x i1> {within}, {kind} zeroinitializer)")
+    return em.f.read(
+        f"call {kind} @llvm.masked.load.{mangled(dtype)}.p0(ptr align {alignment} {there}, "
+        f"<{dtype.lanes} x i1> {within}, {kind} zeroinitializer)"
+    )
 
 
 def _picked(em: ExprEmitter, parts: list[str], picks: str, dtype: DType) -> str:
@@ -170,8 +191,10 @@ def _picked(em: ExprEmitter, parts: list[str], picks: str, dtype: DType) -> str:
     result = ""
     for at in range(0, len(parts), 2):
         first, other = parts[at], parts[min(at + 1, len(parts) - 1)]
-        chosen = em.f.op(f"call {kind} @llvm.x86.avx512.vpermi2var.{_PERMUTATIONS[bits, dtype.is_float]}.512("
-                         f"{kind} {first}, {counted} {picks}, {kind} {other})")
+        chosen = em.f.op(
+            f"call {kind} @llvm.x86.avx512.vpermi2var.{_PERMUTATIONS[bits, dtype.is_float]}.512("
+            f"{kind} {first}, {counted} {picks}, {kind} {other})"
+        )
         if at:
             beyond = em.f.op(f"icmp uge {counted} {picks}, splat (i{bits} {at * lanes})")
             chosen = em.f.op(f"select <{lanes} x i1> {beyond}, {kind} {chosen}, {kind} {result}")

@@ -38,8 +38,13 @@ def with_workspaces(function: Function) -> Function:
     for buffer in reversed(kept):
         body = Allocate(buffer, body)
     arguments = function.arguments
-    return replace(function, params=(*arguments, *lifted, *function.params[len(arguments):]), outputs=(*function.outputs, *lifted),
-                   body=body if lifted else function.body, attrs={**function.attrs, WORKSPACES: len(lifted)})
+    return replace(
+        function,
+        params=(*arguments, *lifted, *function.params[len(arguments) :]),
+        outputs=(*function.outputs, *lifted),
+        body=body if lifted else function.body,
+        attrs={**function.attrs, WORKSPACES: len(lifted)},
+    )
 
 
 def _follows(extents: tuple[Expr, ...], function: Function) -> bool:
@@ -49,14 +54,23 @@ def _follows(extents: tuple[Expr, ...], function: Function) -> bool:
 
 def _with_own_parts(node: Node, function: Function, lifted: list[Buffer]) -> Stmt | None:
     """A parallel loop whose iterations work in parts of memory from outside, which `lifted` gains; None where they need none."""
-    if not isinstance(node, For) or node.kind is not LoopKind.PARALLEL or not _follows((node.begin, node.extent), function):
+    if (
+        not isinstance(node, For)
+        or node.kind is not LoopKind.PARALLEL
+        or not _follows((node.begin, node.extent), function)
+    ):
         return None
     wholes: dict[Buffer, tuple[Buffer, Expr]] = {}
     kept: list[Buffer] = []
     body = node.body
     while isinstance(body, Allocate):
         buffer = body.buffer
-        if constant_bytes(buffer) is None and buffer.data is None and len(buffer.shape) == 1 and _follows(buffer.shape, function):
+        if (
+            constant_bytes(buffer) is None
+            and buffer.data is None
+            and len(buffer.shape) == 1
+            and _follows(buffer.shape, function)
+        ):
             size = buffer.shape[0]
             whole = replace(buffer, shape=(node.extent.astype("int64") * size,))
             wholes[buffer] = whole, (node.var - node.begin).astype("int64") * size

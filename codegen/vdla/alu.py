@@ -1,6 +1,6 @@
 """Expressions as steps of the ALU: what is begun with, then one operation after another.
 
-    max((C[i] + bias[i]) >> 4, 0)        →        mov C[i]; add bias[i]; shr 4; max 0
+max((C[i] + bias[i]) >> 4, 0)        →        mov C[i]; add bias[i]; shr 4; max 0
 """
 
 from __future__ import annotations
@@ -60,8 +60,10 @@ def _leaf(value: Expr) -> Step | Refusal | None:
         return None
     if value.buffer.scope != acc_buffer:
         where = "DRAM" if "." not in value.buffer.scope else value.buffer.scope
-        return Refusal(f"the ALU reads {value.buffer.name}, which lies in {where}",
-                       f"s.cache_read({value.buffer.name}, vdla.acc_buffer), a copy that is int32 like everything there")
+        return Refusal(
+            f"the ALU reads {value.buffer.name}, which lies in {where}",
+            f"s.cache_read({value.buffer.name}, vdla.acc_buffer), a copy that is int32 like everything there",
+        )
     return Step("", value)
 
 
@@ -96,16 +98,24 @@ def _shift(value: Expr) -> tuple[Expr, Step] | None:
 
 def _refused(value: Expr) -> Refusal:
     if isinstance(value, Mul):
-        return Refusal("a product is the array's work, not the ALU's",
-                       "cache_write before splitting, and s[CL].tensorize(axis, vdla.gemm8x8) for sums of products of int8; a "
-                       "factor is a power of two: x >> n")
+        return Refusal(
+            "a product is the array's work, not the ALU's",
+            "cache_write before splitting, and s[CL].tensorize(axis, vdla.gemm8x8) for sums of products of int8; a "
+            "factor is a power of two: x >> n",
+        )
     if isinstance(value, Cast) and str(value.dtype) == "int32":
-        return Refusal(f"vdla.acc_buffer holds int32, and what it widens is {value.value.dtype}",
-                       'widen it in a stage of its own in vdla.acc_buffer, `R.astype("int32")`, whose copy converts')
+        return Refusal(
+            f"vdla.acc_buffer holds int32, and what it widens is {value.value.dtype}",
+            'widen it in a stage of its own in vdla.acc_buffer, `R.astype("int32")`, whose copy converts',
+        )
     if isinstance(value, Cast):
-        return Refusal(f"vdla.acc_buffer holds int32, not {value.dtype}",
-                       'leave `.astype("int8")` to the output, whose copy converts, and compute what comes before as a stage')
-    return Refusal(f"there is no instruction for `{type(value).__name__}`", "the ALU has + max min, x >> n and clip, on int32")
+        return Refusal(
+            f"vdla.acc_buffer holds int32, not {value.dtype}",
+            'leave `.astype("int8")` to the output, whose copy converts, and compute what comes before as a stage',
+        )
+    return Refusal(
+        f"there is no instruction for `{type(value).__name__}`", "the ALU has + max min, x >> n and clip, on int32"
+    )
 
 
 def _clipped(steps: list[Step]) -> list[Step]:

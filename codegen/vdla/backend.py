@@ -30,12 +30,18 @@ def _kernel(function: Function) -> Kernel:
     """A kernel that simulates the program of `function`. A call raises what Program.run raises."""
     symbols = (*shape_symbols(function), *function.scalars)
     if symbols:
-        raise NotOnAccelerator(f"the accelerator cannot run {function.name}", called=user_source(),
-                               reason=f"{symbols[0].name} is known in a call only, and the stream of instructions is made here",
-                               fix="give shapes as numbers, and build a kernel for each")
+        raise NotOnAccelerator(
+            f"the accelerator cannot run {function.name}",
+            called=user_source(),
+            reason=f"{symbols[0].name} is known in a call only, and the stream of instructions is made here",
+            fix="give shapes as numbers, and build a kernel for each",
+        )
     signature, program = signature_of(function, ()), program_of(function)
-    sources = Sources("an accelerator's kernel", {"ir": lambda: str(function), "asm": lambda: program.listing},
-                      'f.source("asm") lists its instructions')
+    sources = Sources(
+        "an accelerator's kernel",
+        {"ir": lambda: str(function), "asm": lambda: program.listing},
+        'f.source("asm") lists its instructions',
+    )
 
     def run(arguments: list[Any], _: dict[str, int]) -> None:
         program.run({param.name: argument for param, argument in zip(signature.params, arguments, strict=True)})
@@ -45,5 +51,10 @@ def _kernel(function: Function) -> Kernel:
     return kernel
 
 
-BACKEND = Backend("vdla", "a simulated accelerator with scratchpads and three queues, for int8", _compile,
-                  has=lambda _, feature: feature == FEATURE, rules="")
+BACKEND = Backend(
+    "vdla",
+    "a simulated accelerator with scratchpads and three queues, for int8",
+    _compile,
+    has=lambda _, feature: feature == FEATURE,
+    rules="",
+)

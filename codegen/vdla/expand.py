@@ -50,10 +50,21 @@ __all__ = ["Expansion", "expand"]
 
 _MOST_INSTRUCTIONS = 500_000
 _OPERATORS: dict[type[BinaryOp], Callable[[int, int], int]] = {
-    Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b, Min: min, Max: max,
-    FloorDiv: lambda a, b: a // b if b else 0, FloorMod: lambda a, b: a % b if b else 0,
-    LT: lambda a, b: a < b, LE: lambda a, b: a <= b, GT: lambda a, b: a > b, GE: lambda a, b: a >= b,
-    EQ: lambda a, b: a == b, NE: lambda a, b: a != b, And: lambda a, b: a and b, Or: lambda a, b: a or b,
+    Add: lambda a, b: a + b,
+    Sub: lambda a, b: a - b,
+    Mul: lambda a, b: a * b,
+    Min: min,
+    Max: max,
+    FloorDiv: lambda a, b: a // b if b else 0,
+    FloorMod: lambda a, b: a % b if b else 0,
+    LT: lambda a, b: a < b,
+    LE: lambda a, b: a <= b,
+    GT: lambda a, b: a > b,
+    GE: lambda a, b: a >= b,
+    EQ: lambda a, b: a == b,
+    NE: lambda a, b: a != b,
+    And: lambda a, b: a and b,
+    Or: lambda a, b: a or b,
 }
 
 
@@ -106,14 +117,17 @@ class _Host:
     def __init__(self, kept: Mapping[str, Kept]) -> None:
         self.kept = kept
         self.turns: dict[str, int] = {}
-        self.expansion = Expansion(sizes={scope: pad.bytes // np.dtype(pad.dtype).itemsize
-                                          for scope, pad in MACHINE.scratchpads.items()})
+        self.expansion = Expansion(
+            sizes={scope: pad.bytes // np.dtype(pad.dtype).itemsize for scope, pad in MACHINE.scratchpads.items()}
+        )
         self.used = dict.fromkeys(MACHINE.scratchpads, 0)
         self.held: list[Place] = []
         self.templates: dict[Evaluate, _Template] = {}
 
     def place_in_dram(self, buffer: Buffer, name: str) -> None:
-        size = 1 + sum((extent - 1) * stride for extent, stride in zip(_extents(buffer), buffer_strides(buffer), strict=True))
+        size = 1 + sum(
+            (extent - 1) * stride for extent, stride in zip(_extents(buffer), buffer_strides(buffer), strict=True)
+        )
         memory = f"{DRAM}:{name}"
         self.expansion.sizes[memory] = size = size if all(_extents(buffer)) else 0
         self.expansion.places[buffer] = Place(name, memory, 0, size, str(buffer.dtype))
@@ -138,13 +152,19 @@ class _Host:
             if chosen is not None:
                 self.run(chosen, values)
         elif not isinstance(node, Assert) or not _number(node.condition, values):
-            raise _refused(f"`{str(node).strip()[:200]}`", "the host of the accelerator runs loops and conditions over them",
-                           "compute it as a stage of its own, on another target")
+            raise _refused(
+                f"`{str(node).strip()[:200]}`",
+                "the host of the accelerator runs loops and conditions over them",
+                "compute it as a stage of its own, on another target",
+            )
 
     def _loop(self, node: For, values: dict[Var, int]) -> None:
         if node.kind is LoopKind.THREAD:
-            raise _refused(f"a loop bound to {node.thread}", "it has no threads but virtual ones",
-                           's[T].bind(axis, te.thread_axis("vthread"))')
+            raise _refused(
+                f"a loop bound to {node.thread}",
+                "it has no threads but virtual ones",
+                's[T].bind(axis, te.thread_axis("vthread"))',
+            )
         begin = _number(node.begin, values)
         inner = dict(values)
         for value in range(begin, begin + _number(node.extent, values)):
@@ -158,15 +178,23 @@ class _Host:
             self.run(node.body, values)
             return
         if buffer.dtype != scratchpad.dtype:
-            raise _refused(f"{buffer.name} of {buffer.dtype} in {buffer.scope}", f"that memory holds {scratchpad.dtype}",
-                           "copy int8 tensors to vdla.inp_buffer and vdla.wgt_buffer, and keep int32 in vdla.acc_buffer")
+            raise _refused(
+                f"{buffer.name} of {buffer.dtype} in {buffer.scope}",
+                f"that memory holds {scratchpad.dtype}",
+                "copy int8 tensors to vdla.inp_buffer and vdla.wgt_buffer, and keep int32 in vdla.acc_buffer",
+            )
         size, begin = prod(_extents(buffer)), self.used[buffer.scope]
         known = self.kept.get(buffer.name)
         turns = known.threads // self._parts(buffer) if known is not None else 1
         self._check_room(buffer, turns, begin * buffer.dtype.bytes, scratchpad.bytes)
         turn = self.turns[buffer.name] = (self.turns.get(buffer.name, -1) + 1) % turns
-        self.expansion.places[buffer] = Place(f"{buffer.name}.{turn}" if turns > 1 else buffer.name, buffer.scope,
-                                              begin + turn * size, size, scratchpad.dtype)
+        self.expansion.places[buffer] = Place(
+            f"{buffer.name}.{turn}" if turns > 1 else buffer.name,
+            buffer.scope,
+            begin + turn * size,
+            size,
+            scratchpad.dtype,
+        )
         self.held.append(Place(buffer.name, buffer.scope, begin, size * turns, scratchpad.dtype))
         self.used[buffer.scope] += size * turns
         self.run(node.body, values)
@@ -177,39 +205,60 @@ class _Host:
         needed = turns * prod(_extents(buffer)) * buffer.dtype.bytes
         if used + needed <= capacity:
             return
-        others = ", ".join(f"{place.name} ({place.size * buffer.dtype.bytes} bytes)" for place in self.held
-                           if place.memory == buffer.scope)
+        others = ", ".join(
+            f"{place.name} ({place.size * buffer.dtype.bytes} bytes)"
+            for place in self.held
+            if place.memory == buffer.scope
+        )
         beside = f" beside {others}" if others else ""
         shape = " x ".join(map(str, _extents(buffer))) + (f", {turns} times" if turns > 1 else "")
         raise ScratchpadOverflow(
-            f"stage {buffer.name} does not fit into {buffer.scope}", called=user_source(),
+            f"stage {buffer.name} does not fit into {buffer.scope}",
+            called=user_source(),
             reason=f"it takes {needed} bytes ({shape} {buffer.dtype}){beside}, and there are {capacity}",
-            fix=f"split the loops around it by smaller factors, or compute_at a loop further in for {buffer.name}")
+            fix=f"split the loops around it by smaller factors, or compute_at a loop further in for {buffer.name}",
+        )
 
     def _emit(self, node: Evaluate, values: Mapping[Var, int]) -> None:
         template = self.templates.get(node)
         if template is None:
             template = self.templates[node] = _template(node)
         places = self.expansion.places
-        operands = [(*self._part(buffer, places[buffer], index.at(values)), strides)
-                    for buffer, index, strides in template.operands]
+        operands = [
+            (*self._part(buffer, places[buffer], index.at(values)), strides)
+            for buffer, index, strides in template.operands
+        ]
         most = COUNTERS.get(template.op, ALU_COUNTERS)
         outer = max(len(template.extents) - most, 0)
         if 0 in template.extents:
             return
         for point in product(*map(range, template.extents[:outer])):
-            self.expansion.stream.append(Instruction(template.op, template.extents[outer:], tuple(
-                Operand(place, first + sum(at * stride for at, stride in zip(point, strides, strict=False)), strides[outer:])
-                for place, first, strides in operands), template.numbers))
+            self.expansion.stream.append(
+                Instruction(
+                    template.op,
+                    template.extents[outer:],
+                    tuple(
+                        Operand(
+                            place,
+                            first + sum(at * stride for at, stride in zip(point, strides, strict=False)),
+                            strides[outer:],
+                        )
+                        for place, first, strides in operands
+                    ),
+                    template.numbers,
+                )
+            )
         if len(self.expansion.stream) > _MOST_INSTRUCTIONS:
-            raise _refused(f"a stream of more than {_MOST_INSTRUCTIONS} instructions", "the host would send nothing else",
-                           "let one copy, and one tensorized nest, do more: compute_at loops further out, with larger tiles")
-
+            raise _refused(
+                f"a stream of more than {_MOST_INSTRUCTIONS} instructions",
+                "the host would send nothing else",
+                "let one copy, and one tensorized nest, do more: compute_at loops further out, with larger tiles",
+            )
 
     def _parts(self, buffer: Buffer) -> int:
         """How many virtual threads have a part of a buffer of their own, which is what its first dimensions are for."""
         known = self.kept.get(buffer.name)
-        return prod(_extents(buffer)[:buffer.ndim - known.rank]) if known is not None else 1
+        return prod(_extents(buffer)[: buffer.ndim - known.rank]) if known is not None else 1
 
     def _part(self, buffer: Buffer, place: Place, offset: int) -> tuple[Place, int]:
         """The place of the virtual thread to which an element belongs, and where the element is there."""
@@ -261,12 +310,16 @@ def _known(args: Iterator[Expr]) -> int:
     return arg.value
 
 
-def _rows(extents: list[int], operands: list[tuple[Buffer, _Index, list[int]]],
-          ) -> tuple[list[int], list[tuple[Buffer, _Index, list[int]]]]:
+def _rows(
+    extents: list[int],
+    operands: list[tuple[Buffer, _Index, list[int]]],
+) -> tuple[list[int], list[tuple[Buffer, _Index, list[int]]]]:
     """The loops of a copy so that what lies side by side in DRAM is innermost."""
     dram = next(strides for buffer, _, strides in operands if buffer.scope not in MACHINE.scratchpads)
     order = sorted(range(len(extents)), key=lambda at: -dram[at])
-    return [extents[at] for at in order], [(buffer, index, [strides[at] for at in order]) for buffer, index, strides in operands]
+    return [extents[at] for at in order], [
+        (buffer, index, [strides[at] for at in order]) for buffer, index, strides in operands
+    ]
 
 
 def _join(extents: list[int], strides: list[list[int]], end: int) -> None:
@@ -311,6 +364,9 @@ def _number(value: Expr, values: Mapping[Var, int]) -> int:
         return _number(value.args[0], values)
     operator: Any = _OPERATORS.get(type(value)) if isinstance(value, BinaryOp) else None
     if operator is None or not isinstance(value, BinaryOp):
-        raise _refused(f"a loop over `{value}`", "the host knows loops and numbers, and no data",
-                       "give extents as numbers, and keep conditions on data out of what the accelerator computes")
+        raise _refused(
+            f"a loop over `{value}`",
+            "the host knows loops and numbers, and no data",
+            "give extents as numbers, and keep conditions on data out of what the accelerator computes",
+        )
     return operator(_number(value.a, values), _number(value.b, values))

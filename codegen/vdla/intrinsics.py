@@ -34,7 +34,9 @@ def _gemm(rows: int, lanes: int, depth: int, step: int = 1) -> TensorIntrin:
     a = placeholder(((rows - 1) * step + 1, depth), "int8", "a")
     b = placeholder((lanes, depth), "int8", "b")
     k = reduce_axis((0, depth), "k")
-    c = compute((rows, lanes), lambda i, j: reduce_sum(a[i * step, k].astype("int32") * b[j, k].astype("int32"), axis=k), "c")
+    c = compute(
+        (rows, lanes), lambda i, j: reduce_sum(a[i * step, k].astype("int32") * b[j, k].astype("int32"), axis=k), "c"
+    )
     binds = {tensor: _declared(tensor, acc_buffer if tensor is c else "") for tensor in (a, b, c)}
 
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
@@ -48,10 +50,30 @@ def _gemm(rows: int, lanes: int, depth: int, step: int = 1) -> TensorIntrin:
         def go_on(ib: ProgramBuilder) -> None:
             with ib.if_scope(target_has(FEATURE)):
                 (c0, c1), (a0, a1), (b0, b1) = (map(_number, each.strides) for each in (out, left, right))
-                ib.emit(call_extern("int32", GEMM, out.access_ptr("rw"), left.access_ptr("r"), right.access_ptr("r"), rows, lanes,
-                                    depth, c0, c1, a0 * step, a1, b0, b1))
-            with (ib.else_scope(), ib.for_range(0, rows, name="i") as i, ib.for_range(0, lanes, name="j") as j,
-                  ib.for_range(0, depth, name="k") as at):
+                ib.emit(
+                    call_extern(
+                        "int32",
+                        GEMM,
+                        out.access_ptr("rw"),
+                        left.access_ptr("r"),
+                        right.access_ptr("r"),
+                        rows,
+                        lanes,
+                        depth,
+                        c0,
+                        c1,
+                        a0 * step,
+                        a1,
+                        b0,
+                        b1,
+                    )
+                )
+            with (
+                ib.else_scope(),
+                ib.for_range(0, rows, name="i") as i,
+                ib.for_range(0, lanes, name="j") as j,
+                ib.for_range(0, depth, name="k") as at,
+            ):
                 product = cast(left.vload([i * step, at]), "int32") * cast(right.vload([j, at]), "int32")
                 ib.emit(out.vstore([i, j], out.vload([i, j]) + product))
 
@@ -61,7 +83,9 @@ def _gemm(rows: int, lanes: int, depth: int, step: int = 1) -> TensorIntrin:
 
 
 def _declared(tensor: Tensor, scope: str) -> Buffer:
-    return decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), var("column")], offset_factor=1, scope=scope)
+    return decl_buffer(
+        tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), var("column")], offset_factor=1, scope=scope
+    )
 
 
 def _number(stride: Expr) -> Expr:

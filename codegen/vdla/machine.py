@@ -45,9 +45,13 @@ class Machine:
     moved in a cycle, by loads and stores together; dma_setup: cycles before the first byte. starting: cycles that any instruction
     of the array or the ALU takes to begin. alu_lanes: elements that the ALU takes in a cycle."""
 
-    scratchpads: Mapping[str, Scratchpad] = field(default_factory=lambda: {
-        inp_buffer: Scratchpad("int8", 32 * 1024), wgt_buffer: Scratchpad("int8", 32 * 1024),
-        acc_buffer: Scratchpad("int32", 128 * 1024)})
+    scratchpads: Mapping[str, Scratchpad] = field(
+        default_factory=lambda: {
+            inp_buffer: Scratchpad("int8", 32 * 1024),
+            wgt_buffer: Scratchpad("int8", 32 * 1024),
+            acc_buffer: Scratchpad("int32", 128 * 1024),
+        }
+    )
     rows_wide: int = 16
     lanes_wide: int = 16
     dma_bytes: int = 8

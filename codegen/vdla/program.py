@@ -42,8 +42,12 @@ class Program:
     def listing(self) -> str:
         """The instructions as text, a line each, with the tokens that they take and give."""
         width = len(str(len(self.stream)))
-        return "\n".join([f"; {self.name}: {len(self.stream)} instructions",
-                          *(f"{at:{width}}  {instruction}" for at, instruction in enumerate(self.stream))])
+        return "\n".join(
+            [
+                f"; {self.name}: {len(self.stream)} instructions",
+                *(f"{at:{width}}  {instruction}" for at, instruction in enumerate(self.stream)),
+            ]
+        )
 
     def with_stream(self, stream: Sequence[Instruction]) -> Program:
         """The same memories with other instructions: for looking at what a change does."""

@@ -53,8 +53,12 @@ class _Selector(Rewriter):
     def _single(self, node: BufferStore | Evaluate) -> Stmt:
         selected = _selected((), node)
         if isinstance(selected, Refusal):
-            raise NotOnAccelerator(f"the accelerator cannot do `{str(node).strip()[:200]}`", reason=selected.reason,
-                                   called=user_source(), fix=selected.fix)
+            raise NotOnAccelerator(
+                f"the accelerator cannot do `{str(node).strip()[:200]}`",
+                reason=selected.reason,
+                called=user_source(),
+                fix=selected.fix,
+            )
         return selected
 
 
@@ -64,8 +68,12 @@ def _nest(node: Stmt) -> tuple[tuple[For, ...], Stmt]:
     while True:
         if isinstance(node, Attr) or (isinstance(node, Seq) and len(node.body) == 1):
             node = node.body if isinstance(node, Attr) else node.body[0]
-        elif (isinstance(node, For) and node.kind not in (LoopKind.UNROLLED, LoopKind.THREAD)
-              and isinstance(node.begin, IntImm) and isinstance(node.extent, IntImm)):
+        elif (
+            isinstance(node, For)
+            and node.kind not in (LoopKind.UNROLLED, LoopKind.THREAD)
+            and isinstance(node.begin, IntImm)
+            and isinstance(node.extent, IntImm)
+        ):
             loops.append(node)
             node = node.body
         else:
@@ -85,11 +93,15 @@ def _selected(loops: Sequence[For], leaf: BufferStore | Evaluate) -> Stmt | Refu
         return _alu(loops, leaf)
     name = leaf.buffer.name
     if not _on_chip(leaf.buffer):
-        return Refusal(f"{name} lies in DRAM, where nothing is computed",
-                       f"CL = s.cache_write({name}, vdla.acc_buffer), or s[...].set_scope(vdla.acc_buffer) for what is no output; "
-                       f"then {name} is a copy")
-    return Refusal(f"{name} lies in {scope}, which takes copies from DRAM and nothing else",
-                   "compute it in vdla.acc_buffer; pad and convert tensors before they are passed")
+        return Refusal(
+            f"{name} lies in DRAM, where nothing is computed",
+            f"CL = s.cache_write({name}, vdla.acc_buffer), or s[...].set_scope(vdla.acc_buffer) for what is no output; "
+            f"then {name} is a copy",
+        )
+    return Refusal(
+        f"{name} lies in {scope}, which takes copies from DRAM and nothing else",
+        "compute it in vdla.acc_buffer; pad and convert tensors before they are passed",
+    )
 
 
 def _on_chip(buffer: Buffer) -> bool:
@@ -116,15 +128,18 @@ def buffer_strides(buffer: Buffer) -> tuple[int, ...]:
     given = buffer.strides or buffer.shape
     numbers = [extent.value for extent in given if isinstance(extent, IntImm)]
     if len(numbers) < len(given):
-        raise NotOnAccelerator(f"the accelerator cannot hold {buffer.name}", called=user_source(),
-                               reason=f"its shape, {', '.join(map(str, buffer.shape))}, is known in a call only",
-                               fix="give its extents as numbers")
+        raise NotOnAccelerator(
+            f"the accelerator cannot hold {buffer.name}",
+            called=user_source(),
+            reason=f"its shape, {', '.join(map(str, buffer.shape))}, is known in a call only",
+            fix="give its extents as numbers",
+        )
     if buffer.strides:
         return tuple(numbers)
     strides = [1]
     for extent in reversed(numbers[1:]):
         strides.insert(0, strides[0] * extent)
-    return tuple(strides[:len(numbers)])
+    return tuple(strides[: len(numbers)])
 
 
 def _operand(loops: Sequence[For], buffer: Buffer, indices: Sequence[Expr]) -> _Operand | Refusal:
@@ -135,8 +150,10 @@ def _operand(loops: Sequence[For], buffer: Buffer, indices: Sequence[Expr]) -> _
         form = linear(index)
         for at, var in enumerate(variables):
             if occurs(var, form):
-                return Refusal(f"the index `{index}` of {buffer.name} does not grow by one stride with '{var.name}'",
-                               "split axes by factors that divide, so that indices have no quotients and remainders")
+                return Refusal(
+                    f"the index `{index}` of {buffer.name} does not grow by one stride with '{var.name}'",
+                    "split axes by factors that divide, so that indices have no quotients and remainders",
+                )
             strides[at] += form.coefficient(var) * step
     first: dict[Var, Expr] = {loop.var: loop.begin for loop in loops}
     return _Operand(buffer, tuple(substitute(index, first) for index in indices), tuple(strides))
@@ -163,8 +180,10 @@ def _copy(loops: Sequence[For], leaf: BufferStore, source: BufferLoad) -> Stmt |
     if len(known) < 2:
         return next(each for each in operands if isinstance(each, Refusal))
     if not all(buffer.dtype.is_integer for buffer in (leaf.buffer, source.buffer)):
-        return Refusal(f"it copies {source.buffer.dtype} to {leaf.buffer.dtype}, and there are integers only",
-                       "quantise the tensors to int8")
+        return Refusal(
+            f"it copies {source.buffer.dtype} to {leaf.buffer.dtype}, and there are integers only",
+            "quantise the tensors to int8",
+        )
     return _call("dma_copy2d", _extents(loops), known)
 
 
@@ -176,7 +195,12 @@ def _alu(loops: Sequence[For], leaf: BufferStore) -> Stmt | Refusal:
     steps = chain(leaf.value)
     if isinstance(steps, Refusal):
         return steps
-    if len(steps) == 2 and steps[0].load is not None and steps[1].load is not None and steps[1].load.buffer is leaf.buffer:
+    if (
+        len(steps) == 2
+        and steps[0].load is not None
+        and steps[1].load is not None
+        and steps[1].load.buffer is leaf.buffer
+    ):
         steps = [Step("mov", steps[1].load), Step(steps[1].op, steps[0].load)]  # max(x, P): P takes up x
     sources: list[_Operand | None] = []
     for step in steps:
@@ -186,14 +210,18 @@ def _alu(loops: Sequence[For], leaf: BufferStore) -> Stmt | Refusal:
         sources.append(source)
     in_place = sources[0] is not None and _same(sources[0], target)
     if any(source is not None and source.buffer is leaf.buffer for source in sources[in_place:]):
-        return Refusal(f"it reads other elements of {leaf.buffer.name} while it writes it", "compute it as a stage of its own")
+        return Refusal(
+            f"it reads other elements of {leaf.buffer.name} while it writes it", "compute it as a stage of its own"
+        )
     repeated = any(stride == 0 and extent > 1 for stride, extent in zip(target.strides, _extents(loops), strict=True))
     if repeated and not (in_place and len(steps) == 2):
         return Refusal(f"several steps go into one element of {leaf.buffer.name}", "split the reduction's loops off")
     return seq(*_steps(_extents(loops), target, steps, sources))
 
 
-def _steps(extents: Sequence[int], target: _Operand, steps: Sequence[Step], sources: Sequence[_Operand | None]) -> list[Stmt]:
+def _steps(
+    extents: Sequence[int], target: _Operand, steps: Sequence[Step], sources: Sequence[_Operand | None]
+) -> list[Stmt]:
     """An instruction for each operation: the first takes what is begun with, the others go on with the target."""
     begin = sources[0]
     if begin is None or len(steps) == 1:
@@ -208,18 +236,25 @@ def _steps(extents: Sequence[int], target: _Operand, steps: Sequence[Step], sour
 
 
 def _same(a: _Operand, b: _Operand) -> bool:
-    return a.buffer is b.buffer and a.strides == b.strides and all(
-        (form := linear(x - y)).is_const and form.const == 0 for x, y in zip(a.begin, b.begin, strict=True))
+    return (
+        a.buffer is b.buffer
+        and a.strides == b.strides
+        and all((form := linear(x - y)).is_const and form.const == 0 for x, y in zip(a.begin, b.begin, strict=True))
+    )
 
 
 def _gemm(loops: Sequence[For], leaf: Evaluate) -> Stmt | Refusal:
     call = leaf.value
     name = call.args[0] if isinstance(call, Call) and call.name == "call_extern" else None
     if not isinstance(call, Call) or not isinstance(name, StringImm) or name.value != GEMM:
-        return Refusal("it calls a function", "tensorize by vdla.gemm8x8, vdla.gemm16x16 or vdla.gemm(rows, lanes, depth)")
+        return Refusal(
+            "it calls a function", "tensorize by vdla.gemm8x8, vdla.gemm16x16 or vdla.gemm(rows, lanes, depth)"
+        )
     sizes = [arg.value for arg in call.args[4:] if isinstance(arg, IntImm)]
     if len(sizes) < len(call.args) - 4:
-        return Refusal("the strides of its tiles are known in a call only", "give the extents of the tensors as numbers")
+        return Refusal(
+            "the strides of its tiles are known in a call only", "give the extents of the tensors as numbers"
+        )
     rows, lanes, depth, c0, c1, a0, a1, b0, b1 = sizes
     inner = ((c0, c1, 0), (a0, 0, a1), (0, b0, b1))
     operands: list[_Operand] = []
@@ -228,12 +263,16 @@ def _gemm(loops: Sequence[For], leaf: Evaluate) -> Stmt | Refusal:
         assert pointed is not None and isinstance(argument, Call) and isinstance(argument.args[0], BufferLoad)
         if not _on_chip(pointed[0]):
             memory = ("acc", "inp", "wgt")[len(operands)]
-            return Refusal(f"its operand {pointed[0].name} lies in DRAM",
-                           f"s.cache_read({pointed[0].name}, vdla.{memory}_buffer), computed at a loop outside")
+            return Refusal(
+                f"its operand {pointed[0].name} lies in DRAM",
+                f"s.cache_read({pointed[0].name}, vdla.{memory}_buffer), computed at a loop outside",
+            )
         outer = _operand(loops, pointed[0], argument.args[0].indices)
         if isinstance(outer, Refusal):
             return outer
         operands.append(_Operand(outer.buffer, outer.begin, (*outer.strides, *strides)))
     if lanes > MACHINE.lanes_wide or depth > MACHINE.rows_wide:
-        return Refusal(f"the array multiplies {MACHINE.rows_wide} inputs by {MACHINE.lanes_wide} lanes", "vdla.gemm(rows, 16, 16)")
+        return Refusal(
+            f"the array multiplies {MACHINE.rows_wide} inputs by {MACHINE.lanes_wide} lanes", "vdla.gemm(rows, 16, 16)"
+        )
     return _call("gemm", [*_extents(loops), rows, lanes, depth], operands)

@@ -47,10 +47,14 @@ class Report:
         return self.products / max(self.cycles * self.machine.peak, 1)
 
     def __str__(self) -> str:
-        lines = [f"{self.instructions} instructions, {self.cycles} cycles, {self.products} products "
-                 f"({self.utilisation:.1%} of the array), {self.dram_bytes} bytes to and from DRAM"]
+        lines = [
+            f"{self.instructions} instructions, {self.cycles} cycles, {self.products} products "
+            f"({self.utilisation:.1%} of the array), {self.dram_bytes} bytes to and from DRAM"
+        ]
         for unit in UNITS:
-            waits = ", ".join(f"{cycles} for {what}" for (who, what), cycles in sorted(self.stalls.items()) if who == unit)
+            waits = ", ".join(
+                f"{cycles} for {what}" for (who, what), cycles in sorted(self.stalls.items()) if who == unit
+            )
             lines.append(f"  {unit}: busy {self.busy[unit]}, waited {waits or 'never'}")
         return "\n".join(lines)
 
@@ -72,7 +76,9 @@ class _Turn:
     wait: str
 
 
-def simulate(stream: Sequence[Instruction], memories: Mapping[str, NDArray[Any]] | None, machine: Machine = MACHINE) -> Report:
+def simulate(
+    stream: Sequence[Instruction], memories: Mapping[str, NDArray[Any]] | None, machine: Machine = MACHINE
+) -> Report:
     """Run `stream`. memories: the content of each, flat, written in place; None looks at the time alone.
 
     Raises QueueDeadlock (TW0443) and TokenLeft (TW0444); with memories QueueRace (TW0442) and ScratchpadFault (TW0445) too.
@@ -148,14 +154,19 @@ class _Queues:
         waiting = [queue[0] for queue in self.queues if queue]
         if waiting:
             raise QueueDeadlock(
-                f"the queues stand still with {sum(map(len, self.queues))} instructions to go", called=user_source(),
+                f"the queues stand still with {sum(map(len, self.queues))} instructions to go",
+                called=user_source(),
                 reason="; ".join(f"`{each}` waits for a token of {', '.join(each.pops)}" for each in waiting),
-                fix="every pop_dep_from needs a push_dep_to on the other side, before it in program order")
+                fix="every pop_dep_from needs a push_dep_to on the other side, before it in program order",
+            )
         left = next(((giver, taker, len(tokens)) for (giver, taker), tokens in self.tokens.items() if tokens), None)
         if left is not None:
-            raise TokenLeft(f"of the tokens from {left[0]} to {left[1]}, {left[2]} were never taken", called=user_source(),
-                            reason="a wait is missing, and whatever waits behind it takes a token that was meant for another",
-                            fix=f"every {left[0]}.push_dep_to({left[1]}) needs one {left[1]}.pop_dep_from({left[0]})")
+            raise TokenLeft(
+                f"of the tokens from {left[0]} to {left[1]}, {left[2]} were never taken",
+                called=user_source(),
+                reason="a wait is missing, and whatever waits behind it takes a token that was meant for another",
+                fix=f"every {left[0]}.push_dep_to({left[1]}) needs one {left[1]}.pop_dep_from({left[0]})",
+            )
 
 
 def _cycles(instruction: Instruction, machine: Machine) -> int:
@@ -190,10 +201,13 @@ class _Memories:
         self.order[unit].append(instruction)
         for other, last in enumerate(self.history.before(instruction)):
             if other != unit and last > known[other]:
-                raise QueueRace(f"`{self.order[other][last - 1]}` and `{instruction}` touch one place", called=user_source(),
-                                reason=f"{UNITS[other]} and {UNITS[unit]} run side by side, and no token orders these two",
-                                fix=f"{UNITS[other]}.push_dep_to({UNITS[unit]}) behind the one, "
-                                    f"{UNITS[unit]}.pop_dep_from({UNITS[other]}) before the other")
+                raise QueueRace(
+                    f"`{self.order[other][last - 1]}` and `{instruction}` touch one place",
+                    called=user_source(),
+                    reason=f"{UNITS[other]} and {UNITS[unit]} run side by side, and no token orders these two",
+                    fix=f"{UNITS[other]}.push_dep_to({UNITS[unit]}) behind the one, "
+                    f"{UNITS[unit]}.pop_dep_from({UNITS[other]}) before the other",
+                )
         self.history.note(instruction, number)
         _DO[instruction.op](instruction, [self._elements(instruction, each) for each in instruction.operands])
         target = instruction.operands[0]
@@ -203,16 +217,23 @@ class _Memories:
     def _check_place(self, instruction: Instruction, operand: Operand) -> None:
         low, high, _ = touched(instruction.extents, operand.strides)
         if operand.offset + low < 0 or operand.offset + high > operand.place.size:
-            raise ScratchpadFault(f"`{instruction}` leaves {operand.place.name}", called=user_source(),
-                                  reason=f"it touches elements {operand.offset + low} to {operand.offset + high - 1} of "
-                                         f"{operand.place.size}", fix="the first element and the strides must stay in the buffer")
+            raise ScratchpadFault(
+                f"`{instruction}` leaves {operand.place.name}",
+                called=user_source(),
+                reason=f"it touches elements {operand.offset + low} to {operand.offset + high - 1} of "
+                f"{operand.place.size}",
+                fix="the first element and the strides must stay in the buffer",
+            )
 
     def _check_written(self, instruction: Instruction, operand: Operand) -> None:
         written = self.written.get(operand.place.memory)
         if self.fault is None and written is not None and not written[self._places(instruction, operand)].all():
-            self.fault = ScratchpadFault(f"`{instruction}` reads what nobody has written", called=user_source(),
-                                         reason=f"elements of {operand.place.name} have no value yet",
-                                         fix="a copy, or a fill, has to come before it")
+            self.fault = ScratchpadFault(
+                f"`{instruction}` reads what nobody has written",
+                called=user_source(),
+                reason=f"elements of {operand.place.name} have no value yet",
+                fix="a copy, or a fill, has to come before it",
+            )
 
     def _places(self, instruction: Instruction, operand: Operand) -> NDArray[Any]:
         return grid(instruction.extents, operand.strides) + (operand.place.begin + operand.offset)
@@ -272,6 +293,11 @@ def _arithmetic(instruction: Instruction, operands: _Elements) -> None:
 
 
 _DO: dict[str, Callable[[Instruction, _Elements], None]] = {
-    "dma_copy2d": _copy, "mov": _copy, "fill": _fill, "gemm": _product,
-    "shr": _shift, "clip": _clip, **dict.fromkeys(_UFUNCS, _arithmetic),
+    "dma_copy2d": _copy,
+    "mov": _copy,
+    "fill": _fill,
+    "gemm": _product,
+    "shr": _shift,
+    "clip": _clip,
+    **dict.fromkeys(_UFUNCS, _arithmetic),
 }

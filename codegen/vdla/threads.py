@@ -67,7 +67,9 @@ def interleaved(body: Stmt) -> Stmt:
             return replace(node, var=var, body=substitute(node.body, values))
         return None
 
-    return _Joined().visit(inject_virtual_threads(rewrite(body, rule)))  # the unrolled loops are threads now, each by its name
+    return _Joined().visit(
+        inject_virtual_threads(rewrite(body, rule))
+    )  # the unrolled loops are threads now, each by its name
 
 
 class _Joined(Rewriter):

@@ -45,5 +45,7 @@ def with_tokens(stream: Sequence[Instruction], sizes: Mapping[str, int]) -> tupl
         known[unit][unit] = len(places[unit])
         after[unit].append(tuple(known[unit]))
         history.note(instruction, len(places[unit]))
-    return tuple(replace(instruction, pops=tuple(taken), pushes=tuple(given)) if taken or given else instruction
-                 for instruction, taken, given in zip(stream, pops, pushes, strict=True))
+    return tuple(
+        replace(instruction, pops=tuple(taken), pushes=tuple(given)) if taken or given else instruction
+        for instruction, taken, given in zip(stream, pops, pushes, strict=True)
+    )

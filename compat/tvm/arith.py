@@ -25,11 +25,33 @@ from ...ir.dtype import DType
 from ...ir.expr import Expr, IntImm, Range, Var
 from ...ir.visit import free_vars
 
-__all__ = ["Analyzer", "ConstIntBound", "IntConstraints", "IntConstraintsTransform", "IntSet", "IntervalSet", "IterMapLevel",
-           "IterMapResult", "IterMark", "IterSplitExpr", "IterSumExpr", "ModularSet", "deduce_bound", "detect_iter_map",
-           "detect_linear_equation", "estimate_region_lower_bound", "inverse_affine_iter_map", "iter_map_simplify", "neg_inf",
-           "normalize_iter_map_to_expr", "normalize_to_iter_sum", "pos_inf", "solve_linear_equations", "solve_linear_inequalities",
-           "subspace_divide"]
+__all__ = [
+    "Analyzer",
+    "ConstIntBound",
+    "IntConstraints",
+    "IntConstraintsTransform",
+    "IntSet",
+    "IntervalSet",
+    "IterMapLevel",
+    "IterMapResult",
+    "IterMark",
+    "IterSplitExpr",
+    "IterSumExpr",
+    "ModularSet",
+    "deduce_bound",
+    "detect_iter_map",
+    "detect_linear_equation",
+    "estimate_region_lower_bound",
+    "inverse_affine_iter_map",
+    "iter_map_simplify",
+    "neg_inf",
+    "normalize_iter_map_to_expr",
+    "normalize_to_iter_sum",
+    "pos_inf",
+    "solve_linear_equations",
+    "solve_linear_inequalities",
+    "subspace_divide",
+]
 
 ModularSet = Modular
 _NEG_INF, _POS_INF = Var("neg_inf", DType("int64")), Var("pos_inf", DType("int64"))
@@ -159,7 +181,10 @@ def detect_linear_equation(expr: Expr, var_list: Sequence[Var]) -> list[Expr]:
 
 
 def deduce_bound(
-    var: Var, cond: Expr, hint_map: Mapping[Var, IntervalSet], relax_map: Mapping[Var, IntervalSet],
+    var: Var,
+    cond: Expr,
+    hint_map: Mapping[Var, IntervalSet],
+    relax_map: Mapping[Var, IntervalSet],
 ) -> IntervalSet:
     """The values of `var` for which the comparison holds, for all values of the variables in relax_map; nothing where there are
     none, or where it is not linear in `var`. hint_map: what coefficients lie within."""
@@ -174,7 +199,9 @@ def deduce_bound(
 
 
 def estimate_region_lower_bound(
-    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any = True,
+    region: Sequence[Range],
+    var_dom: Mapping[Var, Range],
+    predicate: Any = True,
 ) -> list[IntervalSet] | None:
     """What a region surely holds over all values of the variables: the box of it, where every dimension moves by variables of its
     own and leaves nothing out; None where that is not so."""
@@ -185,14 +212,19 @@ def estimate_region_lower_bound(
 
 
 def solve_linear_equations(
-    equations: Any, variables: Sequence[Var] | None = None, ranges: Mapping[Var, Range] | None = None,
+    equations: Any,
+    variables: Sequence[Var] | None = None,
+    ranges: Mapping[Var, Range] | None = None,
 ) -> IntConstraintsTransform:
     """The variables in fewer, free ones, for which the equations hold: of one or several, or of IntConstraints."""
     return solve_equations(_system(equations, variables, ranges))
 
 
 def solve_linear_inequalities(
-    equations: Any, variables: Sequence[Var] | None = None, ranges: Mapping[Var, Range] | None = None, deskew_range: bool = False,
+    equations: Any,
+    variables: Sequence[Var] | None = None,
+    ranges: Mapping[Var, Range] | None = None,
+    deskew_range: bool = False,
 ) -> IntConstraints | IntConstraintsTransform:
     """Each variable within bounds in those after it; with deskew_range, by variables of their own that begin at 0."""
     system = _system(equations, variables, ranges)
@@ -245,8 +277,12 @@ def _condition(predicate: Any) -> Expr | None:
 
 
 def detect_iter_map(
-    indices: Any, input_iters: Mapping[Var, Range], predicate: Any = True, require_bijective: bool = False,
-    check_level: Any = IterMapLevel.Surjective, simplify_trivial_iterators: bool = True,
+    indices: Any,
+    input_iters: Mapping[Var, Range],
+    predicate: Any = True,
+    require_bijective: bool = False,
+    check_level: Any = IterMapLevel.Surjective,
+    simplify_trivial_iterators: bool = True,
 ) -> IterMapResult:
     """Each index as a sum of digits of the iterators, all of which move independently; empty where they are no such map."""
     del simplify_trivial_iterators
@@ -254,7 +290,9 @@ def detect_iter_map(
         sums = [iterators.digits(ops.convert(index), input_iters) for index in as_list(indices)]
         return IterMapResult(each for each in sums if each is not None) if None not in sums else IterMapResult()
     bijective = _is_bijective(require_bijective, check_level)
-    return IterMapResult(iterators.detect([*map(ops.convert, as_list(indices))], input_iters, _condition(predicate), bijective))
+    return IterMapResult(
+        iterators.detect([*map(ops.convert, as_list(indices))], input_iters, _condition(predicate), bijective)
+    )
 
 
 def normalize_to_iter_sum(index: Expr, input_iters: Mapping[Var, Range]) -> IterSumExpr:
@@ -269,7 +307,10 @@ def normalize_iter_map_to_expr(expr: Any) -> Expr:
 
 
 def iter_map_simplify(
-    indices: Sequence[Expr], input_iters: Mapping[Var, Range], predicate: Any = True, check_level: Any = IterMapLevel.Surjective,
+    indices: Sequence[Expr],
+    input_iters: Mapping[Var, Range],
+    predicate: Any = True,
+    check_level: Any = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> list[Expr]:
     """The indices in the form of the map that they are, or as they were where they are none."""
@@ -278,13 +319,20 @@ def iter_map_simplify(
 
 
 def subspace_divide(
-    bindings: Sequence[Expr], input_iters: Mapping[Var, Range], sub_iters: Sequence[Var], predicate: Any = True,
-    require_bijective: bool = False, check_level: Any = IterMapLevel.Surjective, simplify_trivial_iterators: bool = True,
+    bindings: Sequence[Expr],
+    input_iters: Mapping[Var, Range],
+    sub_iters: Sequence[Var],
+    predicate: Any = True,
+    require_bijective: bool = False,
+    check_level: Any = IterMapLevel.Surjective,
+    simplify_trivial_iterators: bool = True,
 ) -> list[tuple[IterMark, IterMark]]:
     """Each index as an iterator outside and one of sub_iters, then the conditions of either as extents; empty where it is none."""
     del simplify_trivial_iterators
     bijective = _is_bijective(require_bijective, check_level)
-    return subspaces.subspace_divide([*map(ops.convert, bindings)], input_iters, sub_iters, _condition(predicate), bijective)
+    return subspaces.subspace_divide(
+        [*map(ops.convert, bindings)], input_iters, sub_iters, _condition(predicate), bijective
+    )
 
 
 def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[Expr]) -> dict[Var, Expr]:

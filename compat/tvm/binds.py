@@ -30,23 +30,34 @@ def tensors_of(args: Sequence[Any], binds: Binds | None) -> list[Tensor | Var]:
         if problem:
             name = getattr(tensor, "name", tensor)
             raise ArgumentNotBuildable(
-                f"cannot bind {name} to {getattr(buffer, 'name', buffer)}", reason=problem, called=user_source(),
+                f"cannot bind {name} to {getattr(buffer, 'name', buffer)}",
+                reason=problem,
+                called=user_source(),
                 allowed="a tensor to a buffer of its own, of the same shape and dtype, without strides and offset",
-                fix=f"tvm.tir.decl_buffer({name}.shape, {name}.dtype, name=...)")
+                fix=f"tvm.tir.decl_buffer({name}.shape, {name}.dtype, name=...)",
+            )
         tensors[buffer] = tensor
     given: list[Any] = [tensors.get(arg, arg) if isinstance(arg, Buffer) else arg for arg in args]
     left_out = [tensor.name for tensor in tensors.values() if tensor not in given]
     if left_out:
-        raise ArgumentNotBuildable(f"cannot bind {', '.join(left_out)}", called=user_source(),
-                                   reason="what is no argument has memory of the kernel's own", fix="pass it in args too")
+        raise ArgumentNotBuildable(
+            f"cannot bind {', '.join(left_out)}",
+            called=user_source(),
+            reason="what is no argument has memory of the kernel's own",
+            fix="pass it in args too",
+        )
     return given
 
 
 def need_no_binds(binds: Binds | None) -> None:
     """For what is lowered already. Raises ArgumentNotBuildable where there are any."""
     if binds:
-        raise ArgumentNotBuildable("cannot bind the arguments of a lowered function", called=user_source(),
-                                   reason="its parameters are buffers already", fix="tvm.lower(s, args, binds=binds)")
+        raise ArgumentNotBuildable(
+            "cannot bind the arguments of a lowered function",
+            called=user_source(),
+            reason="its parameters are buffers already",
+            fix="tvm.lower(s, args, binds=binds)",
+        )
 
 
 def _problem(tensor: Any, buffer: Any, others: Mapping[Buffer, Tensor]) -> str:
@@ -55,7 +66,11 @@ def _problem(tensor: Any, buffer: Any, others: Mapping[Buffer, Tensor]) -> str:
         return f"binds is a dict of tensor to buffer, and has {type(tensor).__name__} to {type(buffer).__name__}"
     if buffer in others:
         return f"the buffer stands for {others[buffer].name} already, and arguments do not overlap"
-    if buffer.dtype != tensor.dtype or len(buffer.shape) != len(tensor.shape) or not all(map(_same, buffer.shape, tensor.shape)):
+    if (
+        buffer.dtype != tensor.dtype
+        or len(buffer.shape) != len(tensor.shape)
+        or not all(map(_same, buffer.shape, tensor.shape))
+    ):
         return f"the buffer is {_typed(buffer)}, and the tensor {_typed(tensor)}"
     if buffer.scope != "global":
         return f"its scope is {buffer.scope!r}, and arguments are global"
@@ -84,8 +99,11 @@ def _typed(one: Buffer | Tensor) -> str:
 
 def bound(function: Function, args: Sequence[Any], binds: Binds | None) -> Function:
     """The function whose parameters have the names of the buffers that stand for its arguments."""
-    names: dict[Buffer, str] = {param: binds[tensor].name for param, tensor in zip(function.params, args, strict=False)
-             if binds and isinstance(param, Buffer) and isinstance(tensor, Tensor) and tensor in binds}
+    names: dict[Buffer, str] = {
+        param: binds[tensor].name
+        for param, tensor in zip(function.params, args, strict=False)
+        if binds and isinstance(param, Buffer) and isinstance(tensor, Tensor) and tensor in binds
+    }
     if not names:
         return function
     named = {old: replace(old, name=name) for old, name in names.items()}
@@ -96,5 +114,9 @@ def bound(function: Function, args: Sequence[Any], binds: Binds | None) -> Funct
         return None
 
     params = tuple(named.get(param, param) if isinstance(param, Buffer) else param for param in function.params)
-    return replace(function, params=params,
-                   outputs=tuple(named.get(tensor, tensor) for tensor in function.outputs), body=rewrite(function.body, rule))
+    return replace(
+        function,
+        params=params,
+        outputs=tuple(named.get(tensor, tensor) for tensor in function.outputs),
+        body=rewrite(function.body, rule),
+    )

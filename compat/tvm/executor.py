@@ -86,7 +86,9 @@ class GraphModule:
             elif name not in self._held:
                 raise TVMError(f"could not find {name!r} in the model's inputs, {', '.join(self._model.inputs)}")
             elif Param.of(array).digest != self._held[name]:
-                raise TVMError(f"{name!r} was compiled with other values: relay.build(module, target, params=params) takes these")
+                raise TVMError(
+                    f"{name!r} was compiled with other values: relay.build(module, target, params=params) takes these"
+                )
 
     def _name(self, key: str | int) -> str:
         """An input's name, given that or its number."""
@@ -102,7 +104,13 @@ class GraphModule:
         self._outputs = results if isinstance(results, list) else [results]
 
     def time_evaluator(
-        self, func_name: str, dev: object = None, number: int = 10, repeat: int = 1, min_repeat_ms: float = 0, **_: object,
+        self,
+        func_name: str,
+        dev: object = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        **_: object,
     ) -> Callable[[], TimingResult]:
         """A function that times "run" on the inputs that were set: .mean, .median, .min, .max, .std, .results in seconds."""
         del dev
@@ -111,7 +119,12 @@ class GraphModule:
         return lambda: self._model.time(**self._given, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
 
     def benchmark(
-        self, device: object = None, func_name: str = "run", repeat: int = 5, number: int = 5, min_repeat_ms: float = 0,
+        self,
+        device: object = None,
+        func_name: str = "run",
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: float = 0,
         **input_dict: Any,
     ) -> TimingResult:
         """Seconds a run on the inputs that were set, these among them."""

@@ -36,7 +36,9 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
     return value
 
 
-def register_intrin_lowering(op_name: str, target: str, *, f: Callable[[Any], Expr] | None = None, level: int = 10) -> Any:
+def register_intrin_lowering(
+    op_name: str, target: str, *, f: Callable[[Any], Expr] | None = None, level: int = 10
+) -> Any:
     """The rule of a target ("llvm", "cuda", or "default" for all): from a call (.args, .dtype) to an expression. Of two
     the one of the higher level counts. Also a decorator."""
 
@@ -59,7 +61,9 @@ def call_intrin(dtype: Any, func_name: Any, *args: Any, span: object = None) -> 
         return _call_intrin(dtype, name, *args)
     rules = {target: rule for target, (_, rule) in _RULES[name].items()}
     if not rules:
-        raise ValueError(f"no rule says what {name!r} is: tvm.ir.register_intrin_lowering({name!r}, target='default', f=...)")
+        raise ValueError(
+            f"no rule says what {name!r} is: tvm.ir.register_intrin_lowering({name!r}, target='default', f=...)"
+        )
     call = SimpleNamespace(args=[_ops.convert(arg) for arg in args], dtype=str(dtype), name=name)
     host = rules.get("llvm") or rules.get("default") or next(iter(rules.values()))
     device = rules.get("cuda") or rules.get("default") or host

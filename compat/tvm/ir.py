@@ -17,8 +17,23 @@ from .saved import load_json, save_json
 from .tir import FloatImm, IntImm
 
 __all__ = [
-    "Array", "Attrs", "FloatImm", "GlobalVar", "IRModule", "IntImm", "Map", "PrimExpr", "Range", "assert_structural_equal",
-    "load_json", "register_intrin_lowering", "register_op_attr", "save_json", "structural_equal", "structural_hash", "transform",
+    "Array",
+    "Attrs",
+    "FloatImm",
+    "GlobalVar",
+    "IRModule",
+    "IntImm",
+    "Map",
+    "PrimExpr",
+    "Range",
+    "assert_structural_equal",
+    "load_json",
+    "register_intrin_lowering",
+    "register_op_attr",
+    "save_json",
+    "structural_equal",
+    "structural_hash",
+    "transform",
 ]
 
 

@@ -28,7 +28,13 @@ class IRBuilder(ProgramBuilder):
         self._add(lambda body: For(axis, const(0, axis.dtype), extent, LoopKind.THREAD, body, axis.thread_tag))
 
     def for_range(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, begin: Any, end: Any, name: str = "i", dtype: object = None, kind: str = "serial", for_type: str = "",
+        self,
+        begin: Any,
+        end: Any,
+        name: str = "i",
+        dtype: object = None,
+        kind: str = "serial",
+        for_type: str = "",
     ) -> Any:
         """A loop, whose variable it gives. for_type: `kind` of older releases."""
         return super().for_range(begin, end, name, dtype, for_type or kind)

@@ -28,7 +28,9 @@ class IRModule:
     """Lowered functions by name; prints as their loops."""
 
     def __init__(self, functions: Mapping[Any, Function] | None = None) -> None:
-        self.functions: dict[str, Function] = {GlobalVar(name): theirs(function) for name, function in (functions or {}).items()}
+        self.functions: dict[str, Function] = {
+            GlobalVar(name): theirs(function) for name, function in (functions or {}).items()
+        }
 
     @staticmethod
     def from_expr(expr: Function) -> IRModule:

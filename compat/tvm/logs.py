@@ -32,7 +32,16 @@ from .target import Target
 __all__ = ["Imported", "imported"]
 
 _MOST_BYTES = 16 << 20
-_FAULTS = (TilewrightError, ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, AssertionError)
+_FAULTS = (
+    TilewrightError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+)
 """What a log that does not fit its program raises, the program's own errors included."""
 
 
@@ -65,8 +74,12 @@ def imported(lines: Iterable[str], target: str = "llvm", templates: Iterable[Tem
             if not is_template and not (is_a(plain, dict) and "i" in plain and "r" in plain):
                 raise ValueError("it is of no tuner of TVM's")
         except ValueError as fault:
-            raise BadRecordLine(f"line {number} is no record", reason=printable(str(fault)[:300]), called=user_source(),
-                                fix="import a log of AutoTVM's or auto_scheduler's; nothing was imported") from None
+            raise BadRecordLine(
+                f"line {number} is no record",
+                reason=printable(str(fault)[:300]),
+                called=user_source(),
+                fix="import a log of AutoTVM's or auto_scheduler's; nothing was imported",
+            ) from None
         try:
             found.trials.append(_of_template(line, measuring) if is_template else _of_workload(plain, line, target))
         except _FAULTS as fault:

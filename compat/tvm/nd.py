@@ -15,8 +15,29 @@ from ...runtime import empty as _empty
 from ...runtime.array import from_dlpack as _from_dlpack
 from ...runtime.cuda_driver import context as _driver_of
 
-__all__ = ["Device", "NDArray", "array", "cl", "context", "cpu", "cuda", "device", "empty", "ext_dev", "from_dlpack", "gpu",
-           "hexagon", "is_emulated", "metal", "numpyasarray", "opencl", "rocm", "vpi", "vulkan", "webgpu"]
+__all__ = [
+    "Device",
+    "NDArray",
+    "array",
+    "cl",
+    "context",
+    "cpu",
+    "cuda",
+    "device",
+    "empty",
+    "ext_dev",
+    "from_dlpack",
+    "gpu",
+    "hexagon",
+    "is_emulated",
+    "metal",
+    "numpyasarray",
+    "opencl",
+    "rocm",
+    "vpi",
+    "vulkan",
+    "webgpu",
+]
 
 
 def is_emulated() -> bool:
@@ -30,9 +51,12 @@ class _Gpu(Device):
     __slots__ = ()
 
     @property
-    def exist(self) -> bool: return is_emulated() or super().exist
+    def exist(self) -> bool:
+        return is_emulated() or super().exist
+
     @property
-    def device_name(self) -> str: return str(self)
+    def device_name(self) -> str:
+        return str(self)
 
     @property
     def compute_version(self) -> str | None:
@@ -51,13 +75,20 @@ class _Gpu(Device):
             return int(driver.Device(self.index).get_attribute(getattr(driver.device_attribute, name)))
 
     @property
-    def warp_size(self) -> int | None: return self._attribute("WARP_SIZE", 32)
+    def warp_size(self) -> int | None:
+        return self._attribute("WARP_SIZE", 32)
+
     @property
-    def max_threads_per_block(self) -> int | None: return self._attribute("MAX_THREADS_PER_BLOCK", 1024)
+    def max_threads_per_block(self) -> int | None:
+        return self._attribute("MAX_THREADS_PER_BLOCK", 1024)
+
     @property
-    def max_shared_memory_per_block(self) -> int | None: return self._attribute("MAX_SHARED_MEMORY_PER_BLOCK", 48 << 10)
+    def max_shared_memory_per_block(self) -> int | None:
+        return self._attribute("MAX_SHARED_MEMORY_PER_BLOCK", 48 << 10)
+
     @property
-    def multi_processor_count(self) -> int | None: return self._attribute("MULTIPROCESSOR_COUNT", 1)
+    def multi_processor_count(self) -> int | None:
+        return self._attribute("MULTIPROCESSOR_COUNT", 1)
 
     def sync(self) -> None:
         """As of any device; the emulated one has always done everything."""
@@ -114,8 +145,20 @@ class _Absent:
 
 
 _KINDS = {"llvm": cpu, "cpu": cpu, "c": cpu, "stackvm": cpu, "interpret": cpu, "cuda": cuda, "gpu": cuda, "nvptx": cuda}
-_ABSENT = {"opencl": 4, "cl": 4, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10, "ext_dev": 12, "webgpu": 15, "hexagon": 16,
-           "aocl": 32, "sdaccel": 33, "micro_dev": 35}
+_ABSENT = {
+    "opencl": 4,
+    "cl": 4,
+    "vulkan": 7,
+    "metal": 8,
+    "vpi": 9,
+    "rocm": 10,
+    "ext_dev": 12,
+    "webgpu": 15,
+    "hexagon": 16,
+    "aocl": 32,
+    "sdaccel": 33,
+    "micro_dev": 35,
+}
 """TVM's numbers of the kinds that nothing here drives."""
 _NUMBERED = {1: "cpu", 2: "cuda", **{number: kind for kind, number in reversed(_ABSENT.items())}}
 
@@ -154,7 +197,11 @@ def array(arr: Any, device: Device | None = None, mem_scope: str | None = None, 
 
 
 def empty(
-    shape: Any, dtype: Any = "float32", device: Device | None = None, mem_scope: str | None = None, ctx: Device | None = None,
+    shape: Any,
+    dtype: Any = "float32",
+    device: Device | None = None,
+    mem_scope: str | None = None,
+    ctx: Device | None = None,
 ) -> NDArray:
     """An uninitialised array; its extents may be constants of tensor shapes."""
     del mem_scope

@@ -38,9 +38,12 @@ class For(_Named, stmt.For):
     __slots__ = ()
 
     @property
-    def loop_var(self) -> Var: return self.var
+    def loop_var(self) -> Var:
+        return self.var
+
     @property
-    def min(self) -> Expr: return self.begin
+    def min(self) -> Expr:
+        return self.begin
 
 
 class If(_Named, stmt.If):
@@ -49,9 +52,12 @@ class If(_Named, stmt.If):
     __slots__ = ()
 
     @property
-    def then_case(self) -> Stmt: return self.then_body
+    def then_case(self) -> Stmt:
+        return self.then_body
+
     @property
-    def else_case(self) -> Stmt | None: return self.else_body
+    def else_case(self) -> Stmt | None:
+        return self.else_body
 
 
 class Attr(_Named, stmt.Attr):
@@ -60,9 +66,12 @@ class Attr(_Named, stmt.Attr):
     __slots__ = ()
 
     @property
-    def node(self) -> Any: return self.subject
+    def node(self) -> Any:
+        return self.subject
+
     @property
-    def attr_key(self) -> str: return self.key
+    def attr_key(self) -> str:
+        return self.key
 
 
 class Seq(_Named, stmt.Seq):
@@ -71,9 +80,14 @@ class Seq(_Named, stmt.Seq):
     __slots__ = ()
 
     @property
-    def seq(self) -> tuple[Stmt, ...]: return self.body
-    def __getitem__(self, at: int) -> Stmt: return self.body[at]
-    def __len__(self) -> int: return len(self.body)
+    def seq(self) -> tuple[Stmt, ...]:
+        return self.body
+
+    def __getitem__(self, at: int) -> Stmt:
+        return self.body[at]
+
+    def __len__(self) -> int:
+        return len(self.body)
 
 
 class Allocate(_Named, stmt.Allocate):
@@ -82,16 +96,24 @@ class Allocate(_Named, stmt.Allocate):
     __slots__ = ()
 
     @property
-    def buffer_var(self) -> Buffer: return self.buffer
+    def buffer_var(self) -> Buffer:
+        return self.buffer
+
     @property
-    def producer(self) -> Buffer: return self.buffer
+    def producer(self) -> Buffer:
+        return self.buffer
+
     @property
     def bounds(self) -> tuple[expr.Range, ...]:
         return tuple(expr.Range(const(0, extent.dtype), extent) for extent in self.buffer.shape)
+
     @property
-    def extents(self) -> tuple[Expr, ...]: return self.buffer.shape
+    def extents(self) -> tuple[Expr, ...]:
+        return self.buffer.shape
+
     @property
-    def dtype(self) -> str: return str(self.buffer.dtype)
+    def dtype(self) -> str:
+        return str(self.buffer.dtype)
 
 
 class BufferStore(_Named, stmt.BufferStore):
@@ -100,11 +122,16 @@ class BufferStore(_Named, stmt.BufferStore):
     __slots__ = ()
 
     @property
-    def buffer_var(self) -> Buffer: return self.buffer
+    def buffer_var(self) -> Buffer:
+        return self.buffer
+
     @property
-    def index(self) -> Expr: return self.indices[0]
+    def index(self) -> Expr:
+        return self.indices[0]
+
     @property
-    def producer(self) -> Buffer: return self.buffer
+    def producer(self) -> Buffer:
+        return self.buffer
 
 
 class BufferLoad(_Named, expr.BufferLoad):
@@ -113,9 +140,12 @@ class BufferLoad(_Named, expr.BufferLoad):
     __slots__ = ()
 
     @property
-    def buffer_var(self) -> Buffer: return self.buffer
+    def buffer_var(self) -> Buffer:
+        return self.buffer
+
     @property
-    def index(self) -> Expr: return self.indices[0]
+    def index(self) -> Expr:
+        return self.indices[0]
 
 
 class Call(_Named, expr.Call):
@@ -124,7 +154,8 @@ class Call(_Named, expr.Call):
     __slots__ = ()
 
     @property
-    def op(self) -> SimpleNamespace: return SimpleNamespace(name=f"tir.{self.name}")
+    def op(self) -> SimpleNamespace:
+        return SimpleNamespace(name=f"tir.{self.name}")
 
 
 class PrimFunc(_Named, Function):
@@ -140,8 +171,15 @@ class PrimFunc(_Named, Function):
 
 
 _THEIRS: dict[type, type] = {
-    stmt.For: For, stmt.If: If, stmt.Attr: Attr, stmt.Seq: Seq, stmt.Allocate: Allocate, stmt.BufferStore: BufferStore,
-    expr.BufferLoad: BufferLoad, expr.Call: Call, Function: PrimFunc,
+    stmt.For: For,
+    stmt.If: If,
+    stmt.Attr: Attr,
+    stmt.Seq: Seq,
+    stmt.Allocate: Allocate,
+    stmt.BufferStore: BufferStore,
+    expr.BufferLoad: BufferLoad,
+    expr.Call: Call,
+    Function: PrimFunc,
 }
 _OURS: dict[type, type] = {named: plain for plain, named in _THEIRS.items()}
 
@@ -160,11 +198,19 @@ def _converted(node: Any, classes: Mapping[type, type]) -> Any:
     if isinstance(node, Function):
         body = _converted(node.body, classes)
         return _as(node if body is node.body else node.with_body(body), classes)
-    return rewrite(node, lambda each: _as(each, classes) if type(each) in classes else None) if isinstance(node, Node) else node
+    return (
+        rewrite(node, lambda each: _as(each, classes) if type(each) in classes else None)
+        if isinstance(node, Node)
+        else node
+    )
 
 
 def _as(node: Any, classes: Mapping[type, type]) -> Any:
     """A node of another class, with the same parts."""
     kind: type[Any] = node.__class__
     wanted = classes.get(kind)
-    return node if wanted is None else wanted(**{each.name: getattr(node, each.name) for each in fields(node) if each.init})
+    return (
+        node
+        if wanted is None
+        else wanted(**{each.name: getattr(node, each.name) for each in fields(node) if each.init})
+    )

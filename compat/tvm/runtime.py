@@ -22,10 +22,29 @@ from .executor import create
 from .nd import NDArray, cpu, cuda, device, gpu
 from .tir import const
 
-__all__ = ["Array", "DataType", "Map", "Module", "NDArray", "String", "const", "convert", "cpu", "create", "cuda", "device",
-           "enabled", "get_global_func", "gpu", "load_module", "ndarray", "register_func"]
+__all__ = [
+    "Array",
+    "DataType",
+    "Map",
+    "Module",
+    "NDArray",
+    "String",
+    "const",
+    "convert",
+    "cpu",
+    "create",
+    "cuda",
+    "device",
+    "enabled",
+    "get_global_func",
+    "gpu",
+    "load_module",
+    "ndarray",
+    "register_func",
+]
 
 String = str
+
 
 def register_func(name: str | Callable[..., Any], f: Callable[..., Any] | None = None, override: bool = False) -> Any:
     """Registers a Python function by name: as a call, or as a decorator with or without a name."""
@@ -53,7 +72,9 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
     """A function that register_func registered."""
     function = find_func(name)
     if function is None and not allow_missing:
-        raise ValueError(f"no function named {name!r} is registered; there are {', '.join(registered_names()) or 'none'}")
+        raise ValueError(
+            f"no function named {name!r} is registered; there are {', '.join(registered_names()) or 'none'}"
+        )
     return function
 
 

@@ -18,13 +18,31 @@ __all__ = ["load_json", "save_json"]
 
 _FORMAT = "tilewright-graph-1"
 _ROOT = __name__.removesuffix("compat.tvm.saved")
-_ROOMS = tuple(_ROOT + room for room in (
-    "ir.", "te.", "schedule.", "errors", "compat.tvm.te.", "compat.tvm.container", "compat.tvm.ir_module", "compat.tvm.nodes"))
+_ROOMS = tuple(
+    _ROOT + room
+    for room in (
+        "ir.",
+        "te.",
+        "schedule.",
+        "errors",
+        "compat.tvm.te.",
+        "compat.tvm.container",
+        "compat.tvm.ir_module",
+        "compat.tvm.nodes",
+    )
+)
 """The modules whose classes programs are built of."""
 _BESIDE = {
-    (f"{_ROOT}ir.constant", "_restored"), ("builtins", "set"), ("builtins", "frozenset"), ("collections", "OrderedDict"),
-    ("numpy", "ndarray"), ("numpy", "dtype"), ("numpy._core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "scalar"),
-    ("numpy.core.multiarray", "_reconstruct"), ("numpy.core.multiarray", "scalar"),
+    (f"{_ROOT}ir.constant", "_restored"),
+    ("builtins", "set"),
+    ("builtins", "frozenset"),
+    ("collections", "OrderedDict"),
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "scalar"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"),
 }
 
 

@@ -13,8 +13,13 @@ from .nodes import theirs
 __all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "substitute"]
 
 _THEIRS: dict[str, type] = {
-    "IfThenElse": stmt.If, "AttrStmt": stmt.Attr, "AssertStmt": stmt.Assert, "SeqStmt": stmt.Seq, "Mod": expr.TruncMod,
-    "Store": stmt.BufferStore, "Load": expr.BufferLoad,
+    "IfThenElse": stmt.If,
+    "AttrStmt": stmt.Attr,
+    "AssertStmt": stmt.Assert,
+    "SeqStmt": stmt.Seq,
+    "Mod": expr.TruncMod,
+    "Store": stmt.BufferStore,
+    "Load": expr.BufferLoad,
 }
 """Nodes that have another name here."""
 
@@ -35,13 +40,17 @@ def pre_order_visit(stmt: Node, fvisit: Callable[[Any], object]) -> None:
 
 
 def ir_transform(
-    stmt: Node, preorder: Callable[[Any], Node | None] | None, postorder: Callable[[Any], Node | None] | None,
+    stmt: Node,
+    preorder: Callable[[Any], Node | None] | None,
+    postorder: Callable[[Any], Node | None] | None,
     only_enable: Sequence[str] | None = None,
 ) -> Any:
     """The statement rewritten. preorder: what it returns stands in a node's place as it is, None goes on below.
     postorder: sees a node over its rewritten children, None keeps it. only_enable: the nodes that they see, by name
     ("tir.For")."""
-    return theirs(transform(theirs(stmt), preorder, postorder, tuple(map(_node, only_enable)) if only_enable else (Node,)))
+    return theirs(
+        transform(theirs(stmt), preorder, postorder, tuple(map(_node, only_enable)) if only_enable else (Node,))
+    )
 
 
 def _node(name: str) -> type:

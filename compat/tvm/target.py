@@ -11,9 +11,27 @@ from .nd import is_emulated
 
 __all__ = ["Target", "create", "cuda", "current_target", "llvm"]
 
-_TELLS_US_NOTHING = ("keys", "libs", "device", "model", "tag", "runtime", "executor", "link-params", "system-lib", "opt-level",
-                     "num-cores", "jit", "vector-width", "max_num_threads", "thread_warp_size", "max_threads_per_block",
-                     "max_shared_memory_per_block", "registers_per_block", "host")
+_TELLS_US_NOTHING = (
+    "keys",
+    "libs",
+    "device",
+    "model",
+    "tag",
+    "runtime",
+    "executor",
+    "link-params",
+    "system-lib",
+    "opt-level",
+    "num-cores",
+    "jit",
+    "vector-width",
+    "max_num_threads",
+    "thread_warp_size",
+    "max_threads_per_block",
+    "max_shared_memory_per_block",
+    "registers_per_block",
+    "host",
+)
 
 
 class Target:
@@ -61,7 +79,9 @@ class Target:
     def ours(self) -> str:
         """The target as our driver takes it."""
         given = {{"target": "mtriple"}.get(key, key): value for key, value in self.attrs.items()}
-        words = [f"-{key}={value}" if value else f"-{key}" for key, value in given.items() if key not in _TELLS_US_NOTHING]
+        words = [
+            f"-{key}={value}" if value else f"-{key}" for key, value in given.items() if key not in _TELLS_US_NOTHING
+        ]
         emulated = ["-emulate"] if self.kind.name == "cuda" and is_emulated() and "emulate" not in self.attrs else []
         return " ".join([self.kind.name, *words, *emulated])
 

@@ -101,20 +101,146 @@ from .nodes import theirs
 from .wmma import scope_of
 
 __all__ = [
-    "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "Allocate", "And", "AssertStmt", "AttrStmt", "Broadcast", "Buffer",
-    "BufferLoad", "BufferStore", "Call", "CallEffectKind", "Cast", "Div", "Evaluate", "FloatImm", "FloorDiv", "FloorMod",
-    "For", "ForKind", "IfThenElse", "IntImm", "IterVar", "Let", "LetStmt", "Max", "Min", "Mod", "Mul", "Not", "Or",
-    "PrimExpr", "PrimFunc", "ProducerLoad", "ProducerRealize", "ProducerStore", "Ramp",
-    "Reduce", "Select", "SeqStmt", "Shuffle", "SizeVar", "Stmt", "StringImm",
-    "Sub", "Var", "abs", "acos", "acosh", "add", "all", "analysis", "any", "asin", "asinh", "atan", "atan2", "atanh",
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_intrin", "call_llvm_intrin",
-    "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "call_pure_intrin", "ceil", "ceildiv", "clz", "comm_reducer",
-    "const", "copysign", "cos", "cosh", "decl_buffer", "div", "erf", "exp", "exp2", "exp10", "expr", "floor", "floordiv",
-    "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "ir_builder", "isfinite", "isinf",
-    "isnan", "ldexp", "likely", "log", "log1p", "log2", "log10", "logaddexp", "max", "max_value", "min", "min_value",
-    "multiply", "nearbyint", "popcount", "pow", "power", "q_multiply_shift", "reinterpret", "round", "rsqrt", "shift_left",
-    "shift_right", "sigmoid", "sin", "sinh", "sqrt", "stmt", "stmt_functor", "stmt_list", "stmt_seq", "subtract", "sum",
-    "tan", "tanh", "trace", "trunc", "truncdiv", "truncmod",
+    "EQ",
+    "GE",
+    "GT",
+    "LE",
+    "LT",
+    "NE",
+    "Add",
+    "Allocate",
+    "And",
+    "AssertStmt",
+    "AttrStmt",
+    "Broadcast",
+    "Buffer",
+    "BufferLoad",
+    "BufferStore",
+    "Call",
+    "CallEffectKind",
+    "Cast",
+    "Div",
+    "Evaluate",
+    "FloatImm",
+    "FloorDiv",
+    "FloorMod",
+    "For",
+    "ForKind",
+    "IfThenElse",
+    "IntImm",
+    "IterVar",
+    "Let",
+    "LetStmt",
+    "Max",
+    "Min",
+    "Mod",
+    "Mul",
+    "Not",
+    "Or",
+    "PrimExpr",
+    "PrimFunc",
+    "ProducerLoad",
+    "ProducerRealize",
+    "ProducerStore",
+    "Ramp",
+    "Reduce",
+    "Select",
+    "SeqStmt",
+    "Shuffle",
+    "SizeVar",
+    "Stmt",
+    "StringImm",
+    "Sub",
+    "Var",
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "all",
+    "analysis",
+    "any",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "call_extern",
+    "call_intrin",
+    "call_llvm_intrin",
+    "call_llvm_pure_intrin",
+    "call_packed",
+    "call_pure_extern",
+    "call_pure_intrin",
+    "ceil",
+    "ceildiv",
+    "clz",
+    "comm_reducer",
+    "const",
+    "copysign",
+    "cos",
+    "cosh",
+    "decl_buffer",
+    "div",
+    "erf",
+    "exp",
+    "exp2",
+    "exp10",
+    "expr",
+    "floor",
+    "floordiv",
+    "floormod",
+    "fmod",
+    "hypot",
+    "if_then_else",
+    "indexdiv",
+    "indexmod",
+    "infinity",
+    "ir_builder",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "ldexp",
+    "likely",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "max",
+    "max_value",
+    "min",
+    "min_value",
+    "multiply",
+    "nearbyint",
+    "popcount",
+    "pow",
+    "power",
+    "q_multiply_shift",
+    "reinterpret",
+    "round",
+    "rsqrt",
+    "shift_left",
+    "shift_right",
+    "sigmoid",
+    "sin",
+    "sinh",
+    "sqrt",
+    "stmt",
+    "stmt_functor",
+    "stmt_list",
+    "stmt_seq",
+    "subtract",
+    "sum",
+    "tan",
+    "tanh",
+    "trace",
+    "trunc",
+    "truncdiv",
+    "truncmod",
 ]
 
 PrimExpr = Expr
@@ -127,7 +253,9 @@ def const(value: Any, dtype: Any = None) -> Expr:
     return _ops.const(value, dtype or own)
 
 
-def decl_buffer(shape: Any, dtype: Any = "float32", name: str = "buffer", *args: Any, scope: str = "", **named: Any) -> Buffer:
+def decl_buffer(
+    shape: Any, dtype: Any = "float32", name: str = "buffer", *args: Any, scope: str = "", **named: Any
+) -> Buffer:
     """As te.decl_buffer, with TVM's scopes of tensor cores."""
     return _decl_buffer(shape, dtype, name, *args, scope=scope_of(scope), **named)
 
@@ -227,8 +355,19 @@ def _iter_var(dom: Any, var: Any, iter_type: int = 0, thread_tag: str = "") -> A
 
 _ITER_KINDS: dict[int, _expr.IterKind] = {0: "data", 1: "thread", 2: "reduce", 3: "ordered"}
 IterVar = _constructor(_expr.IterVar, _iter_var)
-for _at, _name in enumerate(("DataPar", "ThreadIndex", "CommReduce", "Ordered", "DimInfo", "Unrolled", "Vectorized", "Parallelized",
-                             "Tensorized")):
+for _at, _name in enumerate(
+    (
+        "DataPar",
+        "ThreadIndex",
+        "CommReduce",
+        "Ordered",
+        "DimInfo",
+        "Unrolled",
+        "Vectorized",
+        "Parallelized",
+        "Tensorized",
+    )
+):
     setattr(IterVar, _name, _at)
 
 
@@ -257,7 +396,9 @@ def _attr(node: Any, attr_key: str, value: Any, body: Stmt) -> Stmt:
 
 
 def _assert(condition: Any, message: Any, body: Stmt | None = None) -> Stmt:
-    statement = _stmt.Assert(_ops.convert(condition), message.value if isinstance(message, _expr.StringImm) else str(message))
+    statement = _stmt.Assert(
+        _ops.convert(condition), message.value if isinstance(message, _expr.StringImm) else str(message)
+    )
     return statement if body is None else _stmt.Seq((statement, body))
 
 
@@ -265,10 +406,17 @@ def _prim_func(params: Any, body: Stmt, ret_type: object = None, buffer_map: Any
     """A function of buffers and scalars; `with_attr("global_symbol", name)` names it. buffer_map: the buffer of a param."""
     del ret_type
     buffers: Mapping[Any, Any] = buffer_map or dict[Any, Any]()
-    declared: list[Any] = [param.buffer if isinstance(param, BufferHandle) else buffers.get(param, param) for param in params]
-    plain = {buffer: Buffer(buffer.name, buffer.shape, buffer.dtype) for buffer in declared if isinstance(buffer, Buffer)}
-    offsets = {buffer.elem_offset: _ops.const(0, buffer.elem_offset.dtype) for buffer in plain
-               if isinstance(buffer.elem_offset, _expr.Var)}
+    declared: list[Any] = [
+        param.buffer if isinstance(param, BufferHandle) else buffers.get(param, param) for param in params
+    ]
+    plain = {
+        buffer: Buffer(buffer.name, buffer.shape, buffer.dtype) for buffer in declared if isinstance(buffer, Buffer)
+    }
+    offsets = {
+        buffer.elem_offset: _ops.const(0, buffer.elem_offset.dtype)
+        for buffer in plain
+        if isinstance(buffer.elem_offset, _expr.Var)
+    }
 
     def of_arguments(node: Any) -> Any:
         return replace(node, buffer=plain[node.buffer]) if node.buffer in plain else None
@@ -340,7 +488,9 @@ def multiply(lhs: Any, rhs: Any, span: object = None) -> Any:
 def logaddexp(a: Any, b: Any) -> Expr:
     """log(exp(a) + exp(b)), without overflow."""
     a, b = _ops.match_types(a, b)
-    return _ops.select(a.equal(b), a + math.log(2.0), max(a, b) + log1p(exp(-abs(a - b))))  # two infinities have no difference
+    return _ops.select(
+        a.equal(b), a + math.log(2.0), max(a, b) + log1p(exp(-abs(a - b)))
+    )  # two infinities have no difference
 
 
 def ldexp(x1: Any, x2: Any) -> Expr:

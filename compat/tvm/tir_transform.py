@@ -54,25 +54,60 @@ _OURS: dict[str, Callable[[Function], Function]] = {
 """By TVM's names."""
 
 _DONE_ELSEWHERE = (
-    "AnnotateEntryFunc", "BF16CastElimination", "BF16ComputeLegalize", "BF16Legalize", "BF16Promote", "BF16StorageLegalize",
-    "BF16TypeLowering", "BindTarget", "CombineContextCall", "CompactBufferAllocation", "ConvertBlocksToOpaque",
-    "DecorateDeviceScope", "FP8ComputeLegalize", "FP8StorageLegalize", "InferFragment", "InjectCopyIntrin", "InjectDoubleBuffer",
-    "InjectPrefetch", "InjectSoftwarePipeline", "LegalizePackedCalls", "LiftAttrScope", "LowerDeviceKernelLaunch",
-    "LowerDeviceStorageAccessInfo", "LowerInitBlock", "LowerIntrin", "LowerMatchBuffer", "LowerOpaqueBlock", "LowerTVMBuiltin",
-    "LowerThreadAllreduce", "LowerWarpMemory", "MakePackedAPI", "MakeUnpackedAPI", "MergeDynamicSharedMemoryAllocations",
-    "PlanAndUpdateBufferAllocationLocation", "PointerValueTypeRewrite", "RemoveAssume", "RemoveStoreUndef",
-    "RenormalizeSplitPattern", "SkipAssert", "SplitHostDevice", "ThreadSync", "UnifyThreadBinding", "VerifyMemory",
+    "AnnotateEntryFunc",
+    "BF16CastElimination",
+    "BF16ComputeLegalize",
+    "BF16Legalize",
+    "BF16Promote",
+    "BF16StorageLegalize",
+    "BF16TypeLowering",
+    "BindTarget",
+    "CombineContextCall",
+    "CompactBufferAllocation",
+    "ConvertBlocksToOpaque",
+    "DecorateDeviceScope",
+    "FP8ComputeLegalize",
+    "FP8StorageLegalize",
+    "InferFragment",
+    "InjectCopyIntrin",
+    "InjectDoubleBuffer",
+    "InjectPrefetch",
+    "InjectSoftwarePipeline",
+    "LegalizePackedCalls",
+    "LiftAttrScope",
+    "LowerDeviceKernelLaunch",
+    "LowerDeviceStorageAccessInfo",
+    "LowerInitBlock",
+    "LowerIntrin",
+    "LowerMatchBuffer",
+    "LowerOpaqueBlock",
+    "LowerTVMBuiltin",
+    "LowerThreadAllreduce",
+    "LowerWarpMemory",
+    "MakePackedAPI",
+    "MakeUnpackedAPI",
+    "MergeDynamicSharedMemoryAllocations",
+    "PlanAndUpdateBufferAllocationLocation",
+    "PointerValueTypeRewrite",
+    "RemoveAssume",
+    "RemoveStoreUndef",
+    "RenormalizeSplitPattern",
+    "SkipAssert",
+    "SplitHostDevice",
+    "ThreadSync",
+    "UnifyThreadBinding",
+    "VerifyMemory",
 )
 """What lowering has done, or the build for its target does."""
 
 _ELSEWHERE = {
-    "CoProcSync": "target \"vdla\" places its queues' tokens itself",
+    "CoProcSync": 'target "vdla" places its queues\' tokens itself',
     "InjectPermutedLayout": "s[T].transform_layout takes swizzles",
     "InjectRollingBuffer": "s[T].rolling_buffer() of the schedule",
     "LowerCrossThreadReduction": "s[T].bind of a reduction axis",
     "LowerCustomDatatypes": "dtypes are those of tilewright.ir.dtype",
     "TextureFlatten": "there are no textures",
-    "DefaultGPUSchedule": "tilewright.autoschedule.schedule(outputs, target=\"cuda\")",
+    "DefaultGPUSchedule": 'tilewright.autoschedule.schedule(outputs, target="cuda")',
 }
 
 PrimFuncPass = ModulePass
@@ -85,7 +120,9 @@ def prim_func_pass(pass_func: Any = None, opt_level: int = 0, name: str = "", **
     del opt_level
 
     def made(function: Callable[..., Any]) -> ModulePass:
-        return ModulePass(lambda mod: _each(mod, lambda f: function(f, mod, PassContext.current())), name or function.__name__)
+        return ModulePass(
+            lambda mod: _each(mod, lambda f: function(f, mod, PassContext.current())), name or function.__name__
+        )
 
     return made if pass_func is None else made(pass_func)
 
@@ -127,15 +164,21 @@ def Apply(ftransform: Callable[[Function], Function]) -> ModulePass:
 
 def Filter(fcond: Callable[[Function], bool]) -> ModulePass:
     """The functions of a module for which fcond holds."""
-    return ModulePass(lambda mod: IRModule({key: each for key, each in mod.functions.items() if fcond(each)}), "tir.Filter")
+    return ModulePass(
+        lambda mod: IRModule({key: each for key, each in mod.functions.items() if fcond(each)}), "tir.Filter"
+    )
 
 
 def InstrumentBoundCheckers() -> ModulePass:
     """Every access checked while the function runs, as tw.build(..., bounds_check=True) does."""
-    return ModulePass(lambda mod: _each(mod, lambda function: bound_checks(ours(function))), "tir.InstrumentBoundCheckers")
+    return ModulePass(
+        lambda mod: _each(mod, lambda function: bound_checks(ours(function))), "tir.InstrumentBoundCheckers"
+    )
 
 
 def VectorizeLoop(enable_vectorize: bool = True) -> ModulePass:
     """Off, vectorized loops become serial. On, they are kept: lanes are made when the function is built."""
     options = PassOptions(vectorize=enable_vectorize)
-    return ModulePass(lambda mod: _each(mod, lambda function: with_options(ours(function), options)), "tir.VectorizeLoop")
+    return ModulePass(
+        lambda mod: _each(mod, lambda function: with_options(ours(function), options)), "tir.VectorizeLoop"
+    )

@@ -16,16 +16,41 @@ _CHECKS_BOUNDS, _LOWER_PASSES = "tir.instrument_bound_checkers", "tir.add_lower_
 KEEPS_SCHEDULES = "te.keep_schedule_record"
 """Whether schedules show what they were after each primitive."""
 _HINTS = {
-    "tir.debug_keep_trivial_loop", "tir.detect_global_barrier", "tir.disable_assert", "tir.dma_bypass_cache",
-    "tir.enable_buffer_level_predication", "tir.enable_debug", "tir.enable_equiv_terms_in_cse_tir", "tir.HoistExpression",
-    "tir.InjectDoubleBuffer", "tir.InjectSoftwarePipeline", "tir.is_entry_func", "tir.instrument_lwp", "tir.merge_static_smem",
-    "tir.noalias", "tir.ptx_ldg32", "tir.ReduceBranchingThroughOvercompute", "tir.RemoveNoOp", "tir.Simplify",
-    "tir.use_async_copy", "tir.usmp.enable", "relay.backend.use_auto_scheduler", "relay.backend.use_meta_schedule",
+    "tir.debug_keep_trivial_loop",
+    "tir.detect_global_barrier",
+    "tir.disable_assert",
+    "tir.dma_bypass_cache",
+    "tir.enable_buffer_level_predication",
+    "tir.enable_debug",
+    "tir.enable_equiv_terms_in_cse_tir",
+    "tir.HoistExpression",
+    "tir.InjectDoubleBuffer",
+    "tir.InjectSoftwarePipeline",
+    "tir.is_entry_func",
+    "tir.instrument_lwp",
+    "tir.merge_static_smem",
+    "tir.noalias",
+    "tir.ptx_ldg32",
+    "tir.ReduceBranchingThroughOvercompute",
+    "tir.RemoveNoOp",
+    "tir.Simplify",
+    "tir.use_async_copy",
+    "tir.usmp.enable",
+    "relay.backend.use_auto_scheduler",
+    "relay.backend.use_meta_schedule",
 }
 """Keys that tell TVM's passes how to go about their work, where ours decide for themselves: taken, without effect."""
 _KEYS = {
-    _CHECKS_BOUNDS, _LOWER_PASSES, KEEPS_SCHEDULES, "tir.disable_cse_tir", "tir.disable_storage_rewrite", "tir.disable_vectorize",
-    "tir.HoistIfThenElse", "tir.LoopPartition", "tir.UnrollLoop", *_HINTS,
+    _CHECKS_BOUNDS,
+    _LOWER_PASSES,
+    KEEPS_SCHEDULES,
+    "tir.disable_cse_tir",
+    "tir.disable_storage_rewrite",
+    "tir.disable_vectorize",
+    "tir.HoistIfThenElse",
+    "tir.LoopPartition",
+    "tir.UnrollLoop",
+    *_HINTS,
 }
 _PASSES = {"tir.CommonSubexprElimTIR": "cse", "tir.LoopPartition": "loop_partition", "tir.HoistIfThenElse": "hoist"}
 """Passes that can be left out, by TVM's names."""
@@ -38,8 +63,12 @@ class PassContext:
     _entered: ClassVar[list[PassContext]] = []
 
     def __init__(
-        self, opt_level: int = 2, required_pass: Sequence[str] | None = None, disabled_pass: Sequence[str] | None = None,
-        instruments: Sequence[object] | None = None, config: Mapping[str, Any] | None = None,
+        self,
+        opt_level: int = 2,
+        required_pass: Sequence[str] | None = None,
+        disabled_pass: Sequence[str] | None = None,
+        instruments: Sequence[object] | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> None:
         self.opt_level = opt_level
         self.required_pass, self.disabled_pass = list(required_pass or ()), list(disabled_pass or ())
@@ -98,9 +127,13 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 _OLD_KEYS = {
-    "instrument_bound_checkers": _CHECKS_BOUNDS, "add_lower_pass": _LOWER_PASSES, "disable_vectorize": "tir.disable_vectorize",
-    "disable_storage_rewrite": "tir.disable_storage_rewrite", "restricted_func": "tir.noalias",
-    "detect_global_barrier": "tir.detect_global_barrier", "disable_select_rewriting": "tir.Simplify",
+    "instrument_bound_checkers": _CHECKS_BOUNDS,
+    "add_lower_pass": _LOWER_PASSES,
+    "disable_vectorize": "tir.disable_vectorize",
+    "disable_storage_rewrite": "tir.disable_storage_rewrite",
+    "restricted_func": "tir.noalias",
+    "detect_global_barrier": "tir.detect_global_barrier",
+    "disable_select_rewriting": "tir.Simplify",
 }
 
 
@@ -139,7 +172,9 @@ def module_pass(pass_func: Any = None, opt_level: int = 0, name: str = "", **_: 
     return made if pass_func is None else made(pass_func)
 
 
-def Sequential(passes: Sequence[Callable[[Any], Any]], *_: object, name: str = "sequential", **__: object) -> ModulePass:
+def Sequential(
+    passes: Sequence[Callable[[Any], Any]], *_: object, name: str = "sequential", **__: object
+) -> ModulePass:
     """Passes one after another, as one."""
 
     def run(mod: Any) -> Any:

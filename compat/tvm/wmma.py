@@ -50,17 +50,25 @@ def intrinsic(declared: TensorIntrin, bodies: Any) -> TensorIntrin | None:
         _by_rows(found["tvm_store_matrix_sync"])
         return get("cuda.mma_store", *shape)
     if "tvm_load_matrix_sync" not in found:
-        raise _none_of_ours("it fills a fragment, and that begins a product", "declare the product, with its reduce_init")
+        raise _none_of_ours(
+            "it fills a fragment, and that begins a product", "declare the product, with its reduce_init"
+        )
     _by_rows(found["tvm_load_matrix_sync"])
     source, target = (declared.buffers[tensor] for tensor in (*declared.inputs, declared.op.output(0)))
     where = source.scope or "shared"
-    return get("cuda.mma_load_a", where, *shape) if target.scope == "mma_a" else get("cuda.mma_load_b", "kn", where, *shape)
+    return (
+        get("cuda.mma_load_a", where, *shape)
+        if target.scope == "mma_a"
+        else get("cuda.mma_load_b", "kn", where, *shape)
+    )
 
 
 def _by_rows(node: Call) -> None:
     if isinstance(node.args[-1], StringImm) and node.args[-1].value != "row_major":
-        raise _none_of_ours(f"{node.name} is asked for {node.args[-1].value}",
-                            'take te.intrinsics.get("cuda.mma_load_b", "nk"), whose scope is "mma_bt"')
+        raise _none_of_ours(
+            f"{node.name} is asked for {node.args[-1].value}",
+            'take te.intrinsics.get("cuda.mma_load_b", "nk"), whose scope is "mma_bt"',
+        )
 
 
 def _number(extent: Any) -> int:

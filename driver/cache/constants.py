@@ -29,8 +29,9 @@ Reference = list[int]
 def constants_of(programs: Sequence[BuildItem]) -> list[Constant]:
     """The constants that programs were declared with, in an order that the next process finds too."""
     roots = [op for program in programs for op in _operations((program.what, program.args))]
-    constants = dict.fromkeys(held for program in programs if isinstance(program.what, Function)
-                              for held in program.what.constants)
+    constants = dict.fromkeys(
+        held for program in programs if isinstance(program.what, Function) for held in program.what.constants
+    )
     met: set[Operation] = set()
     while roots:
         op = roots.pop()
@@ -64,16 +65,21 @@ def about_constants(compiled: NativeCode, given: Sequence[Constant]) -> dict[str
     about: dict[str, Any] = {"constants": [[symbol, *places[held]] for held, symbol in compiled.constants.items()]}
     if evaluation is not None:
         about["evaluation"] = {
-            "bytes": len(evaluation.module.object_bytes), "outside": list(evaluation.module.outside()),
+            "bytes": len(evaluation.module.object_bytes),
+            "outside": list(evaluation.module.outside()),
             "parallel": evaluation.parallel,
             "constants": [[symbol, *places[held]] for held, symbol in evaluation.constants.items()],
-            "calls": [[symbol, [[held.name, str(held.data.dtype), list(held.data.shape)] for held in results]]
-                      for symbol, results in evaluation.calls],
+            "calls": [
+                [symbol, [[held.name, str(held.data.dtype), list(held.data.shape)] for held in results]]
+                for symbol, results in evaluation.calls
+            ],
         }
     return about
 
 
-def bound_constants(about: Mapping[str, Any], code: bytes, target: Target, given: Sequence[Constant]) -> dict[Constant, str]:
+def bound_constants(
+    about: Mapping[str, Any], code: bytes, target: Target, given: Sequence[Constant]
+) -> dict[Constant, str]:
     """The constants of a kept kernel by their symbols. code: what computes some of them. Raises UnresolvedSymbol (TW0411)."""
     known: list[list[Constant]] = [list(given), []]
 

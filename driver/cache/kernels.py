@@ -34,13 +34,25 @@ def entry_of(compiled: NativeCode, given: Sequence[Constant] = ()) -> Entry | No
     held = about_constants(compiled, given)
     if compiled.calls_python or compiled.imports_c or held is None:
         return None
-    code = module.object_bytes if compiled.evaluation is None else module.object_bytes + compiled.evaluation.module.object_bytes
-    return Entry({
-        "functions": [{"signature": signature.as_json(), "messages": list(module.messages[signature.name])}
-                      for signature in compiled.signatures],
-        "exports": list(module.exports), "outside": list(module.outside()), "parallel": compiled.parallel,
-        "opening": asdict(compiled.opening), **held,
-    }, code)
+    code = (
+        module.object_bytes
+        if compiled.evaluation is None
+        else module.object_bytes + compiled.evaluation.module.object_bytes
+    )
+    return Entry(
+        {
+            "functions": [
+                {"signature": signature.as_json(), "messages": list(module.messages[signature.name])}
+                for signature in compiled.signatures
+            ],
+            "exports": list(module.exports),
+            "outside": list(module.outside()),
+            "parallel": compiled.parallel,
+            "opening": asdict(compiled.opening),
+            **held,
+        },
+        code,
+    )
 
 
 def opening_of(entry: Entry) -> Opening:
@@ -57,11 +69,16 @@ def module_of(entry: Entry, request: Request, given: Sequence[Constant] = ()) ->
     Raises UnresolvedSymbol (TW0411) where an outside function that they call is not in this process."""
     module, signatures, constants = code_of(entry, request.target, given)
     anew = _Anew(request)
-    return Module({signature.name: _kernel(signature, module, anew, constants) for signature in signatures}, anew.export)
+    return Module(
+        {signature.name: _kernel(signature, module, anew, constants) for signature in signatures}, anew.export
+    )
 
 
 def code_of(
-    entry: Entry, target: Target, given: Sequence[Constant] = (), others: Mapping[str, int] = MappingProxyType({}),
+    entry: Entry,
+    target: Target,
+    given: Sequence[Constant] = (),
+    others: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[CompiledModule, list[Signature], dict[Constant, str]]:
     """The machine code of an entry, the signatures of its kernels, and the constants that it reads. others: addresses of outside
     functions that it calls, of those that are not in this process by their names. Raises as module_of does."""
@@ -80,8 +97,14 @@ def _kernel(signature: Signature, module: CompiledModule, anew: _Anew, constants
     name = signature.name
     addresses = {role: module.address(symbol) for role, symbol in stub_symbols(name).items()}
     failure = partial(kernel_failure, signature, messages=module.messages[name])
-    return make_kernel(signature, addresses, code=(module, constants), sources=partial(anew.source, name), failure=failure,
-                       exporting=partial(anew.export_one, name))
+    return make_kernel(
+        signature,
+        addresses,
+        code=(module, constants),
+        sources=partial(anew.source, name),
+        failure=failure,
+        exporting=partial(anew.export_one, name),
+    )
 
 
 class _Anew:

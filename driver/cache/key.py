@@ -37,13 +37,17 @@ def build_key(request: Request) -> str | None:
     if not target.is_native or not code_version():
         return None
     try:
-        texts = [f"{'over ' if program.over else ''}{structure_text(_whole(program.name, program.what, program.args))}"
-                 for program in request.programs]
+        texts = [
+            f"{'over ' if program.over else ''}{structure_text(_whole(program.name, program.what, program.args))}"
+            for program in request.programs
+        ]
     except NoStructure:
         return None
-    choices = (f"bounds_check={options.bounds_check} fast_math={options.fast_math} fp_contract={options.fp_contract} "
-               f"exact={request.exact} bare={request.bare} quick={options.quick} {structure_text(options.passes)} "
-               f"{available_cpus()} processors")
+    choices = (
+        f"bounds_check={options.bounds_check} fast_math={options.fast_math} fp_contract={options.fp_contract} "
+        f"exact={request.exact} bare={request.bare} quick={options.quick} {structure_text(options.passes)} "
+        f"{available_cpus()} processors"
+    )
     return "\n".join([*_surroundings(), _target_text(target), choices, *texts])
 
 
@@ -77,8 +81,20 @@ def _surroundings() -> tuple[str, ...]:
     )
 
 
-_FLOORS = ("errors.py", "limits.py", "arguments.py", "untrusted.py", "driver", "ir", "runtime", "te", "schedule", "codegen", "topi",
-           "autoschedule")
+_FLOORS = (
+    "errors.py",
+    "limits.py",
+    "arguments.py",
+    "untrusted.py",
+    "driver",
+    "ir",
+    "runtime",
+    "te",
+    "schedule",
+    "codegen",
+    "topi",
+    "autoschedule",
+)
 """What of the package a kernel's code depends on."""
 
 
@@ -91,8 +107,8 @@ def code_version() -> str:
         with open(path, "rb", buffering=0) as file:
             text = file.read()
             state = os.fstat(file.fileno())
-            latest = max(latest, state.st_mtime, state.st_ctime)    # who installs may set the one, and nobody the other
-        digest.update(f"{path[len(_ROOT):]} {len(text)} ".encode())
+            latest = max(latest, state.st_mtime, state.st_ctime)  # who installs may set the one, and nobody the other
+        digest.update(f"{path[len(_ROOT) :]} {len(text)} ".encode())
         digest.update(text)
     return digest.hexdigest() if latest < _process_began() and _folders() == _BEGAN_IN else ""
 

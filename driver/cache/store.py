@@ -77,7 +77,7 @@ class Store:
                 return None
         except OSError:
             return None
-        with suppress(OSError):         # a disk that can only be read serves too
+        with suppress(OSError):  # a disk that can only be read serves too
             os.utime(path)
         return entry
 
@@ -159,7 +159,7 @@ class Store:
         entries: list[tuple[float, int, Path]] = []
         with suppress(OSError), os.scandir(self.folder) as listing:
             for item in listing:
-                with suppress(OSError):     # another process removed it meanwhile
+                with suppress(OSError):  # another process removed it meanwhile
                     state = item.stat(follow_symlinks=False)
                     if item.name.endswith(SUFFIX):
                         entries.append((state.st_mtime, state.st_size, Path(item.path)))
@@ -202,7 +202,7 @@ def _decoded(content: bytes, key: str) -> Entry | None:
         return None
     key_end = _HEADER.size + sizes[0]
     about_end = key_end + sizes[1]
-    if content[_HEADER.size:key_end] != key.encode():
+    if content[_HEADER.size : key_end] != key.encode():
         return None
     try:
         about = plain_json(content[key_end:about_end], _LARGEST)
@@ -221,6 +221,6 @@ def open_store() -> Store | None:
     try:
         limit = int(os.environ.get("TILEWRIGHT_CACHE_MB") or DEFAULT_LIMIT_MB) << 20
         folder = cache_folder() / "kernels"
-    except (ValueError, RuntimeError):      # no number; no home folder
+    except (ValueError, RuntimeError):  # no number; no home folder
         return None
     return _stores.setdefault((folder, limit), Store(folder, limit))

@@ -93,7 +93,7 @@ def _parts(value: Any) -> Iterable[Any]:
     if isinstance(value, Constant):
         return (str(value.data.dtype), value.data.shape, value.digest)
     if isinstance(value, TensorIntrin) and value.shipped is not None:
-        return ("shipped", *value.shipped)       # made by our own code, which the key knows by its hash
+        return ("shipped", *value.shipped)  # made by our own code, which the key knows by its hash
     if is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, name) for name in _names(type(value))]
     raise NoStructure(f"{type(value).__module__}.{type(value).__qualname__}")

@@ -47,15 +47,21 @@ def jax_function(kernel: Kernel) -> Callable[..., Any]:
     try:
         jax: Any = import_module("jax.ffi") and import_module("jax")
     except ImportError:
-        raise NoFramework("the kernel cannot be a function of jax", reason="jax is not installed, or has no jax.ffi",
-                          called=user_source(), fix="pip install jax") from None
+        raise NoFramework(
+            "the kernel cannot be a function of jax",
+            reason="jax is not installed, or has no jax.ffi",
+            called=user_source(),
+            fix="pip install jax",
+        ) from None
     calls: dict[Any, Any] = {}
 
     def kind(one: Any) -> Any:
         return (one.shape, one.dtype) if isinstance(one, jax.Array) else (type(one), one)
 
     def call(*given: Any) -> Any:
-        values: list[Any] = [one if isinstance(one, (jax.Array, bool, int, float)) else jax.numpy.asarray(one) for one in given]
+        values: list[Any] = [
+            one if isinstance(one, (jax.Array, bool, int, float)) else jax.numpy.asarray(one) for one in given
+        ]
         arrays = [one for one in values if isinstance(one, jax.Array)]
         key = tuple([kind(one) for one in values])
         if key not in calls:
@@ -67,8 +73,10 @@ def jax_function(kernel: Kernel) -> Callable[..., Any]:
 
 def _lowered(jax: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
     """The call for inputs like these."""
-    results = [jax.ShapeDtypeStruct(shape, numpy_dtype(param.dtype)) for shape, param in
-               zip(output_shapes(kernel.signature, values), outputs_of(kernel.signature), strict=True)]
+    results = [
+        jax.ShapeDtypeStruct(shape, numpy_dtype(param.dtype))
+        for shape, param in zip(output_shapes(kernel.signature, values), outputs_of(kernel.signature), strict=True)
+    ]
     given, made = iter(values), iter(results)
     whole: list[Any] = []
     places: list[tuple[int, int]] = []
@@ -81,7 +89,9 @@ def _lowered(jax: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
             places.append((_MADE, next(outputs)) if param.is_output else (_GIVEN, next(arrays)))
     prepared = kernel.prepared(whole)
     fallback = _Handler(_handled(prepared, places))
-    text = _handler_text(prepared, places, len(kernel.signature.symbols), ctypes.cast(fallback, ctypes.c_void_p).value or 0)
+    text = _handler_text(
+        prepared, places, len(kernel.signature.symbols), ctypes.cast(fallback, ctypes.c_void_p).value or 0
+    )
     handler = compile_text([text], Target(), (_HANDLER,), {}, {}, quick=True)
     name = f"tilewright_{kernel.name}_{next(_numbers)}"
     _kept.append((handler, fallback, kernel))
@@ -122,10 +132,14 @@ define ptr @{_HANDLER}(ptr %frame) {{
 
 def _handled(run: Prepared, places: Sequence[tuple[int, int]]) -> Callable[[int], int]:
     def handle(frame: int) -> int:
-        extension, api, given, made = (ctypes.c_uint64.from_address(frame + at).value for at in (_EXTENSION, _API, _GIVEN, _MADE))
+        extension, api, given, made = (
+            ctypes.c_uint64.from_address(frame + at).value for at in (_EXTENSION, _API, _GIVEN, _MADE)
+        )
         if extension and _told(extension):
             return 0
-        descriptions = [ctypes.c_uint64.from_address((given if which == _GIVEN else made) + 8 * at).value for which, at in places]
+        descriptions = [
+            ctypes.c_uint64.from_address((given if which == _GIVEN else made) + 8 * at).value for which, at in places
+        ]
         try:
             run([ctypes.c_uint64.from_address(description + _DATA).value for description in descriptions])
         except Exception as error:  # noqa: BLE001  XLA raises it

@@ -41,7 +41,9 @@ class Origin:
             again = Schedule.replay(*self._records)
             what = again if isinstance(what, Schedule) else [again, *cast("Sequence[Any]", what)[1:]]
         args = self._program.args
-        return replace(self._how, programs=(replace(self._program, what=what, args=None if args is None else list(args)),))
+        return replace(
+            self._how, programs=(replace(self._program, what=what, args=None if args is None else list(args)),)
+        )
 
     def tensors(self) -> list[Any]:
         """The kernel's arguments as they were declared. Raises NoFramework (TW0746) where they were not."""
@@ -49,9 +51,12 @@ class Origin:
         if isinstance(what, Schedule):
             return list(args or ())
         if isinstance(what, Function):
-            raise NoFramework("the kernel has no gradient", called=user_source(),
-                              fix="gradient=False, or build it from its tensors",
-                              reason="it was built from loops that were lowered before, and tensors are differentiated")
+            raise NoFramework(
+                "the kernel has no gradient",
+                called=user_source(),
+                fix="gradient=False, or build it from its tensors",
+                reason="it was built from loops that were lowered before, and tensors are differentiated",
+            )
         parts = list(cast("Sequence[Any]", what))
         return list(parts[1]) if isinstance(parts[0], Schedule) else parts
 

@@ -42,12 +42,24 @@ def output_shapes(signature: Signature, given: Sequence[Any]) -> list[tuple[Any,
 def shape_reader(signature: Signature) -> Callable[[Sequence[Any]], list[tuple[Any, ...]]]:
     """What gives the shapes of the outputs for inputs, as output_shapes does; quickly where each extent is a number or one of an
     input's."""
-    places = {i: at for at, i in enumerate(i for i, param in enumerate(signature.params)
-                                           if isinstance(param, ScalarParam) or not param.is_output)}
-    read = {name: (places[binding.param], binding.dim) for name, binding in signature.bindings.items()
-            if binding.param in places and not binding.steps}
-    shapes = [tuple(extent if isinstance(extent, int) else read.get(extent) if isinstance(extent, str) else None
-                    for extent in param.shape) for param in outputs_of(signature)]
+    places = {
+        i: at
+        for at, i in enumerate(
+            i for i, param in enumerate(signature.params) if isinstance(param, ScalarParam) or not param.is_output
+        )
+    }
+    read = {
+        name: (places[binding.param], binding.dim)
+        for name, binding in signature.bindings.items()
+        if binding.param in places and not binding.steps
+    }
+    shapes = [
+        tuple(
+            extent if isinstance(extent, int) else read.get(extent) if isinstance(extent, str) else None
+            for extent in param.shape
+        )
+        for param in outputs_of(signature)
+    ]
     known = [tuple(extent for extent in shape if extent is not None) for shape in shapes]
     if known == shapes and all(isinstance(extent, int) for shape in known for extent in shape):
         return lambda given: known
@@ -56,8 +68,10 @@ def shape_reader(signature: Signature) -> Callable[[Sequence[Any]], list[tuple[A
         try:
             if known != shapes:
                 return output_shapes(signature, given)
-            return [tuple([extent if isinstance(extent, int) else given[extent[0]].shape[extent[1]] for extent in shape])
-                    for shape in known]
+            return [
+                tuple([extent if isinstance(extent, int) else given[extent[0]].shape[extent[1]] for extent in shape])
+                for shape in known
+            ]
         except IndexError:
             raise _wrong_rank(signature, given) from None
 
@@ -70,8 +84,12 @@ def _wrong_rank(signature: Signature, given: Sequence[Any]) -> Exception:
         if isinstance(param, BufferParam) and len(one.shape) != len(param.shape):
             return WrongRank(
                 f"'{param.name}' (argument {at + 1} of {signature.name}) has {len(one.shape)} dimensions; {len(param.shape)} are "
-                "expected", reason=f"shape {tuple(one.shape)}", allowed=str(signature), called=user_source(),
-                fix=f"reshape it to {len(param.shape)} dimensions")
+                "expected",
+                reason=f"shape {tuple(one.shape)}",
+                allowed=str(signature),
+                called=user_source(),
+                fix=f"reshape it to {len(param.shape)} dimensions",
+            )
     raise InternalError("a shape was read that is there")
 
 

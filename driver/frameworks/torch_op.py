@@ -32,13 +32,21 @@ def torch_operator(kernel: Kernel, name: str, declared: Declared | None) -> Any:
     """Registers the operator `name`, "namespace::name". declared: by which it is differentiated, None for no gradient. Raises
     NoFramework (TW0746)."""
     if not _NAME.fullmatch(name):
-        raise NoFramework(f"no operator of torch can be called {name!r}"[:200], called=user_source(),
-                          allowed="a namespace and a name, words", fix='"mine::scale"')
+        raise NoFramework(
+            f"no operator of torch can be called {name!r}"[:200],
+            called=user_source(),
+            allowed="a namespace and a name, words",
+            fix='"mine::scale"',
+        )
     try:
         torch: Any = import_module("torch.library") and import_module("torch")
     except ImportError:
-        raise NoFramework("the kernel cannot be an operator of torch", reason="torch is not installed", called=user_source(),
-                          fix="pip install torch") from None
+        raise NoFramework(
+            "the kernel cannot be an operator of torch",
+            reason="torch is not installed",
+            called=user_source(),
+            fix="pip install torch",
+        ) from None
     operator = _registered(torch, kernel, name)
     if declared is not None:
         _with_gradient(torch, kernel, name, declared)
@@ -61,7 +69,9 @@ def _registered(torch: Any, kernel: Kernel, name: str) -> Any:
         (shape,) = shapes(given)
         result = empty(shape, dtype=dtypes[0], device=cpu)
         for at in tensors:
-            if given[at].requires_grad:  # below autograd: a refusal by the kernel takes fifty times as long as this question
+            if given[
+                at
+            ].requires_grad:  # below autograd: a refusal by the kernel takes fifty times as long as this question
                 return run(*given)
         try:
             kernel(*given, result)
@@ -104,8 +114,16 @@ _libraries: dict[str, Any] = {}
 
 
 def _schema(inputs: Sequence[BufferParam | ScalarParam], results: int) -> str:
-    kinds = ["Tensor" if isinstance(param, BufferParam) else
-             "bool" if param.dtype == "bool" else "float" if "float" in param.dtype else "SymInt" for param in inputs]
+    kinds = [
+        "Tensor"
+        if isinstance(param, BufferParam)
+        else "bool"
+        if param.dtype == "bool"
+        else "float"
+        if "float" in param.dtype
+        else "SymInt"
+        for param in inputs
+    ]
     given = ", ".join(f"{kind} a{at}" for at, kind in enumerate(kinds))
     return f"({given}) -> " + ("Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})")
 
@@ -114,10 +132,16 @@ def _with_gradient(torch: Any, kernel: Kernel, name: str, declared: Declared) ->
     """Registers the gradient, an operator of its own, which is built when it is first run."""
     tensors = declared.tensors()
     params = kernel.signature.params
-    given = [tensor for tensor, param in zip(tensors, params, strict=True)
-             if isinstance(param, ScalarParam) or not param.is_output]
-    outputs = [tensor for tensor, param in zip(tensors, params, strict=True)
-               if isinstance(param, BufferParam) and param.is_output]
+    given = [
+        tensor
+        for tensor, param in zip(tensors, params, strict=True)
+        if isinstance(param, ScalarParam) or not param.is_output
+    ]
+    outputs = [
+        tensor
+        for tensor, param in zip(tensors, params, strict=True)
+        if isinstance(param, BufferParam) and param.is_output
+    ]
     wanted = [at for at, tensor in enumerate(given) if isinstance(tensor, te.Tensor) and tensor.dtype.is_float]
     chosen = [at for at, tensor in enumerate(outputs) if tensor.dtype.is_float]
     if not wanted or not chosen:
@@ -127,8 +151,10 @@ def _with_gradient(torch: Any, kernel: Kernel, name: str, declared: Declared) ->
     for at, head in zip(chosen, heads, strict=True):
         parts = te.gradient(outputs[at], [given[place] for place in wanted], head)
         sums = [part if total is None else add(total, part) for total, part in zip(sums, parts, strict=True)]
-    results = [te.compute(total.shape, lambda *i, total=total: total(*i), name=f"gradient{at}", tag="elemwise")
-               for at, total in enumerate(sums)]
+    results = [
+        te.compute(total.shape, lambda *i, total=total: total(*i), name=f"gradient{at}", tag="elemwise")
+        for at, total in enumerate(sums)
+    ]
     back = _registered(torch, declared.built([*given, *heads, *results], "backward"), f"{name}_backward")
 
     def remember(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ARG001  torch passes it by name

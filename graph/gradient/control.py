@@ -62,23 +62,43 @@ def _branch(body: Parts, heads: Sequence[int], wanted: Sequence[int]) -> Parts:
 
 @rule("loop")
 def _loop(p: Pullback) -> list[str | None]:
-    trips, condition, *given = [*p.inputs, "", ""][:max(len(p.inputs), 2)]
+    trips, condition, *given = [*p.inputs, "", ""][: max(len(p.inputs), 2)]
     carried = int(p["carried"])
     floats = [at for at in range(carried) if is_float(p.type(given[at]))]
     wanted = [at for at in range(carried, len(given)) if given[at] in p.relevant]
-    if _count(p, trips) == (0,):    # it gives what it is given
-        return [None, None, *p.heads[:carried], *(None for _ in given[carried:])][:len(p.inputs)]
+    if _count(p, trips) == (0,):  # it gives what it is given
+        return [None, None, *p.heads[:carried], *(None for _ in given[carried:])][: len(p.inputs)]
     heads = {at: head for at, head in enumerate(p.heads[carried:]) if head is not None}
-    forward = p.b.nodes("loop", trips, condition, *given, bodies=(_with_rows(p.node.bodies[0], carried, bool(condition)),),
-                        carried=carried, count=_count(p, trips), source=p.node.source)
+    forward = p.b.nodes(
+        "loop",
+        trips,
+        condition,
+        *given,
+        bodies=(_with_rows(p.node.bodies[0], carried, bool(condition)),),
+        carried=carried,
+        count=_count(p, trips),
+        source=p.node.source,
+    )
     *rows, ran = forward[carried:]
     count = p.emit("sum", ran, axes=(0,))
     body = _backwards(p, p.node.bodies[0], carried, bool(condition), floats, wanted, list(heads))
     began = [p.heads[at] or zeros(p.b, given[at]) for at in floats]
-    made = p.b.nodes("loop", count, "", *began, *(zeros(p.b, given[at]) for at in wanted), *given[carried:], *rows,
-                     *heads.values(), count, bodies=(body,), carried=len(floats) + len(wanted), source=p.node.source)
+    made = p.b.nodes(
+        "loop",
+        count,
+        "",
+        *began,
+        *(zeros(p.b, given[at]) for at in wanted),
+        *given[carried:],
+        *rows,
+        *heads.values(),
+        count,
+        bodies=(body,),
+        carried=len(floats) + len(wanted),
+        source=p.node.source,
+    )
     gradients = dict(zip([*floats, *wanted], made, strict=True))
-    return [None, None, *(gradients.get(at) for at in range(len(given)))][:len(p.inputs)]
+    return [None, None, *(gradients.get(at) for at in range(len(given)))][: len(p.inputs)]
 
 
 def _count(p: Pullback, trips: str) -> tuple[Extent, ...]:
@@ -87,25 +107,34 @@ def _count(p: Pullback, trips: str) -> tuple[Extent, ...]:
         return p["count"]
     known = p.b.data(trips) if trips else None
     if known is None:
-        raise NoGradient("a loop has no gradient whose iterations nobody counts beforehand",
-                         reason="what it carries is kept for the way back, a row for each iteration", called=user_source(),
-                         fix="say how many run at most: count=(n,)")
+        raise NoGradient(
+            "a loop has no gradient whose iterations nobody counts beforehand",
+            reason="what it carries is kept for the way back, a row for each iteration",
+            called=user_source(),
+            fix="say how many run at most: count=(n,)",
+        )
     return (max(int(known), 0),)
 
 
 def _with_rows(body: Parts, carried: int, conditional: bool) -> Parts:
     """The graph inside a loop with rows of its own: what is carried as it was, and that it ran."""
     b = assembly_of(body, {})
-    for name, value in list(body.results.items())[:carried + conditional]:
+    for name, value in list(body.results.items())[: carried + conditional]:
         b.output(name, value)
-    kept = {unused(f"row{at}", b.types): name for at, name in enumerate(list(body.inputs)[1:1 + carried])}
+    kept = {unused(f"row{at}", b.types): name for at, name in enumerate(list(body.inputs)[1 : 1 + carried])}
     ran = b.param(unused("one", b.types), np.asarray(1, np.int64), fixed=True)
     _outputs(b, {**kept, unused("ran", b.types): ran})
     return b.parts()
 
 
 def _backwards(
-    p: Pullback, body: Parts, carried: int, conditional: bool, floats: Sequence[int], wanted: Sequence[int], heads: Sequence[int],
+    p: Pullback,
+    body: Parts,
+    carried: int,
+    conditional: bool,
+    floats: Sequence[int],
+    wanted: Sequence[int],
+    heads: Sequence[int],
 ) -> Parts:
     """The graph inside the loop on the way back: one iteration, which is run again and then backwards."""
     b = Assembly(body.name)
@@ -113,19 +142,37 @@ def _backwards(
     turn = b.input("turn", (), "int64")
     by_carried = {at: _input_like(b, f"d{at}", types[inputs[1 + at]]) for at in floats}
     by_values = {at: _input_like(b, f"d{at}", types[inputs[1 + at]]) for at in wanted}
-    names = {name: _input_like(b, f"x{at}", types[name]) for at, name in enumerate(inputs[1 + carried:])}
+    names = {name: _input_like(b, f"x{at}", types[name]) for at, name in enumerate(inputs[1 + carried :])}
     count = _known_rows(p)
-    rows = [b.input(f"rows{at}", (*count, *types[name].shape), types[name].dtype) for at, name in enumerate(inputs[1:1 + carried])]
-    of_rows = {at: b.input(f"heads{at}", (*count, *types[results[carried + at]].shape), types[results[carried + at]].dtype)
-               for at in heads}
+    rows = [
+        b.input(f"rows{at}", (*count, *types[name].shape), types[name].dtype)
+        for at, name in enumerate(inputs[1 : 1 + carried])
+    ]
+    of_rows = {
+        at: b.input(f"heads{at}", (*count, *types[results[carried + at]].shape), types[results[carried + at]].dtype)
+        for at in heads
+    }
     ran = b.input("ran", (), "int64")
     at_ = b.node("subtract", b.node("subtract", ran, b.param("one", np.asarray(1, np.int64), fixed=True)), turn)
     names[inputs[0]] = at_
-    names.update({name: b.node("take", row, at_, axis=0) for name, row in zip(inputs[1:1 + carried], rows, strict=True)})
-    names.update({name: b.param(unused(f"p{number}", b.types), held) for number, (name, held) in enumerate(body.constants.items())})
+    names.update(
+        {name: b.node("take", row, at_, axis=0) for name, row in zip(inputs[1 : 1 + carried], rows, strict=True)}
+    )
+    names.update(
+        {
+            name: b.param(unused(f"p{number}", b.types), held)
+            for number, (name, held) in enumerate(body.constants.items())
+        }
+    )
     for node in body.nodes:
-        made = b.nodes(node.operator, *(names.get(name, "") for name in node.inputs), source=node.source, bodies=node.bodies,
-                       outputs=(), **node.attributes)
+        made = b.nodes(
+            node.operator,
+            *(names.get(name, "") for name in node.inputs),
+            source=node.source,
+            bodies=node.bodies,
+            outputs=(),
+            **node.attributes,
+        )
         names.update(zip(node.outputs, made, strict=True))
     seeds: dict[str, str] = {}
     for at, value in by_carried.items():

@@ -18,41 +18,79 @@ from .rule import RULES, Pullback, Rule
 __all__ = ["evaluated"]
 
 _FORMULAS: dict[str, tuple[str | None, ...]] = {
-    "identity": ("g",), "negative": ("-g",), "abs": ("g * sign(a)",), "square": ("g * a * 2.0",), "cast": ("g",),
-    "exp": ("g * y",), "expm1": ("g * exp(a)",), "log": ("g / a",), "log1p": ("g / (a + 1.0)",),
-    "sqrt": ("g * 0.5 / y",), "rsqrt": ("g * -0.5 * (y * y * y)",),
-    "erf": (f"g * exp(-(a * a)) * {2 / 3.141592653589793 ** 0.5}",),
-    "sin": ("g * cos(a)",), "cos": ("-(g * sin(a))",), "tan": ("g * (y * y + 1.0)",),
-    "asin": ("g * rsqrt(1.0 - a * a)",), "acos": ("-(g * rsqrt(1.0 - a * a))",), "atan": ("g / (a * a + 1.0)",),
-    "sinh": ("g * cosh(a)",), "cosh": ("g * sinh(a)",), "tanh": ("g * (1.0 - y * y)",),
-    "asinh": ("g * rsqrt(a * a + 1.0)",), "acosh": ("g * rsqrt(a * a - 1.0)",), "atanh": ("g / (1.0 - a * a)",),
-    "add": ("g", "g"), "subtract": ("g", "-g"), "multiply": ("g * b", "g * a"), "divide": ("g / b", "-(g * y / b)"),
-    "floor_mod": ("g", "-(g * floor(a / b))"), "trunc_mod": ("g", "-(g * trunc(a / b))"),
+    "identity": ("g",),
+    "negative": ("-g",),
+    "abs": ("g * sign(a)",),
+    "square": ("g * a * 2.0",),
+    "cast": ("g",),
+    "exp": ("g * y",),
+    "expm1": ("g * exp(a)",),
+    "log": ("g / a",),
+    "log1p": ("g / (a + 1.0)",),
+    "sqrt": ("g * 0.5 / y",),
+    "rsqrt": ("g * -0.5 * (y * y * y)",),
+    "erf": (f"g * exp(-(a * a)) * {2 / 3.141592653589793**0.5}",),
+    "sin": ("g * cos(a)",),
+    "cos": ("-(g * sin(a))",),
+    "tan": ("g * (y * y + 1.0)",),
+    "asin": ("g * rsqrt(1.0 - a * a)",),
+    "acos": ("-(g * rsqrt(1.0 - a * a))",),
+    "atan": ("g / (a * a + 1.0)",),
+    "sinh": ("g * cosh(a)",),
+    "cosh": ("g * sinh(a)",),
+    "tanh": ("g * (1.0 - y * y)",),
+    "asinh": ("g * rsqrt(a * a + 1.0)",),
+    "acosh": ("g * rsqrt(a * a - 1.0)",),
+    "atanh": ("g / (1.0 - a * a)",),
+    "add": ("g", "g"),
+    "subtract": ("g", "-g"),
+    "multiply": ("g * b", "g * a"),
+    "divide": ("g / b", "-(g * y / b)"),
+    "floor_mod": ("g", "-(g * floor(a / b))"),
+    "trunc_mod": ("g", "-(g * trunc(a / b))"),
     "maximum": ("where(a >= b, g, 0.0)", "where(a >= b, 0.0, g)"),
     "minimum": ("where(a <= b, g, 0.0)", "where(a <= b, 0.0, g)"),
-    "power": ("where(b == 0.0, 0.0, g * b * power(a, b - 1.0))",
-              "where(logical_or(a != 0.0, b < 0.0), g * y * log(a), 0.0)"),
+    "power": (
+        "where(b == 0.0, 0.0, g * b * power(a, b - 1.0))",
+        "where(logical_or(a != 0.0, b < 0.0), g * y * log(a), 0.0)",
+    ),
     "atan2": ("g * b / (a * a + b * b)", "-(g * a / (a * a + b * b))"),
     "where": (None, "where(a, g, 0.0)", "where(a, 0.0, g)"),
     "clip": ("where(logical_and(a >= low, a <= high), g, 0.0)",),
-    "relu": ("where(a > 0.0, g, 0.0)",), "sigmoid": ("g * (y * (1.0 - y))",),
-    "softplus": ("g * sigmoid(a)",), "softsign": ("g * square(1.0 - abs(y))",),
+    "relu": ("where(a > 0.0, g, 0.0)",),
+    "sigmoid": ("g * (y * (1.0 - y))",),
+    "softplus": ("g * sigmoid(a)",),
+    "softsign": ("g * square(1.0 - abs(y))",),
     "prelu": ("where(a < 0.0, g * b, g)", "where(a < 0.0, g * a, 0.0)"),
-    "leaky_relu": ("where(a < 0.0, g * alpha, g)",), "elu": ("where(a < 0.0, g * (alpha * exp(a)), g)",),
-    "selu": ("where(a < 0.0, g * (exp(a) * alpha), g) * gamma",), "celu": ("where(a < 0.0, g * exp(a / alpha), g)",),
+    "leaky_relu": ("where(a < 0.0, g * alpha, g)",),
+    "elu": ("where(a < 0.0, g * (alpha * exp(a)), g)",),
+    "selu": ("where(a < 0.0, g * (exp(a) * alpha), g) * gamma",),
+    "celu": ("where(a < 0.0, g * exp(a / alpha), g)",),
     "hard_swish": ("where(a <= -3.0, 0.0, where(a < 3.0, g * (a / 3.0 + 0.5), g))",),
-    "thresholded_relu": ("where(a > alpha, g, 0.0)",), "shrink": ("where(abs(a) > lambd, g, 0.0)",),
+    "thresholded_relu": ("where(a > alpha, g, 0.0)",),
+    "shrink": ("where(abs(a) > lambd, g, 0.0)",),
     **dict.fromkeys(("sign", "floor", "ceil", "trunc", "nearbyint"), (None,)),
     **dict.fromkeys(("floor_divide", "trunc_divide"), (None, None)),
 }
 """For each operator a formula for each input; None where the derivative is zero."""
 
 _OPERATORS: dict[type[ast.AST], str] = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Gt: "greater", ast.GtE: "greater_equal",
-    ast.Lt: "less", ast.LtE: "less_equal", ast.Eq: "equal", ast.NotEq: "not_equal",
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
 }
 _FUNCTIONS: dict[type[ast.AST], Callable[[float, float], float]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: lambda a, b: a / b,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: lambda a, b: a / b,
 }
 
 
@@ -79,6 +117,7 @@ def _number(one: ast.expr, values: Mapping[str, str], numbers: Mapping[str, Any]
 def evaluated(p: Pullback, formula: str, values: Mapping[str, str], numbers: Mapping[str, Any], like: str) -> str:
     """The value of a formula, whose names are values and numbers, these of the dtype of `like`. What is made of numbers alone is
     computed here, in float64."""
+
     def value(one: ast.expr) -> str:
         number = _number(one, values, numbers)
         if number is not None:
@@ -100,11 +139,13 @@ def evaluated(p: Pullback, formula: str, values: Mapping[str, str], numbers: Map
 def _of(formulas: Sequence[str | None]) -> Rule:
     def pulled_back(p: Pullback) -> list[str | None]:
         values = {**dict(zip("abc", p.inputs, strict=False)), "y": p.result, "g": p.head}
-        return [None if formula is None else evaluated(p, formula, values, p.node.attributes, p.head) for formula in formulas]
+        return [
+            None if formula is None else evaluated(p, formula, values, p.node.attributes, p.head)
+            for formula in formulas
+        ]
 
     return pulled_back
 
 
 for _name, _formulas in _FORMULAS.items():
     RULES[_name] = _of(_formulas)
-

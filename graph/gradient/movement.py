@@ -73,7 +73,9 @@ def _pad(p: Pullback) -> list[str | None]:
     if not all(isinstance(extent, int) for extent in shape) or min(*before, *after, 0) < 0:
         return by_tensor_expressions(p)
     ends = tuple(low + extent for low, extent in zip(before, cast("tuple[int, ...]", shape), strict=True))
-    return [p.emit("slice", p.head, begin=tuple(before), end=ends, step=(1,) * len(shape), axes=tuple(range(len(shape))))]
+    return [
+        p.emit("slice", p.head, begin=tuple(before), end=ends, step=(1,) * len(shape), axes=tuple(range(len(shape))))
+    ]
 
 
 @rule("trilu", "reverse_sequence")

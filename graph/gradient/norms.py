@@ -100,5 +100,10 @@ def _batch_norm(p: Pullback) -> list[str | None]:
     normal = p.times(p.emit("subtract", x, _by_channel(p, mean, rank)), _by_channel(p, spread, rank))
     by_shift, by_scale = _over_channels(p, p.head), _over_channels(p, p.times(p.head, normal))
     by_variance = p.scaled(p.times(by_scale, scale, spread, spread), -0.5)
-    return [p.times(p.head, _by_channel(p, factor, rank)), by_scale, by_shift, p.emit("negative", p.times(by_shift, factor)),
-            by_variance]
+    return [
+        p.times(p.head, _by_channel(p, factor, rank)),
+        by_scale,
+        by_shift,
+        p.emit("negative", p.times(by_shift, factor)),
+        by_variance,
+    ]

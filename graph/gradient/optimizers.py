@@ -33,16 +33,34 @@ _ADAM = {
 
 OPTIMIZERS: dict[str, Optimizer] = {
     "sgd": Optimizer({"lr": 1e-3, "weight_decay": 0.0}, (), {**_DECAY, "w": "w - g * lr"}),
-    "momentum": Optimizer({"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.0}, ("m",),
-                          {**_DECAY, "m": "m * momentum + g", "w": "w - m * lr"}),
-    "nesterov": Optimizer({"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.0}, ("m",),
-                          {**_DECAY, "m": "m * momentum + g", "w": "w - (g + m * momentum) * lr"}),
-    "rmsprop": Optimizer({"lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0.0}, ("v",),
-                         {**_DECAY, "v": "v * alpha + g * g * (1.0 - alpha)", "w": "w - g / (sqrt(v) + eps) * lr"}),
-    "adagrad": Optimizer({"lr": 1e-2, "eps": 1e-10, "weight_decay": 0.0}, ("v",),
-                         {**_DECAY, "v": "v + g * g", "w": "w - g / (sqrt(v) + eps) * lr"}),
-    "adam": Optimizer({"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}, ("m", "v"), {**_DECAY, **_ADAM}, True),
-    "adamw": Optimizer({"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2}, ("m", "v"),
-                       {"decayed": "w - w * (lr * weight_decay)", **_ADAM, "w": _ADAM["w"].replace("w -", "decayed -")}, True),
+    "momentum": Optimizer(
+        {"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.0},
+        ("m",),
+        {**_DECAY, "m": "m * momentum + g", "w": "w - m * lr"},
+    ),
+    "nesterov": Optimizer(
+        {"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.0},
+        ("m",),
+        {**_DECAY, "m": "m * momentum + g", "w": "w - (g + m * momentum) * lr"},
+    ),
+    "rmsprop": Optimizer(
+        {"lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0.0},
+        ("v",),
+        {**_DECAY, "v": "v * alpha + g * g * (1.0 - alpha)", "w": "w - g / (sqrt(v) + eps) * lr"},
+    ),
+    "adagrad": Optimizer(
+        {"lr": 1e-2, "eps": 1e-10, "weight_decay": 0.0},
+        ("v",),
+        {**_DECAY, "v": "v + g * g", "w": "w - g / (sqrt(v) + eps) * lr"},
+    ),
+    "adam": Optimizer(
+        {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}, ("m", "v"), {**_DECAY, **_ADAM}, True
+    ),
+    "adamw": Optimizer(
+        {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2},
+        ("m", "v"),
+        {"decayed": "w - w * (lr * weight_decay)", **_ADAM, "w": _ADAM["w"].replace("w -", "decayed -")},
+        True,
+    ),
 }
 """By name."""

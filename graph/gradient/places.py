@@ -71,7 +71,9 @@ def _each_once(p: Pullback) -> list[str | None]:
     """Each value is the element that is met first."""
     if p.heads[0] is None:
         return [None]
-    return [p.emit("scatter_elements", p.filled(0, p.inputs[0]), p.node.outputs[1], p.heads[0], axis=0, reduction="add")]
+    return [
+        p.emit("scatter_elements", p.filled(0, p.inputs[0]), p.node.outputs[1], p.heads[0], axis=0, reduction="add")
+    ]
 
 
 def _count(p: Pullback, value: str) -> int:

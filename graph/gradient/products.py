@@ -29,18 +29,30 @@ def _matmul(p: Pullback) -> list[str | None]:
 def _of_matrices(p: Pullback, a: str, b: str, head: str) -> tuple[str, str]:
     """Of y = a b: g b^T and a^T g, in whatever batches they have."""
     ta, tb = bool(p["transpose_a"]), bool(p["transpose_b"])
-    by_a = p.emit("matmul", b, head, transpose_a=tb, transpose_b=True) if ta else p.emit("matmul", head, b, transpose_b=not tb)
+    by_a = (
+        p.emit("matmul", b, head, transpose_a=tb, transpose_b=True)
+        if ta
+        else p.emit("matmul", head, b, transpose_b=not tb)
+    )
     if not ta and len(p.shape(b)) == 2 < len(p.shape(a)):  # one product of all rows, not one for each batch and a sum
         rows, columns = (p.shaped(value, (_count(p, value), p.shape(value)[-1])) for value in (a, head))
         return by_a, p.emit("matmul", *((columns, rows) if tb else (rows, columns)), transpose_a=True)
-    by_b = p.emit("matmul", head, a, transpose_a=True, transpose_b=ta) if tb else p.emit("matmul", a, head, transpose_a=not ta)
+    by_b = (
+        p.emit("matmul", head, a, transpose_a=True, transpose_b=ta)
+        if tb
+        else p.emit("matmul", a, head, transpose_a=not ta)
+    )
     return by_a, by_b
 
 
 def _count(p: Pullback, value: str) -> int | str:
     """How many rows a value has."""
     extents = p.shape(value)[:-1]
-    return math.prod(extents) if all(isinstance(extent, int) for extent in extents) else " * ".join(f"({e})" for e in extents)
+    return (
+        math.prod(extents)
+        if all(isinstance(extent, int) for extent in extents)
+        else " * ".join(f"({e})" for e in extents)
+    )
 
 
 @rule("einsum")
@@ -74,10 +86,16 @@ def _attention(p: Pullback) -> list[str | None]:
     by_share = p.emit("matmul", p.head, v, transpose_b=True)
     total = p.sum(p.times(by_share, share), [len(p.shape(share)) - 1])
     by_sum = p.times(share, p.emit("subtract", by_share, total))
-    by_product = p.emit("where", mask, by_sum, p.number(0, by_sum)) if is_bool and math.isfinite(float(p["fill"])) else by_sum
+    by_product = (
+        p.emit("where", mask, by_sum, p.number(0, by_sum)) if is_bool and math.isfinite(float(p["fill"])) else by_sum
+    )
     by_scores = p.scaled(by_product, scale)
-    return [p.emit("matmul", by_scores, k), p.emit("matmul", by_scores, q, transpose_a=True),
-            p.emit("matmul", share, p.head, transpose_a=True), *(None if is_bool else by_sum for _ in p.inputs[3:])]
+    return [
+        p.emit("matmul", by_scores, k),
+        p.emit("matmul", by_scores, q, transpose_a=True),
+        p.emit("matmul", share, p.head, transpose_a=True),
+        *(None if is_bool else by_sum for _ in p.inputs[3:]),
+    ]
 
 
 def _probabilities(p: Pullback, scores: str, mask: str) -> str:
@@ -88,7 +106,10 @@ def _probabilities(p: Pullback, scores: str, mask: str) -> str:
         scores = p.emit("add", scores, mask)
     if p["causal"]:
         rows, columns = p.shape(scores)[-2:]
-        column, row = p.emit("arange", shape=(columns,)), p.shaped(p.emit("arange", shape=(rows,), start=p["offset"]), (rows, 1))
+        column, row = (
+            p.emit("arange", shape=(columns,)),
+            p.shaped(p.emit("arange", shape=(rows,), start=p["offset"]), (rows, 1)),
+        )
         scores = p.emit("where", p.emit("less_equal", column, row), scores, p.number(-math.inf, scores))
     share = p.emit("softmax", scores, axis=-1)
     if p["unseen"] == "nan" or not (mask or p["causal"] and p["offset"] != (0,)):

@@ -35,8 +35,12 @@ class Recomputed:
         computed = {name for node in g.nodes for name in node.outputs}
         wrong = next((name for name in checkpoints if name not in computed), None)
         if wrong is not None:
-            raise NoGradient(f"graph {g.name} has no checkpoint {wrong!r}"[:300], reason="no node gives this value",
-                             called=user_source(), fix="name values of nodes, as str(g) shows them")
+            raise NoGradient(
+                f"graph {g.name} has no checkpoint {wrong!r}"[:300],
+                reason="no node gives this value",
+                called=user_source(),
+                fix="name values of nodes, as str(g) shows them",
+            )
         parts: dict[str, int] = {}
         number = 0
         for node in g.nodes:
@@ -52,8 +56,11 @@ class Recomputed:
         values = self._made.get(number)
         if values is None:
             values = self._made[number] = self._again(number, head)
-        return replace(node, inputs=tuple(values.get(name, name) for name in node.inputs),
-                       outputs=tuple(values.get(name, name) for name in node.outputs))
+        return replace(
+            node,
+            inputs=tuple(values.get(name, name) for name in node.inputs),
+            outputs=tuple(values.get(name, name) for name in node.outputs),
+        )
 
     def _again(self, number: int, head: str) -> dict[str, str]:
         """The nodes of a part a second time: what their values, and those that they read, are called."""
@@ -67,7 +74,12 @@ class Recomputed:
             if not any(name in values for name in node.inputs):
                 continue
             attributes: dict[str, Any] = dict(node.attributes)
-            made = self.b.nodes(node.operator, *(values.get(name, name) for name in node.inputs), source=node.source,
-                                bodies=node.bodies, **attributes)
+            made = self.b.nodes(
+                node.operator,
+                *(values.get(name, name) for name in node.inputs),
+                source=node.source,
+                bodies=node.bodies,
+                **attributes,
+            )
             values.update(zip(node.outputs, made, strict=True))
         return values

@@ -1,8 +1,8 @@
 """Reverse mode: the nodes between what the gradient is of and what it is taken by, in reverse order, each by its rule.
 
-    y = f(x)          gradient by y: 1
-    x = h(w)          gradient by x: rule of f
-    w                 gradient by w: rule of h; where several nodes read a value, the sum of what they give
+y = f(x)          gradient by y: 1
+x = h(w)          gradient by x: rule of f
+w                 gradient by w: rule of h; where several nodes read a value, the sum of what they give
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ def gradients_in(b: Assembly, g: Parts, of: str, wrt: Sequence[str], checkpoints
 
 
 def adjoints_of(
-    b: Assembly, g: Parts, seeds: Mapping[str, str], wrt: Sequence[str], again: Recomputed | None = None,
+    b: Assembly,
+    g: Parts,
+    seeds: Mapping[str, str],
+    wrt: Sequence[str],
+    again: Recomputed | None = None,
 ) -> dict[str, str]:
     """The gradients of a sum by the values `wrt` and those on the way to them, as nodes added to `b`, which holds the graph's; what
     is zero is left out. seeds: those by some values, which stand there already. again: what is computed anew. Raises NoGradient
@@ -75,7 +79,9 @@ def sum_of(b: Assembly, sums: dict[str, str], name: str, value: str, source: str
 def zeros(b: Assembly, like: str) -> str:
     """Zeros of the type of a value."""
     kind = b.types[like]
-    return b.node("broadcast_to", b.param(b.fresh(1)[0], np.zeros((), array_dtype(kind.dtype)), fixed=True), shape=kind.shape)
+    return b.node(
+        "broadcast_to", b.param(b.fresh(1)[0], np.zeros((), array_dtype(kind.dtype)), fixed=True), shape=kind.shape
+    )
 
 
 def is_float(kind: TensorType) -> bool:
@@ -89,15 +95,28 @@ def _checked(g: Parts, of: str, wrt: Sequence[str]) -> str:
     types = g.types
     if loss is None or any(extent != 1 for extent in types[loss].shape) or not is_float(types[loss]):
         what = "it has no such output" if loss is None else f"it is {types[loss]}"
-        raise NoGradient(f"graph {g.name} has no gradient of {of!r}"[:300], reason=what, called=user_source(),
-                         allowed=f"outputs of one float: {', '.join(g.results)}",
-                         fix="make one number of it, such as a mean, and name it as an output")
+        raise NoGradient(
+            f"graph {g.name} has no gradient of {of!r}"[:300],
+            reason=what,
+            called=user_source(),
+            allowed=f"outputs of one float: {', '.join(g.results)}",
+            fix="make one number of it, such as a mean, and name it as an output",
+        )
     for name in wrt:
         if name not in types or not is_float(types[name]):
             what = f"it is {types[name]}" if name in types else "it has no such value"
-            floats = '[name for name, array in g.params.items() if "float" in str(array.dtype)]' if name in g.constants else ""
-            raise NoGradient(f"graph {g.name} has no gradient by {name!r}"[:300], reason=what, called=user_source(),
-                             allowed="inputs, parameters and values of nodes, of floats", fix=floats or "name one of them")
+            floats = (
+                '[name for name, array in g.params.items() if "float" in str(array.dtype)]'
+                if name in g.constants
+                else ""
+            )
+            raise NoGradient(
+                f"graph {g.name} has no gradient by {name!r}"[:300],
+                reason=what,
+                called=user_source(),
+                allowed="inputs, parameters and values of nodes, of floats",
+                fix=floats or "name one of them",
+            )
     return loss
 
 
@@ -106,6 +125,5 @@ def _relevant(g: Parts, wrt: Sequence[str]) -> set[str]:
     relevant = set(wrt)
     for node in g.nodes:
         if any(name in relevant for name in node.inputs):
-            relevant.update(name for name, kind in zip(node.outputs, node.types, strict=True)
-                            if is_float(kind))
+            relevant.update(name for name, kind in zip(node.outputs, node.types, strict=True) if is_float(kind))
     return relevant

@@ -31,7 +31,7 @@ class Pullback:
     @property
     def head(self) -> str:
         """The gradient by the node's only value."""
-        head, = self.heads
+        (head,) = self.heads
         assert head is not None, "nodes of zero gradient are passed by"
         return head
 
@@ -114,6 +114,7 @@ RULES: dict[str, Rule] = {}
 
 def rule(*operators: str) -> Callable[[Rule], Rule]:
     """Makes a function the rule of these operators."""
+
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(operators, function))
         return function
@@ -126,8 +127,12 @@ def by_tensor_expressions(p: Pullback) -> list[str | None]:
     node = p.node
     if len(node.outputs) > 1 or any(map(_has_symbols, node.attributes.values())):
         reason = "it gives several values" if len(node.outputs) > 1 else "its attributes have symbols"
-        raise NoGradient(f"{node.operator} has no rule for its gradient", reason=f"{reason}, and te.gradient takes one tensor",
-                         called=user_source(), fix="take the gradient before it and after it, or give the symbols sizes")
+        raise NoGradient(
+            f"{node.operator} has no rule for its gradient",
+            reason=f"{reason}, and te.gradient takes one tensor",
+            called=user_source(),
+            fix="take the gradient before it and after it, or give the symbols sizes",
+        )
     distinct = list(dict.fromkeys(name for name in node.inputs if name))
     operands = [f"x{distinct.index(name)}" if name else "None" for name in node.inputs]
     body = node.attributes["body"] if node.operator == "fused" else body_text(node.operator, operands, node.attributes)
@@ -137,8 +142,12 @@ def by_tensor_expressions(p: Pullback) -> list[str | None]:
             try:
                 gradients[name] = p.emit("vjp", *distinct, p.head, body=body, wrt=at)
             except BadNode as problem:
-                raise NoGradient(f"{node.operator} has no gradient", reason=problem.reason, called=user_source(),
-                                 fix="leave what stands before it out of what the gradient is taken by") from problem
+                raise NoGradient(
+                    f"{node.operator} has no gradient",
+                    reason=problem.reason,
+                    called=user_source(),
+                    fix="leave what stands before it out of what the gradient is taken by",
+                ) from problem
     return [gradients.pop(name, None) for name in node.inputs]  # the one of a value that is read twice counts once
 
 

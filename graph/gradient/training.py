@@ -1,9 +1,9 @@
 """A step of training as a graph: the loss, its gradients, and what an optimizer makes of weights and moments.
 
-    graph net                            graph net
-      input x; param w                     input x; state w, w.m, w.v, step
-      loss = f(x, w)             →         loss = f(x, w); g = gradient of loss by w
-                                           w, w.m, w.v, step = adam(w, g, w.m, w.v, step)
+graph net                            graph net
+  input x; param w                     input x; state w, w.m, w.v, step
+  loss = f(x, w)             →         loss = f(x, w); g = gradient of loss by w
+                                       w, w.m, w.v, step = adam(w, g, w.m, w.v, step)
 """
 
 from __future__ import annotations
@@ -26,32 +26,56 @@ __all__ = ["training_graph"]
 
 
 def training_graph(
-    g: Parts, loss: str, wrt: Sequence[str] | None, optimizer: str, options: Mapping[str, Any], checkpoints: Sequence[str] = (),
+    g: Parts,
+    loss: str,
+    wrt: Sequence[str] | None,
+    optimizer: str,
+    options: Mapping[str, Any],
+    checkpoints: Sequence[str] = (),
 ) -> Parts:
     """The graph of a step. wrt: parameters and inputs; None for all weights of floats. checkpoints: as gradients take them.
     Raises NoGradient (TW0930), BadTraining (TW0931)."""
     how = OPTIMIZERS.get(optimizer)
     if how is None:
-        raise BadTraining(f"there is no optimizer {optimizer!r}"[:200], called=user_source(), allowed=", ".join(OPTIMIZERS),
-                          fix='optimizer="adam"')
+        raise BadTraining(
+            f"there is no optimizer {optimizer!r}"[:200],
+            called=user_source(),
+            allowed=", ".join(OPTIMIZERS),
+            fix='optimizer="adam"',
+        )
     wrong = next((name for name in options if name not in how.options), None)
     if wrong is not None:
-        raise BadTraining(f"{optimizer} has no option {wrong!r}"[:200], called=user_source(), allowed=", ".join(how.options),
-                          fix="give the options that it takes")
-    weights = [name for name, held in g.constants.items() if is_float(held.type) and not held.fixed] if wrt is None else list(wrt)
+        raise BadTraining(
+            f"{optimizer} has no option {wrong!r}"[:200],
+            called=user_source(),
+            allowed=", ".join(how.options),
+            fix="give the options that it takes",
+        )
+    weights = (
+        [name for name, held in g.constants.items() if is_float(held.type) and not held.fixed]
+        if wrt is None
+        else list(wrt)
+    )
     strange = next((name for name in weights if name not in g.constants and name not in g.inputs), None)
     if strange is not None or not weights or len(set(weights)) < len(weights):
-        raise BadTraining(f"graph {g.name} cannot be trained", called=user_source(),
-                          reason=f"{strange!r} is neither a parameter nor an input"[:200] if strange is not None else
-                          "no weights are given, or one twice", allowed=", ".join([*g.constants, *g.inputs])[:500],
-                          fix="parameters and inputs of floats, each once")
+        raise BadTraining(
+            f"graph {g.name} cannot be trained",
+            called=user_source(),
+            reason=f"{strange!r} is neither a parameter nor an input"[:200]
+            if strange is not None
+            else "no weights are given, or one twice",
+            allowed=", ".join([*g.constants, *g.inputs])[:500],
+            fix="parameters and inputs of floats, each once",
+        )
     return _Step(g, weights, optimizer, how, options).made(loss, checkpoints)
 
 
 class _Step:
     """The graph to be. The weights are inputs of it, behind those that there were."""
 
-    def __init__(self, g: Parts, weights: Sequence[str], optimizer: str, how: Optimizer, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, g: Parts, weights: Sequence[str], optimizer: str, how: Optimizer, options: Mapping[str, Any]
+    ) -> None:
         self.g, self.weights, self.how = g, weights, how
         self.optimizer = optimizer
         self.b = b = Assembly(g.name)
@@ -62,14 +86,25 @@ class _Step:
             if name not in weights:
                 b.param(name, held)
         self.options = {**how.options, **options}
-        self.moments = {name: {moment: self._input(f"{name}.{moment}", types[name].shape, types[name].dtype)
-                               for moment in how.moments} for name in weights}
+        self.moments = {
+            name: {
+                moment: self._input(f"{name}.{moment}", types[name].shape, types[name].dtype) for moment in how.moments
+            }
+            for name in weights
+        }
         self.count = self._input("step", (), "float32") if how.counts else ""
         rate = self.options["lr"]
         if isinstance(rate, str):
             self._input(rate, (), "float32")
         for node in g.nodes:
-            b.nodes(node.operator, *node.inputs, outputs=node.outputs, source=node.source, bodies=node.bodies, **node.attributes)
+            b.nodes(
+                node.operator,
+                *node.inputs,
+                outputs=node.outputs,
+                source=node.source,
+                bodies=node.bodies,
+                **node.attributes,
+            )
 
     def _input(self, name: str, shape: Sequence[Any], dtype: str) -> str:
         return self.b.input(unused(name, {**self.g.types, **self.b.types}), shape, dtype)

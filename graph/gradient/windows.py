@@ -27,11 +27,23 @@ def _conv(p: Pullback) -> list[str | None]:
     x, w, *bias = p.inputs
     rank = len(p.shape(x)) - 2
     stride, padding, dilation = spatial(rank, p["stride"], p["padding"], p["dilation"])
-    reached = [(out - 1) * step + (taps - 1) * far + 1 - low - high for out, step, taps, far, low, high in zip(
-        _numbers(p, p.result)[2:], stride, _numbers(p, w)[2:], dilation, padding[:rank], padding[rank:], strict=True)]
+    reached = [
+        (out - 1) * step + (taps - 1) * far + 1 - low - high
+        for out, step, taps, far, low, high in zip(
+            _numbers(p, p.result)[2:], stride, _numbers(p, w)[2:], dilation, padding[:rank], padding[rank:], strict=True
+        )
+    ]
     more = tuple(extent - end for extent, end in zip(_numbers(p, x)[2:], reached, strict=True))
-    by_x = p.emit("conv_transpose", p.head, w, stride=stride, padding=padding, dilation=dilation, groups=p["groups"],
-                  output_padding=more)
+    by_x = p.emit(
+        "conv_transpose",
+        p.head,
+        w,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=p["groups"],
+        output_padding=more,
+    )
     by_w = _by_weights(p, stride, padding, dilation)
     by_bias = [p.sum(p.head, [0, *range(2, rank + 2)], keepdims=False)] if bias else []
     return [by_x, by_w, *by_bias]
@@ -42,12 +54,20 @@ def _by_weights(p: Pullback, stride: tuple[int, ...], padding: tuple[int, ...], 
     groups = int(p["groups"])
     (n, c, *size), (o, _, *taps), out = _numbers(p, x), _numbers(p, w), _numbers(p, p.result)[2:]
     places = range(3, len(size) + 3)
-    image = p.shaped(p.swapped(p.shaped(x, (n, groups, c // groups, *size)), (2, 1, 0, *places)), (c // groups, groups * n, *size))
+    image = p.shaped(
+        p.swapped(p.shaped(x, (n, groups, c // groups, *size)), (2, 1, 0, *places)), (c // groups, groups * n, *size)
+    )
     kernel = p.shaped(p.swapped(p.shaped(p.head, (n, groups, o // groups, *out)), (1, 2, 0, *places)), (o, n, *out))
     found = p.emit("conv", image, kernel, stride=dilation, padding=padding, dilation=stride, groups=groups)
     if _numbers(p, found)[2:] != tuple(taps):
-        found = p.emit("slice", found, begin=(0,) * len(taps), end=tuple(taps), step=(1,) * len(taps),
-                       axes=tuple(range(2, len(taps) + 2)))
+        found = p.emit(
+            "slice",
+            found,
+            begin=(0,) * len(taps),
+            end=tuple(taps),
+            step=(1,) * len(taps),
+            axes=tuple(range(2, len(taps) + 2)),
+        )
     return p.swapped(found, (1, 0, *range(2, len(taps) + 2)))
 
 

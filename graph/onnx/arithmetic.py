@@ -13,14 +13,54 @@ from .package import dtype_named
 __all__: list[str] = []
 
 _SAME = {
-    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
-    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
-    "IsNaN": "isnan", "Log": "log", "Neg": "negative", "Not": "logical_not", "Round": "nearbyint", "Sign": "sign", "Sin": "sin",
-    "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh", "BitwiseNot": "bitwise_not", "Relu": "relu",
-    "Sigmoid": "sigmoid", "Softplus": "softplus", "Softsign": "softsign", "Mish": "mish", "HardSwish": "hard_swish",
-    "PRelu": "prelu", "Det": "det", "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "BitwiseAnd": "bitwise_and",
-    "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor", "Equal": "equal", "Less": "less", "LessOrEqual": "less_equal",
-    "Greater": "greater", "GreaterOrEqual": "greater_equal", "Where": "where", "Add": "add", "Sub": "subtract", "Mul": "multiply",
+    "Abs": "abs",
+    "Acos": "acos",
+    "Acosh": "acosh",
+    "Asin": "asin",
+    "Asinh": "asinh",
+    "Atan": "atan",
+    "Atanh": "atanh",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "IsNaN": "isnan",
+    "Log": "log",
+    "Neg": "negative",
+    "Not": "logical_not",
+    "Round": "nearbyint",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+    "Tanh": "tanh",
+    "BitwiseNot": "bitwise_not",
+    "Relu": "relu",
+    "Sigmoid": "sigmoid",
+    "Softplus": "softplus",
+    "Softsign": "softsign",
+    "Mish": "mish",
+    "HardSwish": "hard_swish",
+    "PRelu": "prelu",
+    "Det": "det",
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+    "Equal": "equal",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+    "Where": "where",
+    "Add": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
 }
 
 
@@ -33,8 +73,10 @@ def _same(c: Context) -> str:
 
 
 _WITH_DEFAULTS: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
-    "LeakyRelu": ("leaky_relu", {"alpha": ("alpha", 0.01)}), "Elu": ("elu", {"alpha": ("alpha", 1.0)}),
-    "Celu": ("celu", {"alpha": ("alpha", 1.0)}), "ThresholdedRelu": ("thresholded_relu", {"alpha": ("alpha", 1.0)}),
+    "LeakyRelu": ("leaky_relu", {"alpha": ("alpha", 0.01)}),
+    "Elu": ("elu", {"alpha": ("alpha", 1.0)}),
+    "Celu": ("celu", {"alpha": ("alpha", 1.0)}),
+    "ThresholdedRelu": ("thresholded_relu", {"alpha": ("alpha", 1.0)}),
     "Selu": ("selu", {"alpha": ("alpha", 1.67326319217681884765625), "gamma": ("gamma", 1.05070102214813232421875)}),
     "HardSigmoid": ("hard_sigmoid", {"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)}),
     "Shrink": ("shrink", {"lambd": ("lambd", 0.5), "bias": ("bias", 0.0)}),
@@ -44,7 +86,9 @@ _WITH_DEFAULTS: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
 @converts(*_WITH_DEFAULTS)
 def _with_defaults(c: Context) -> str:
     name, attributes = _WITH_DEFAULTS[c.proto.op_type]
-    return c.emit(name, c[0], **{ours: float(c.attribute(theirs, default)) for ours, (theirs, default) in attributes.items()})
+    return c.emit(
+        name, c[0], **{ours: float(c.attribute(theirs, default)) for ours, (theirs, default) in attributes.items()}
+    )
 
 
 @converts("Gelu")
@@ -111,7 +155,9 @@ def _shift(c: Context) -> str:
     if not dtype.startswith("u"):
         inside = c.emit("logical_and", inside, c.emit("greater_equal", c[1], zero))
     shifted = c.emit("left_shift" if left else "right_shift", c[0], c.emit("where", inside, c[1], zero))
-    rest = zero if left or dtype.startswith("u") else c.emit("where", c.emit("less", c[0], zero), c.constant(-1, 0), zero)
+    rest = (
+        zero if left or dtype.startswith("u") else c.emit("where", c.emit("less", c[0], zero), c.constant(-1, 0), zero)
+    )
     return c.emit("where", inside, shifted, rest)
 
 
@@ -121,14 +167,24 @@ def _variadic(c: Context) -> str:
     total = c[0]
     for other in c.inputs[1:]:
         total = c.emit(kind, total, other)
-    return c.emit("divide", total, c.constant(len(c.inputs), 0)) if c.proto.op_type == "Mean" and len(c.inputs) > 1 else total
+    return (
+        c.emit("divide", total, c.constant(len(c.inputs), 0))
+        if c.proto.op_type == "Mean" and len(c.inputs) > 1
+        else total
+    )
 
 
 @converts("Clip")
 def _clip(c: Context) -> str:
     value = c[0]
-    bounds = [c.constant(c.attribute(name), 0) if c.opset < 11 and c.attribute(name) is not None else
-              c[at] if c.has(at) else "" for at, name in ((1, "min"), (2, "max"))]
+    bounds = [
+        c.constant(c.attribute(name), 0)
+        if c.opset < 11 and c.attribute(name) is not None
+        else c[at]
+        if c.has(at)
+        else ""
+        for at, name in ((1, "min"), (2, "max"))
+    ]
     known = [c.scope.graph.data(bound) if bound else None for bound in bounds]
     low, high = (None if one is None or one.size != 1 else one.reshape(-1)[0].item() for one in known)
     if low is not None and high is not None and low <= high:
@@ -155,8 +211,16 @@ def _bitcast(c: Context) -> str:
 
 
 _REDUCED = {
-    "ReduceSum": "sum", "ReduceMean": "mean", "ReduceProd": "prod", "ReduceMax": "max", "ReduceMin": "min", "ReduceL1": "sum",
-    "ReduceL2": "sum", "ReduceSumSquare": "sum", "ReduceLogSum": "sum", "ReduceLogSumExp": "sum",
+    "ReduceSum": "sum",
+    "ReduceMean": "mean",
+    "ReduceProd": "prod",
+    "ReduceMax": "max",
+    "ReduceMin": "min",
+    "ReduceL1": "sum",
+    "ReduceL2": "sum",
+    "ReduceSumSquare": "sum",
+    "ReduceLogSum": "sum",
+    "ReduceLogSumExp": "sum",
 }
 
 
@@ -200,15 +264,25 @@ def _kept(c: Context, value: str, axes: list[int], keep: bool) -> list[Any]:
 
 @converts("ArgMax", "ArgMin")
 def _place(c: Context) -> str:
-    return c.emit(c.proto.op_type.lower(), c[0], axis=c.axis(), keepdims=bool(c.attribute("keepdims", 1)),
-                  last=bool(c.attribute("select_last_index", 0)))
+    return c.emit(
+        c.proto.op_type.lower(),
+        c[0],
+        axis=c.axis(),
+        keepdims=bool(c.attribute("keepdims", 1)),
+        last=bool(c.attribute("select_last_index", 0)),
+    )
 
 
 @converts("CumSum", "CumProd")
 def _running(c: Context) -> str:
     axis = c.within(c.numbers(1)[0], c.rank(0))
-    return c.emit(c.proto.op_type.lower(), c[0], axis=axis,
-                  exclusive=bool(c.attribute("exclusive", 0)), reverse=bool(c.attribute("reverse", 0)))
+    return c.emit(
+        c.proto.op_type.lower(),
+        c[0],
+        axis=axis,
+        exclusive=bool(c.attribute("exclusive", 0)),
+        reverse=bool(c.attribute("reverse", 0)),
+    )
 
 
 @converts("MatMul")
@@ -218,7 +292,9 @@ def _matmul(c: Context) -> str:
 
 @converts("Gemm")
 def _gemm(c: Context) -> str:
-    product = c.emit("matmul", c[0], c[1], transpose_a=bool(c.attribute("transA", 0)), transpose_b=bool(c.attribute("transB", 0)))
+    product = c.emit(
+        "matmul", c[0], c[1], transpose_a=bool(c.attribute("transA", 0)), transpose_b=bool(c.attribute("transB", 0))
+    )
     alpha, beta = float(c.attribute("alpha", 1.0)), float(c.attribute("beta", 1.0))
     product = product if alpha == 1 else c.emit("multiply", product, c.constant(alpha, product))
     if not c.has(2) or beta == 0:
@@ -235,7 +311,9 @@ def _einsum(c: Context) -> str:
 def _hardmax(c: Context) -> str:
     axis = c.axis(-1 if c.opset >= 13 else 1)
     depth = c.extent(0, axis)
-    return c.emit("one_hot", c.emit("argmax", c[0], axis=axis), c.constant(np.asarray([0, 1]), 0), depth=depth, axis=axis)
+    return c.emit(
+        "one_hot", c.emit("argmax", c[0], axis=axis), c.constant(np.asarray([0, 1]), 0), depth=depth, axis=axis
+    )
 
 
 @converts("Softmax", "LogSoftmax")

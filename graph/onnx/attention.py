@@ -46,9 +46,11 @@ def _attention(c: Context) -> Sequence[str]:
         raise Refused(f"there are no scores of the mode {mode}")
     if not (cap or c.outputs > 3):
         c.attribute("softmax_precision")
-        by_mask = max(windows) >= 0 or c.has(6)             # else what is causal is known by the operator, and skipped
+        by_mask = max(windows) >= 0 or c.has(6)  # else what is causal is known by the operator, and skipped
         mask = _mask(c, (c.type(q), c.type(k)), dtype, past, (causal and by_mask, windows))
-        y = c.emit("attention", q, k, v, *([mask] if mask else []), scale=scale, causal=causal and not by_mask, offset=(past,))
+        y = c.emit(
+            "attention", q, k, v, *([mask] if mask else []), scale=scale, causal=causal and not by_mask, offset=(past,)
+        )
         return _results(c, y, k, v, "", len(whole.shape) == 3)
     scores = c.emit("multiply", _times(c, c.cast(q, wide), c.cast(k, wide), True), c.constant(np.asarray(scale, wide)))
     stages = [scores]
@@ -98,7 +100,7 @@ def _results(c: Context, y: str, k: str, v: str, scores: str, flat: bool) -> Seq
     if flat:
         batch, heads, length, width = c.type(y).shape
         y = c.reshape(c.emit("transpose", y, axes=(0, 2, 1, 3)), (batch, length, int(heads) * int(width)))
-    return [y, k, v, scores][:c.outputs]
+    return [y, k, v, scores][: c.outputs]
 
 
 def _times(c: Context, a: str, b: str, transposed: bool) -> str:
@@ -123,11 +125,15 @@ def _whole_mask(c: Context, keys: Extent, dtype: str) -> str:
         mask = c.cast(mask, dtype)
     if missing:
         rank = c.rank(mask)
-        mask = c.emit("pad", mask, before=(0,) * rank, after=(0,) * (rank - 1) + (missing,), value=0 if is_bool else -np.inf)
+        mask = c.emit(
+            "pad", mask, before=(0,) * rank, after=(0,) * (rank - 1) + (missing,), value=0 if is_bool else -np.inf
+        )
     return mask
 
 
-def _mask(c: Context, of: tuple[TensorType, TensorType], dtype: str, past: Extent, seen: tuple[bool, tuple[int, int]]) -> str:
+def _mask(
+    c: Context, of: tuple[TensorType, TensorType], dtype: str, past: Extent, seen: tuple[bool, tuple[int, int]]
+) -> str:
     """All that says which of the keys a query sees as one mask, of bools or of this dtype; "" where it sees all. of: queries and
     keys. seen: whether it is causal, and the windows."""
     queries, keys = (kind.shape[2] for kind in of)
@@ -154,8 +160,11 @@ def _mask(c: Context, of: tuple[TensorType, TensorType], dtype: str, past: Exten
         whole = c.emit("logical_and", whole, condition)
     if not mask:
         return whole
-    return c.emit("logical_and", mask, whole) if c.type(mask).dtype == "bool" else \
-        c.emit("where", whole, mask, c.constant(np.asarray(-np.inf, dtype)))
+    return (
+        c.emit("logical_and", mask, whole)
+        if c.type(mask).dtype == "bool"
+        else c.emit("where", whole, mask, c.constant(np.asarray(-np.inf, dtype)))
+    )
 
 
 def _softmax(c: Context, scores: str, masked: bool) -> str:

@@ -81,8 +81,10 @@ class _Body:
         self.reading, self.scope = r.inside(graph.name or "body")
         self.c = Conversion(self.scope, [], node.name or node.op_type)
         self.i = self.scope.graph.input("iteration", (), "int64")
-        self.carried = [self.scope.graph.input(f"carried{at}", kind.shape, kind.dtype)
-                        for at, kind in enumerate(r.scope.graph.types[value] for value in first)]
+        self.carried = [
+            self.scope.graph.input(f"carried{at}", kind.shape, kind.dtype)
+            for at, kind in enumerate(r.scope.graph.types[value] for value in first)
+        ]
 
     def bind(self, entry: Any, value: str, changes: bool = True) -> None:
         """Makes a value an input of the model's graph."""
@@ -101,6 +103,7 @@ class _Body:
             raise Refused(f"the graph inside does not give {missing[0]!r}")
         return [value for value in results if value is not None]
 
+
 @controls("Loop")
 def _loop(r: Reading, node: Any) -> None:
     c = r.context(node)
@@ -112,7 +115,9 @@ def _loop(r: Reading, node: Any) -> None:
     results = body.read()
     if results is None:
         if most is None and c.has(0) and r.may_wait(node.input[0]) and body.reading.unsupported:
-            raise NeedsValue(node.input[0])     # where it is known how far they go, slices may be known to lie in what they cut
+            raise NeedsValue(
+                node.input[0]
+            )  # where it is known how far they go, slices may be known to lie in what they cut
         r.merge(body.reading)
         r.waiting.update(node.output)
         return
@@ -123,21 +128,28 @@ def _loop(r: Reading, node: Any) -> None:
     always = _is_true(body.scope, goes_on) and _is_true(r.scope, condition)
     if always and not trips:
         raise Refused("it never ends")
-    rows = results[len(carried):]
+    rows = results[len(carried) :]
     if rows and not (always and most is not None):
         if always:
             raise NeedsValue(node.input[0])
         most = int(c.measured("trips", lambda: _trips_run(r, node, first, trips, condition, most)))
         trips, always = c.constant(np.asarray(most, np.int64)), True
     given = results if always else [_scalar(body.c, goes_on, "bool"), *results]
-    values = emit_loop(r.scope, body.scope, trips, "" if always else condition, carried, given, most if rows else None, c.source)
+    values = emit_loop(
+        r.scope, body.scope, trips, "" if always else condition, carried, given, most if rows else None, c.source
+    )
     for name, value in zip(node.output, _with_lists(r, first, appended, values), strict=False):
         if name:
             r.define(name, value)
 
 
 def _trips_run(
-    r: Reading, node: Any, first: Sequence[str], trips: str, condition: str, most: Extent | None,
+    r: Reading,
+    node: Any,
+    first: Sequence[str],
+    trips: str,
+    condition: str,
+    most: Extent | None,
 ) -> str:
     """How many iterations run before the condition is false, as a value."""
     body = _loop_body(r, node, [*first, r.scope.constant(np.asarray(0, np.int64))], most)
@@ -145,7 +157,9 @@ def _trips_run(
     goes_on = _scalar(body.c, results[0], "bool")
     ran = body.c.emit("add", body.i, body.c.constant(np.asarray(1, np.int64)))
     kept = [value for value, before in zip(results[1:], first, strict=False) if before not in r.scope.lists]
-    return emit_loop(r.scope, body.scope, trips, condition, body.first, [goes_on, *kept, ran], None, body.c.source)[len(kept)]
+    return emit_loop(r.scope, body.scope, trips, condition, body.first, [goes_on, *kept, ran], None, body.c.source)[
+        len(kept)
+    ]
 
 
 def _loop_body(r: Reading, node: Any, first: Sequence[str], most: Extent | None) -> _Body:
@@ -170,7 +184,10 @@ def _loop_body(r: Reading, node: Any, first: Sequence[str], most: Extent | None)
 
 
 def _with_appended(
-    body: _Body, results: Sequence[str], first: Sequence[str], lists: Mapping[str, Items],
+    body: _Body,
+    results: Sequence[str],
+    first: Sequence[str],
+    lists: Mapping[str, Items],
 ) -> tuple[list[str], list[int]]:
     """What the graph inside of a loop gives where lists are not carried, but what it appends to them are rows, before the others;
     and the places among what is carried of those lists. Raises Refused."""
@@ -181,10 +198,12 @@ def _with_appended(
             continue
         items, taken = body.scope.lists.get(value, Items()), body.scope.values[body.graph.input[2 + at].name]
         if lists[before] != Items() or items.grows != taken or len(items.values) != 1:
-            raise Refused("it carries a sequence that is not empty at first, or to which an iteration does not append one value")
+            raise Refused(
+                "it carries a sequence that is not empty at first, or to which an iteration does not append one value"
+            )
         appended.append(items.values[0])
         places.append(at)
-    return [*kept, *appended, *results[len(first):]], places
+    return [*kept, *appended, *results[len(first) :]], places
 
 
 def _with_lists(r: Reading, first: Sequence[str], appended: Sequence[int], values: Sequence[str]) -> list[str]:
@@ -203,7 +222,11 @@ def _trips(c: Context) -> tuple[str, Extent | None]:
     known, expression = c.scope.graph.data(c[0]), c.scope.shapes.get(c[0])
     if known is not None:
         number = int(known.reshape(-1)[0])
-        return ("", None) if number >= _ENDLESS else (_scalar(c, c[0], "int64"), max(number, 0) if number <= _MOST_ROWS else None)
+        return (
+            ("", None)
+            if number >= _ENDLESS
+            else (_scalar(c, c[0], "int64"), max(number, 0) if number <= _MOST_ROWS else None)
+        )
     return _scalar(c, c[0], "int64"), None if expression is None else extent_of(expression.reshape(-1)[0])
 
 
@@ -216,7 +239,7 @@ def _is_true(scope: Any, value: str) -> bool:
 def _scan(r: Reading, node: Any) -> None:
     c = r.context(node)
     graph, count = _graph(node, "body"), int(c.attribute("num_scan_inputs"))
-    given = list(c.inputs)[c.opset < 9:]
+    given = list(c.inputs)[c.opset < 9 :]
     if len(graph.input) != len(given) or len(graph.output) < len(given) - count or not 0 < count <= len(given):
         raise Refused("the graph inside does not take what it is given")
     made = _batched(r, c, node, given, count) if c.opset < 9 else _slices(r, c, node, given, count)
@@ -238,10 +261,14 @@ def _batched(r: Reading, c: Context, node: Any, given: Sequence[str], count: int
     trips = b.emit("take", scope.taken(c[0]), row, axis=0) if c.has(0) else ""
     made = _slices(outer, b, node, rows, count, trips)
     r.merge(outer)
-    return None if made is None else list(emit_loop(r.scope, scope, "", "", [], made, c.type(given[0]).shape[0], c.source))
+    return (
+        None if made is None else list(emit_loop(r.scope, scope, "", "", [], made, c.type(given[0]).shape[0], c.source))
+    )
 
 
-def _slices(r: Reading, c: Conversion, node: Any, given: Sequence[str], count: int, trips: str = "") -> list[str] | None:
+def _slices(
+    r: Reading, c: Conversion, node: Any, given: Sequence[str], count: int, trips: str = ""
+) -> list[str] | None:
     """What going over slices gives: states, then rows. given: states, then `count` values whose slices are taken. trips: how many
     of them, "" for all."""
     graph, said = _graph(node, "body"), attributes_of(node, None)
@@ -253,7 +280,7 @@ def _slices(r: Reading, c: Conversion, node: Any, given: Sequence[str], count: i
     axes = [c.within(axis, c.rank(value)) for axis, value in zip(along, scanned, strict=True)]
     turned = said.get("scan_input_directions") or said.get("directions") or [0] * count
     extent = c.type(scanned[0]).shape[axes[0]]
-    for entry, value, axis, back in zip(graph.input[len(states):], scanned, axes, turned, strict=True):
+    for entry, value, axis, back in zip(graph.input[len(states) :], scanned, axes, turned, strict=True):
         if c.type(value).shape[axis] != extent:
             raise Refused(f"it goes over {extent} slices, and over {c.type(value).shape[axis]}")
         whole = backward(c, value, axis) if back else value

@@ -46,8 +46,12 @@ def _unique(c: Context) -> Sequence[str]:
     values, first, inverse, counts, number = c.emit_all("unique", keys, ordered=bool(c.attribute("sorted", 1)))
     known = c.scope.graph.data(number)
     count = c.measured("count", lambda: number) if known is None else int(known)
-    found = [c.emit("slice", value, begin=(0,), end=(count,), step=(1,), axes=(0,)) for value in (values, first, counts)]
-    return [found[0] if axis is None else c.emit("take", c[0], found[1], axis=at), found[1], inverse, found[2]][:c.outputs]
+    found = [
+        c.emit("slice", value, begin=(0,), end=(count,), step=(1,), axes=(0,)) for value in (values, first, counts)
+    ]
+    return [found[0] if axis is None else c.emit("take", c[0], found[1], axis=at), found[1], inverse, found[2]][
+        : c.outputs
+    ]
 
 
 def _ranks(c: Context, axis: int) -> str:
@@ -86,26 +90,32 @@ def _suppression(c: Context) -> str:
     inner.graph.input("turn", (), "int64")
     left = inner.graph.input("left", (batch, classes, boxes), "float32")
     nothing = b.constant(np.asarray(-np.inf, np.float32))
-    best = b.emit("argmax", left, axis=2)                                                        # (batch, class)
+    best = b.emit("argmax", left, axis=2)  # (batch, class)
     found = b.emit("greater", b.emit("max", left, axes=(2,)), nothing)
-    here = [inner.taken(value) for value in corners]                                             # low y, low x, high y, high x
+    here = [inner.taken(value) for value in corners]  # low y, low x, high y, high x
     there = [b.reshape(b.emit("gather", value, best, axis=1), (batch, classes, 1)) for value in here]
-    gone = b.emit("greater", _overlap(b, [b.reshape(value, (batch, 1, boxes)) for value in here], there), inner.taken(overlap))
+    gone = b.emit(
+        "greater", _overlap(b, [b.reshape(value, (batch, 1, boxes)) for value in here], there), inner.taken(overlap)
+    )
     itself = b.emit("equal", b.reshape(best, (batch, classes, 1)), b.constant(np.arange(boxes)))
     after = b.emit("where", b.emit("logical_or", gone, itself), nothing, left)
     _, places, kept = emit_loop(c.scope, inner, "", "", [scores], [after, best, found], most, c.source)
     order = c.reshape(c.emit("transpose", kept, axes=(1, 2, 0)), (batch * classes * most,))
     chosen = kept_places(c, order, "count")
     at, kind, _ = coordinates_of(c, chosen, (batch, classes, most))
-    box = c.emit("take", c.reshape(c.emit("transpose", places, axes=(1, 2, 0)), (batch * classes * most,)), chosen, axis=0)
+    box = c.emit(
+        "take", c.reshape(c.emit("transpose", places, axes=(1, 2, 0)), (batch * classes * most,)), chosen, axis=0
+    )
     return c.emit("stack", at, kind, box, axis=1)
 
 
 def _corners(c: Context, center: int) -> list[str]:
     """The least and the greatest coordinates of all boxes, (batch, boxes) each."""
     batch, boxes, _ = c.static(0)
-    numbers = [c.reshape(c.emit("slice", c[0], begin=(at,), end=(at + 1,), step=(1,), axes=(2,)), (batch, boxes))
-               for at in range(4)]
+    numbers = [
+        c.reshape(c.emit("slice", c[0], begin=(at,), end=(at + 1,), step=(1,), axes=(2,)), (batch, boxes))
+        for at in range(4)
+    ]
     if center:
         x, y, wide, high = numbers
         half = c.constant(np.asarray(0.5, np.float32))
@@ -117,10 +127,20 @@ def _corners(c: Context, center: int) -> list[str]:
 def _overlap(b: Conversion, first: Sequence[str], second: Sequence[str]) -> str:
     """The area that boxes share, over that of both together; 0 where they share none."""
     zero = b.constant(np.asarray(0, np.float32))
-    sides = [b.emit("maximum", b.emit("subtract", b.emit("minimum", first[at + 2], second[at + 2]),
-                                      b.emit("maximum", first[at], second[at])), zero) for at in (0, 1)]
+    sides = [
+        b.emit(
+            "maximum",
+            b.emit(
+                "subtract", b.emit("minimum", first[at + 2], second[at + 2]), b.emit("maximum", first[at], second[at])
+            ),
+            zero,
+        )
+        for at in (0, 1)
+    ]
     shared = b.emit("multiply", *sides)
-    areas = [b.emit("multiply", *(b.emit("subtract", one[at + 2], one[at]) for at in (0, 1))) for one in (first, second)]
+    areas = [
+        b.emit("multiply", *(b.emit("subtract", one[at + 2], one[at]) for at in (0, 1))) for one in (first, second)
+    ]
     together = b.emit("subtract", b.emit("add", *areas), shared)
     positive = b.emit("greater", shared, zero)
     return b.emit("where", positive, b.emit("divide", shared, together), zero)

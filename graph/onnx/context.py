@@ -13,9 +13,25 @@ from ..types import Extent, extent_of
 
 __all__ = ["CONTROL_NAMES", "ROWS", "Context", "converts", "operator_of"]
 
-_WITHOUT_MEANING = {"axis", "block_size", "consumed_inputs", "keep_aspect_ratio_policy", "kernel_shape", "mask_filter_value",
-                    "momentum", "nearest_mode", "pads", "precision", "ratio", "round_mode", "saturate", "seed", "spatial",
-                    "stash_type", "storage_order"}
+_WITHOUT_MEANING = {
+    "axis",
+    "block_size",
+    "consumed_inputs",
+    "keep_aspect_ratio_policy",
+    "kernel_shape",
+    "mask_filter_value",
+    "momentum",
+    "nearest_mode",
+    "pads",
+    "precision",
+    "ratio",
+    "round_mode",
+    "saturate",
+    "seed",
+    "spatial",
+    "stash_type",
+    "storage_order",
+}
 """Attributes that change nothing where a conversion does not ask for them."""
 
 
@@ -31,7 +47,9 @@ def operator_of(node: Any) -> str:
 class Context(Conversion):
     """A node of ONNX."""
 
-    def __init__(self, scope: Scope, proto: Any, inputs: Sequence[str], attributes: dict[str, Any], source: str) -> None:
+    def __init__(
+        self, scope: Scope, proto: Any, inputs: Sequence[str], attributes: dict[str, Any], source: str
+    ) -> None:
         super().__init__(scope, inputs, source)
         self.proto, self.attributes, self.opset = proto, attributes, scope.opset
         self.outputs = len(proto.output)
@@ -75,6 +93,7 @@ class Context(Conversion):
         given = self.attribute(name)
         return None if given is None else list(given)
 
+
 Row = Callable[[Context], "str | Sequence[str]"]
 ROWS: dict[str, Row] = {}
 """How a node of each operator becomes nodes of ours: its values, in order."""
@@ -82,6 +101,7 @@ ROWS: dict[str, Row] = {}
 
 def converts(*names: str) -> Callable[[Row], Row]:
     """Makes a row for these operators."""
+
     def register(row: Row) -> Row:
         ROWS.update(dict.fromkeys(names, row))
         return row

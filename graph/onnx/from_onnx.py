@@ -17,7 +17,9 @@ __all__ = ["from_onnx"]
 
 
 def from_onnx(
-    model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None, state: Mapping[str, str] | None = None,
+    model: Any,
+    shapes: Mapping[str, Sequence[Extent]] | None = None,
+    state: Mapping[str, str] | None = None,
 ) -> Graph | OpenGraph:
     """A model of ONNX as a graph.
 
@@ -33,6 +35,10 @@ def from_onnx(
     given = dict(shapes or {})
     unknown = set(given) - {entry.name for entry in proto.graph.input}
     if unknown:
-        raise NotAModel(f"the model has no input {min(unknown)!r}", called=user_source(),
-                        allowed=", ".join(entry.name for entry in proto.graph.input), fix="shapes= of inputs")
+        raise NotAModel(
+            f"the model has no input {min(unknown)!r}",
+            called=user_source(),
+            allowed=", ".join(entry.name for entry in proto.graph.input),
+            fix="shapes= of inputs",
+        )
     return graph_of(Importer(proto, folder, given, state or {}))

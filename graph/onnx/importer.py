@@ -41,8 +41,21 @@ from .reading import Needs, Reading
 __all__ = ["FAMILIES", "Importer"]
 
 FAMILIES = (
-    arithmetic, attention, branches, choices, layers, learned, lists, *microsoft.FAMILIES, quantized, recurrent, shapes, signals,
-    stateful, vision)
+    arithmetic,
+    attention,
+    branches,
+    choices,
+    layers,
+    learned,
+    lists,
+    *microsoft.FAMILIES,
+    quantized,
+    recurrent,
+    shapes,
+    signals,
+    stateful,
+    vision,
+)
 """Importing them fills the table of rows."""
 
 
@@ -67,8 +80,11 @@ class Importer:
     def inputs(self) -> dict[str, TensorType]:
         """Those that are no parameters. Raises NotAModel (TW0911)."""
         known = {tensor.name for tensor in self.proto.graph.initializer}
-        return {entry.name: tensor_type(*input_type(entry, self.given.get(entry.name)))
-                for entry in self.proto.graph.input if entry.name not in known}
+        return {
+            entry.name: tensor_type(*input_type(entry, self.given.get(entry.name)))
+            for entry in self.proto.graph.input
+            if entry.name not in known
+        }
 
     def read(self, values: Mapping[str, NDArray[Any]]) -> Parts | Measures | None:
         """The graph, where late inputs, and what was measured, have these values; what has to be measured first; None where further
@@ -93,8 +109,11 @@ class Importer:
         results = needs.measured or {entry.name: scope.values.get(entry.name) for entry in model.output}
         for name, value in results.items():
             if value is None:
-                raise NotAModel(f"the model's output {name!r} is no value of it"[:200], called=user_source(),
-                                fix="onnx.checker.check_model(model) shows what is wrong")
+                raise NotAModel(
+                    f"the model's output {name!r} is no value of it"[:200],
+                    called=user_source(),
+                    fix="onnx.checker.check_model(model) shows what is wrong",
+                )
             scope.graph.output(name, value)
         if needs.measured:
             return Measures(without_dead(scope.graph.parts()))
@@ -112,9 +131,13 @@ class Importer:
         if 0 < opset < _OLDEST and all(_is_as_later(defs, name, opset) for name in used):
             return _OLDEST
         if not _OLDEST <= opset <= newest:
-            raise NotAModel(f"the model's operators are of version {opset}", called=user_source(),
-                            allowed=f"{_OLDEST} to {newest}", reason="their meaning is known for these versions",
-                            fix="onnx.version_converter.convert_version(model, 21)")
+            raise NotAModel(
+                f"the model's operators are of version {opset}",
+                called=user_source(),
+                allowed=f"{_OLDEST} to {newest}",
+                reason="their meaning is known for these versions",
+                fix="onnx.version_converter.convert_version(model, 21)",
+            )
         return opset
 
     def _input(self, reading: Reading, entry: Any, values: Mapping[str, NDArray[Any]]) -> None:

@@ -23,8 +23,10 @@ def windows_of(c: Context, kernel: Sequence[int], value: str | int = 0) -> dict[
     mode = c.attribute("auto_pad", "NOTSET")
     padding = tuple(c.attribute("pads") or (0,) * 2 * rank)
     if mode in ("SAME_UPPER", "SAME_LOWER"):
-        totals = [_same_total(size, (taps - 1) * far + 1, step) for size, taps, step, far in
-                  zip(c.type(value).shape[2:], kernel, stride, dilation, strict=True)]
+        totals = [
+            _same_total(size, (taps - 1) * far + 1, step)
+            for size, taps, step, far in zip(c.type(value).shape[2:], kernel, stride, dilation, strict=True)
+        ]
         low = [total // 2 if mode == "SAME_UPPER" else total - total // 2 for total in totals]
         padding = (*low, *(total - before for total, before in zip(totals, low, strict=True)))
     elif mode == "VALID":
@@ -37,7 +39,9 @@ def _same_total(size: Extent, reach: int, step: int) -> int:
     if isinstance(size, int):
         return max((-(-size // step) - 1) * step + reach - size, 0)
     if step != 1 and reach > 1:
-        raise Refused(f"how much it pads depends on {size}: name its extent by shapes=, or export it with explicit pads")
+        raise Refused(
+            f"how much it pads depends on {size}: name its extent by shapes=, or export it with explicit pads"
+        )
     return reach - 1
 
 
@@ -60,18 +64,31 @@ def _conv(c: Context) -> str:
 def _conv_transpose(c: Context) -> str:
     kernel = kernel_of(c)
     same = c.attribute("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER")
-    windows = windows_of(c, kernel) if not same else \
-        {"stride": tuple(c.attribute("strides") or (1,) * len(kernel)), "padding": (0,) * 2 * len(kernel),
-         "dilation": tuple(c.attribute("dilations") or (1,) * len(kernel))}
+    windows = (
+        windows_of(c, kernel)
+        if not same
+        else {
+            "stride": tuple(c.attribute("strides") or (1,) * len(kernel)),
+            "padding": (0,) * 2 * len(kernel),
+            "dilation": tuple(c.attribute("dilations") or (1,) * len(kernel)),
+        }
+    )
     more = list(c.attribute("output_padding") or (0,) * len(kernel))
     wanted = c.attribute("output_shape")
     before = [0] * len(kernel)
     if wanted is not None or same:
         sizes = c.static(0, slice(2, None))
-        out = wanted[-len(kernel):] if wanted is not None else [
-            size * step for size, step in zip(sizes, windows["stride"], strict=True)]
-        totals = [step * (size - 1) + extra + (taps - 1) * far + 1 - extent for step, size, extra, taps, far, extent in
-                  zip(windows["stride"], sizes, more, kernel, windows["dilation"], out, strict=True)]
+        out = (
+            wanted[-len(kernel) :]
+            if wanted is not None
+            else [size * step for size, step in zip(sizes, windows["stride"], strict=True)]
+        )
+        totals = [
+            step * (size - 1) + extra + (taps - 1) * far + 1 - extent
+            for step, size, extra, taps, far, extent in zip(
+                windows["stride"], sizes, more, kernel, windows["dilation"], out, strict=True
+            )
+        ]
         upper = c.attribute("auto_pad", "NOTSET") == "SAME_UPPER"
         low = [total // 2 if upper else total - total // 2 for total in totals]
         high = [total - first for total, first in zip(totals, low, strict=True)]
@@ -96,9 +113,13 @@ def _pool(c: Context) -> str | Sequence[str]:
     kernel = tuple(c.attribute("kernel_shape"))
     if c.outputs > 1:
         return _with_places(c, kernel)
-    more: dict[str, Any] = {"avg_pool": {"count_padding": bool(c.attribute("count_include_pad", 0))},
-                            "lp_pool": {"p": int(c.attribute("p", 2))}}.get(kind, {})
-    return c.emit(kind, c[0], kernel=kernel, ceil_mode=bool(c.attribute("ceil_mode", 0)), **windows_of(c, kernel), **more)
+    more: dict[str, Any] = {
+        "avg_pool": {"count_padding": bool(c.attribute("count_include_pad", 0))},
+        "lp_pool": {"p": int(c.attribute("p", 2))},
+    }.get(kind, {})
+    return c.emit(
+        kind, c[0], kernel=kernel, ceil_mode=bool(c.attribute("ceil_mode", 0)), **windows_of(c, kernel), **more
+    )
 
 
 def _with_places(c: Context, kernel: Sequence[int]) -> list[str]:
@@ -119,7 +140,9 @@ def _with_places(c: Context, kernel: Sequence[int]) -> list[str]:
 
 @converts("GlobalAveragePool", "GlobalMaxPool")
 def _global_pool(c: Context) -> str:
-    return c.emit("mean" if "Average" in c.proto.op_type else "max", c[0], axes=tuple(range(2, c.rank(0))), keepdims=True)
+    return c.emit(
+        "mean" if "Average" in c.proto.op_type else "max", c[0], axes=tuple(range(2, c.rank(0))), keepdims=True
+    )
 
 
 @converts("GlobalLpPool")
@@ -163,11 +186,16 @@ def _batch_norm(c: Context) -> str | Sequence[str]:
     far = c.emit("square", c.emit("subtract", c[0], mean))
     own = [c.reshape(mean, (c.type(0).shape[1],)), c.emit("mean", far, axes=axes)]
     kept = float(c.attribute("momentum", 0.9))
-    running = [c.emit("add", c.emit("multiply", c[at], c.constant(kept, at)),
-                      c.emit("multiply", c.cast(value, c.type(at).dtype), c.constant(1 - kept, at)))
-               for at, value in zip((3, 4), own, strict=True)]
+    running = [
+        c.emit(
+            "add",
+            c.emit("multiply", c[at], c.constant(kept, at)),
+            c.emit("multiply", c.cast(value, c.type(at).dtype), c.constant(1 - kept, at)),
+        )
+        for at, value in zip((3, 4), own, strict=True)
+    ]
     weights = [c[1], c[2], *(c.cast(value, c.type(3).dtype) for value in own)]
-    return [c.emit("batch_norm", c[0], *weights, epsilon=epsilon), *running][:c.outputs]
+    return [c.emit("batch_norm", c[0], *weights, epsilon=epsilon), *running][: c.outputs]
 
 
 @converts("InstanceNormalization")
@@ -185,7 +213,7 @@ def _layer_norm(c: Context) -> Sequence[str]:
         mean = c.emit("mean", wide, axes=axes, keepdims=True)
         variance = c.emit("mean", c.emit("square", c.emit("subtract", wide, mean)), axes=axes, keepdims=True)
         results += [mean, c.emit("rsqrt", c.emit("add", variance, c.constant(epsilon, variance)))]
-    return results[:c.outputs]
+    return results[: c.outputs]
 
 
 @converts("RMSNormalization")
@@ -207,13 +235,22 @@ def _group_norm(c: Context) -> str:
 @converts("LRN")
 def _lrn(c: Context) -> str:
     size = int(c.attribute("size"))
-    alpha, beta, bias = (float(c.attribute(name, value)) for name, value in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
+    alpha, beta, bias = (
+        float(c.attribute(name, value)) for name, value in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+    )
     if size % 2 or size < 1:
         return c.emit("lrn", c[0], size=size, alpha=alpha, beta=beta, bias=bias)
     shape = c.type(0).shape  # a window of an even size has one neighbour more behind
     planes = c.reshape(c.emit("square", c[0]), (shape[0], 1, shape[1], product(shape[2:])))
-    means = c.emit("avg_pool", planes, kernel=(size, 1), stride=(1, 1), padding=((size - 1) // 2, 0, size // 2, 0),
-                   dilation=(1, 1), count_padding=True)
+    means = c.emit(
+        "avg_pool",
+        planes,
+        kernel=(size, 1),
+        stride=(1, 1),
+        padding=((size - 1) // 2, 0, size // 2, 0),
+        dilation=(1, 1),
+        count_padding=True,
+    )
     scales = c.emit("add", c.emit("multiply", c.reshape(means, shape), c.constant(alpha, 0)), c.constant(bias, 0))
     return c.emit("divide", c[0], c.emit("power", scales, c.constant(beta, 0)))
 
@@ -230,7 +267,9 @@ def _resize(c: Context) -> str:
     if not old and c.has(sizes_at):
         _sizes(c, axes, sizes, scales, c.extents(sizes_at))
     else:
-        given = list(c.attribute("scales")) if c.opset < 9 else [float(scale) for scale in c.array(scales_at).reshape(-1)]
+        given = (
+            list(c.attribute("scales")) if c.opset < 9 else [float(scale) for scale in c.array(scales_at).reshape(-1)]
+        )
         for at, scale in zip(axes, given, strict=True):
             scales[at], sizes[at] = float(scale), scaled_extent(shape[at], float(scale))
     region: tuple[float, ...] = ()
@@ -241,10 +280,19 @@ def _resize(c: Context) -> str:
             low[axis], high[axis] = numbers[at], numbers[at + len(axes)]
         region = (*low, *high)
     return c.emit(
-        "resize", c[0], sizes=tuple(sizes), scales=tuple(scales), mode=c.attribute("mode", "nearest"), coordinates=where,
+        "resize",
+        c[0],
+        sizes=tuple(sizes),
+        scales=tuple(scales),
+        mode=c.attribute("mode", "nearest"),
+        coordinates=where,
         rounding=c.attribute("nearest_mode", "round_prefer_floor") if not old else "floor",
-        cubic=float(c.attribute("cubic_coeff_a", -0.75)), exclude_outside=bool(c.attribute("exclude_outside", 0)),
-        antialias=bool(c.attribute("antialias", 0)), region=region, outside=float(c.attribute("extrapolation_value", 0.0)))
+        cubic=float(c.attribute("cubic_coeff_a", -0.75)),
+        exclude_outside=bool(c.attribute("exclude_outside", 0)),
+        antialias=bool(c.attribute("antialias", 0)),
+        region=region,
+        outside=float(c.attribute("extrapolation_value", 0.0)),
+    )
 
 
 def _sizes(c: Context, axes: Sequence[int], sizes: list[Extent], scales: list[float], wanted: Sequence[Extent]) -> None:
@@ -258,5 +306,7 @@ def _sizes(c: Context, axes: Sequence[int], sizes: list[Extent], scales: list[fl
         return
     for at, size in zip(axes, wanted, strict=True):
         before = c.type(0).shape[at]
-        scales[at] = 1.0 if size == before else size / before if isinstance(size, int) and isinstance(before, int) else 0.0
+        scales[at] = (
+            1.0 if size == before else size / before if isinstance(size, int) and isinstance(before, int) else 0.0
+        )
         sizes[at] = size

@@ -25,7 +25,9 @@ def _features(c: Context) -> str:
     """Columns of the last dimension."""
     shape = c.type(0).shape
     places = c.reshape(c[1], (int(np.prod(c.static(1))),))
-    return c.reshape(c.emit("take", c[0], places, axis=len(shape) - 1), (*(shape[:-1] or (1,)), c.type(places).shape[0]))
+    return c.reshape(
+        c.emit("take", c[0], places, axis=len(shape) - 1), (*(shape[:-1] or (1,)), c.type(places).shape[0])
+    )
 
 
 @converts("ai.onnx.ml.Binarizer")
@@ -37,7 +39,13 @@ def _binarizer(c: Context) -> str:
 def _labels(c: Context) -> str:
     """What a table says of each element, or what it says of all others."""
     keys, values = (_table(c, kind) for kind in ("keys", "values"))
-    if keys is None or values is None or keys.size != values.size or not keys.size or str(keys.dtype) != c.type(0).dtype:
+    if (
+        keys is None
+        or values is None
+        or keys.size != values.size
+        or not keys.size
+        or str(keys.dtype) != c.type(0).dtype
+    ):
         raise Refused("its table is one of texts, or not whole")
     if keys.dtype.kind == "f" and np.isnan(keys).any():
         raise Refused("a key of its table is no number")
@@ -46,7 +54,7 @@ def _labels(c: Context) -> str:
     for kind, name in names.items():
         given = c.attribute(name, -1 if kind == "i" else -0.0)
         default = given if default is None and values.dtype.kind == kind else default
-    _, last = np.unique(keys.reshape(-1)[::-1], return_index=True)         # of equal keys the last one counts
+    _, last = np.unique(keys.reshape(-1)[::-1], return_index=True)  # of equal keys the last one counts
     chosen = np.sort(keys.size - 1 - last)
     shape = c.type(0).shape
     same = c.emit("equal", c.reshape(c[0], (*shape, 1)), c.constant(keys.reshape(-1)[chosen]))
@@ -78,17 +86,21 @@ def _trees(c: Context) -> str:
     leaves = np.asarray(c.attribute("leaf_weights")).reshape(-1)
     missing = c.attribute("nodes_missing_value_tracks_true")
     table = {
-        "feature": nodes["featureids"], "mode": nodes["modes"],
+        "feature": nodes["featureids"],
+        "mode": nodes["modes"],
         "split": np.asarray(c.attribute("nodes_splits")).reshape(-1).astype(dtype),
         "missing": np.asarray(missing if missing else [0] * count, np.int64) != 0,
-        "yes": nodes["truenodeids"] + count * (nodes["trueleafs"] != 0),           # leaves are counted behind the nodes
-        "no": nodes["falsenodeids"] + count * (nodes["falseleafs"] != 0)}
+        "yes": nodes["truenodeids"] + count * (nodes["trueleafs"] != 0),  # leaves are counted behind the nodes
+        "no": nodes["falsenodeids"] + count * (nodes["falseleafs"] != 0),
+    }
     roots = np.asarray(c.attribute("tree_roots"), np.int64)
     is_leaf = (nodes["trueleafs"] != 0) & (nodes["falseleafs"] != 0) & (table["yes"] == table["no"])
     roots = np.where(is_leaf[roots], table["yes"][roots], roots)
     depth = _depth(roots, table, count, count + len(leaves))
     width = c.extent(0, 1)
-    if not ((table["feature"] >= 0) & (table["feature"] < width)).all() or any(len(one) != count for one in table.values()):
+    if not ((table["feature"] >= 0) & (table["feature"] < width)).all() or any(
+        len(one) != count for one in table.values()
+    ):
         raise Refused(f"its nodes are not all there, or look at more than the {width} columns")
     held = {name: np.concatenate([one, np.zeros(len(leaves), one.dtype)]) for name, one in table.items()}
     for name in ("yes", "no"):
@@ -130,11 +142,13 @@ def _members(c: Context, modes: NDArray[Any], dtype: str) -> NDArray[Any] | None
         raise Refused("its nodes ask for too many values")
     table = np.full((len(modes), widest), np.nan, dtype)
     for at, one in zip(asking, sets, strict=True):
-        table[at, :len(one)] = one
+        table[at, : len(one)] = one
     return table
 
 
-def _walked(c: Context, held: Mapping[str, NDArray[Any]], members: NDArray[Any] | None, roots: NDArray[Any], depth: int) -> str:
+def _walked(
+    c: Context, held: Mapping[str, NDArray[Any]], members: NDArray[Any] | None, roots: NDArray[Any], depth: int
+) -> str:
     """Where each row of the input comes to in each tree, (rows, trees)."""
     rows = c.type(0).shape[0]
     first = c.emit("broadcast_to", c.constant(roots), shape=(rows, len(roots)))
@@ -150,10 +164,14 @@ def _walked(c: Context, held: Mapping[str, NDArray[Any]], members: NDArray[Any] 
             chosen = b.emit("equal", here["mode"], b.constant(np.asarray(mode)))
             answer = b.emit("where", chosen, b.emit(operator, x, here["split"]), answer)
     if members is not None:
-        table = np.concatenate([members, np.full((len(held["mode"]) - len(members), members.shape[1]), np.nan, members.dtype)])
+        table = np.concatenate(
+            [members, np.full((len(held["mode"]) - len(members), members.shape[1]), np.nan, members.dtype)]
+        )
         wide = b.reshape(x, (rows, len(roots), 1))
         among = b.emit("any", b.emit("equal", wide, b.emit("take", b.constant(table), at, axis=0)), axes=(2,))
-        answer = b.emit("where", b.emit("greater_equal", here["mode"], b.constant(np.asarray(len(_COMPARED)))), among, answer)
+        answer = b.emit(
+            "where", b.emit("greater_equal", here["mode"], b.constant(np.asarray(len(_COMPARED)))), among, answer
+        )
     if held["missing"].any():
         answer = b.emit("logical_or", answer, b.emit("logical_and", here["missing"], b.emit("isnan", x)))
     after = b.emit("where", answer, here["yes"], here["no"])
@@ -194,15 +212,20 @@ def _ngrams(c: Context) -> str:
     grams, found = 0, list[tuple[NDArray[Any], str]]()
     for size, (begin, end) in enumerate(zip(counts, [*counts[1:], len(pool)], strict=True), 1):
         table = np.asarray(pool[begin:end], np.int64).reshape(-1, size)
-        own = columns[grams:grams + len(table)]
+        own = columns[grams : grams + len(table)]
         grams += len(table)
         far = range(1, 2 if size == 1 else skips + 2)
         places = [start + np.arange(size) * by for by in far for start in range(length - (size - 1) * by)]
         if least <= size <= most and places and len(table):
             found.append((own, _occurrences(c, rows, table, np.asarray(places))))
     if not found:
-        found.append((np.zeros(0, np.int64), c.emit("broadcast_to", c.constant(np.float32(0)), shape=(c.type(rows).shape[0], 0))))
-    sums = [c.emit("matmul", value, c.constant((own[:, None] == np.arange(wide)).astype(np.float32))) for own, value in found]
+        found.append(
+            (np.zeros(0, np.int64), c.emit("broadcast_to", c.constant(np.float32(0)), shape=(c.type(rows).shape[0], 0)))
+        )
+    sums = [
+        c.emit("matmul", value, c.constant((own[:, None] == np.arange(wide)).astype(np.float32)))
+        for own, value in found
+    ]
     total, *others = sums
     for other in others:
         total = c.emit("add", total, other)
@@ -213,7 +236,9 @@ def _ngrams(c: Context) -> str:
     if weights and mode != "TF":
         if len(weights) < wide:
             raise Refused(f"its {len(weights)} weights are not one for each of {wide} columns")
-        total = c.emit("multiply", total, c.constant(np.asarray(weights[:wide], np.float32)))  # of columns, as runtimes have it
+        total = c.emit(
+            "multiply", total, c.constant(np.asarray(weights[:wide], np.float32))
+        )  # of columns, as runtimes have it
     return c.reshape(total, (wide,)) if c.rank(0) == 1 else total
 
 

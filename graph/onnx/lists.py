@@ -44,7 +44,7 @@ def _place(c: Context, at: int, count: int) -> int:
 
 @converts("OptionalGetElement")
 def _element(c: Context) -> str:
-    return c[0]         # optionals are no inputs, and none are made
+    return c[0]  # optionals are no inputs, and none are made
 
 
 @converts("OptionalHasElement")
@@ -106,12 +106,15 @@ def _split(c: Context) -> str:
     extent = c.extent(0, axis)
     if sizes.ndim == 0 and int(sizes) < 1 or sizes.ndim and int(sizes.sum()) != extent:
         raise Refused(f"its parts of {sizes.tolist()} are not those of {extent}")
-    parts = [int(size) for size in sizes] if sizes.ndim else [
-        min(int(sizes), extent - begin) for begin in range(0, extent, int(sizes))]
+    parts = (
+        [int(size) for size in sizes]
+        if sizes.ndim
+        else [min(int(sizes), extent - begin) for begin in range(0, extent, int(sizes))]
+    )
     values: Sequence[str] = c.emit_all("split", c[0], sizes=tuple(parts), axis=axis)
     if not c.has(1) and not keeps:
         shape = c.type(0).shape
-        values = [c.reshape(value, (*shape[:axis], *shape[axis + 1:])) for value in values]
+        values = [c.reshape(value, (*shape[:axis], *shape[axis + 1 :])) for value in values]
     return c.scope.listed(Items(tuple(values)))
 
 
@@ -139,4 +142,4 @@ def _joined_rows(c: Context, rows: str, axis: int, is_new: bool) -> str:
     count, each = shape[0], shape[1 + axis]
     if not isinstance(count, int) or not isinstance(each, int):
         raise Refused("how many its sequence holds is not known, and they are joined along an axis of theirs")
-    return c.reshape(moved, (*shape[1:1 + axis], count * each, *shape[2 + axis:]))
+    return c.reshape(moved, (*shape[1 : 1 + axis], count * each, *shape[2 + axis :]))

@@ -36,20 +36,29 @@ class _Field(NamedTuple):
 def outlined(content: memoryview, name: str) -> bytes | None:
     """What is to be parsed in place of a file of this content and name; None for the file itself."""
     try:
-        return _with(content, 0, len(content), _GRAPH, lambda graph: _with(
-            content, graph.at, graph.end, _INITIALIZER, lambda tensor: _outside(content, tensor, name)))
+        return _with(
+            content,
+            0,
+            len(content),
+            _GRAPH,
+            lambda graph: _with(
+                content, graph.at, graph.end, _INITIALIZER, lambda tensor: _outside(content, tensor, name)
+            ),
+        )
     except ValueError:
         return None
 
 
-def _with(content: memoryview, at: int, end: int, number: int, change: Callable[[_Field], bytes | None]) -> bytes | None:
+def _with(
+    content: memoryview, at: int, end: int, number: int, change: Callable[[_Field], bytes | None]
+) -> bytes | None:
     """A message with the fields of this number replaced; None where none of them is."""
     parts: list[bytes | memoryview] = []
     kept = at
     for field in _fields(content, at, end):
         new = change(field) if field.number == number and field.is_message else None
         if new is not None:
-            parts += [content[kept:field.begin], _message(number, new)]
+            parts += [content[kept : field.begin], _message(number, new)]
             kept = field.end
     return b"".join([*parts, content[kept:end]]) if parts else None
 
@@ -59,16 +68,24 @@ def _outside(content: memoryview, tensor: _Field, name: str) -> bytes | None:
     fields = list(_fields(content, tensor.at, tensor.end))
     raw = [field for field in fields if field.number == _RAW and field.is_message]
     kinds = [field.value for field in fields if field.number == _TYPE]
-    if len(raw) != 1 or len(kinds) != 1 or raw[0].end - raw[0].at < _LEAST or any(
-            field.number in (_EXTERNAL, _LOCATION) for field in fields):
+    if (
+        len(raw) != 1
+        or len(kinds) != 1
+        or raw[0].end - raw[0].at < _LEAST
+        or any(field.number in (_EXTERNAL, _LOCATION) for field in fields)
+    ):
         return None
     dims = [extent for field in fields if field.number == _DIMS for extent in _numbers(content, field)]
     size = raw[0].end - raw[0].at
     if math.prod(dims) * _BYTES.get(kinds[0], 0) != size:
         return None
     said = {"location": name, "offset": str(raw[0].at), "length": str(size)}
-    entries = [_message(_EXTERNAL, _message(1, key.encode()) + _message(2, value.encode())) for key, value in said.items()]
-    return b"".join([content[tensor.at:raw[0].begin], content[raw[0].end:tensor.end], *entries, _number(_LOCATION << 3), b"\1"])
+    entries = [
+        _message(_EXTERNAL, _message(1, key.encode()) + _message(2, value.encode())) for key, value in said.items()
+    ]
+    return b"".join(
+        [content[tensor.at : raw[0].begin], content[raw[0].end : tensor.end], *entries, _number(_LOCATION << 3), b"\1"]
+    )
 
 
 def _fields(content: memoryview, at: int, end: int) -> Iterator[_Field]:

@@ -17,8 +17,11 @@ def onnx_package() -> Any:
         import_module("onnx.inliner")
         return import_module("onnx")
     except ImportError:
-        raise ModelPackageMissing("models of ONNX are read by the package onnx, which is not installed", called=user_source(),
-                                  fix="pip install 'tilewright[models]'") from None
+        raise ModelPackageMissing(
+            "models of ONNX are read by the package onnx, which is not installed",
+            called=user_source(),
+            fix="pip install 'tilewright[models]'",
+        ) from None
 
 
 def dtype_named(kind: int) -> str:
@@ -27,12 +30,27 @@ def dtype_named(kind: int) -> str:
     names = {getattr(onnx.TensorProto, name): dtype for name, dtype in _DTYPES.items()}
     if kind not in names:
         known = kind in onnx.TensorProto.DataType.values()
-        raise NotAModel(f"there is no dtype {onnx.TensorProto.DataType.Name(kind) if known else kind}", called=user_source(),
-                        reason="values are bools, integers of 8 to 64 bits, and floats of 16 to 64", fix="convert the model")
+        raise NotAModel(
+            f"there is no dtype {onnx.TensorProto.DataType.Name(kind) if known else kind}",
+            called=user_source(),
+            reason="values are bools, integers of 8 to 64 bits, and floats of 16 to 64",
+            fix="convert the model",
+        )
     return names[kind]
 
 
 _DTYPES = {
-    "BOOL": "bool", "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64", "UINT8": "uint8", "UINT16": "uint16",
-    "UINT32": "uint32", "UINT64": "uint64", "FLOAT16": "float16", "BFLOAT16": "bfloat16", "FLOAT": "float32", "DOUBLE": "float64",
+    "BOOL": "bool",
+    "INT8": "int8",
+    "INT16": "int16",
+    "INT32": "int32",
+    "INT64": "int64",
+    "UINT8": "uint8",
+    "UINT16": "uint16",
+    "UINT32": "uint32",
+    "UINT64": "uint64",
+    "FLOAT16": "float16",
+    "BFLOAT16": "bfloat16",
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
 }

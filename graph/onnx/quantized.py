@@ -33,14 +33,18 @@ def quantized(c: Context, x: str, scale: str, zero: str, dtype: str, axis: int) 
     """round(x / scale) + zero within the range of the dtype."""
     if dtype not in _WHOLE:
         raise Refused(f"it gives {dtype}")
-    return c.emit("quantize", x, _spread(c, scale, x, axis), *([_spread(c, zero, x, axis)] if zero else []), dtype=dtype)
+    return c.emit(
+        "quantize", x, _spread(c, scale, x, axis), *([_spread(c, zero, x, axis)] if zero else []), dtype=dtype
+    )
 
 
 def dequantized(c: Context, x: str, scale: str, zero: str, axis: int, dtype: str) -> str:
     """(x - zero) * scale."""
     if c.type(x).dtype not in _WHOLE:
         raise Refused(f"it takes {c.type(x).dtype}")
-    return c.emit("dequantize", x, _spread(c, scale, x, axis), *([_spread(c, zero, x, axis)] if zero else []), dtype=dtype)
+    return c.emit(
+        "dequantize", x, _spread(c, scale, x, axis), *([_spread(c, zero, x, axis)] if zero else []), dtype=dtype
+    )
 
 
 @converts("QuantizeLinear")
@@ -83,8 +87,12 @@ def _moved(c: Context, value: str, zero: str, axis: int) -> str:
 def products(c: Context, x: str, w: str, zeros: tuple[str, str]) -> str:
     """Of matrices of bytes, or of batches of them, in int32. zeros: their zero points, "" where there is none."""
     left, right = zeros
-    alike = c.rank(w) == 2 or c.rank(w) == c.rank(x) > 2 and c.type(w).shape[:-2] == c.type(x).shape[:-2] and (
-        not right or _is_one(c, right))
+    alike = (
+        c.rank(w) == 2
+        or c.rank(w) == c.rank(x) > 2
+        and c.type(w).shape[:-2] == c.type(x).shape[:-2]
+        and (not right or _is_one(c, right))
+    )
     if c.rank(x) > 1 and alike and (not left or _is_one(c, left)):
         return c.emit("integer_matmul", x, w, c.reshape(left, ()) if left else "", _flat(c, right) if right else "")
     return c.emit("matmul", _moved(c, x, left, max(c.rank(x) - 2, 0)), _moved(c, w, right, c.rank(w) - 1))
@@ -109,8 +117,15 @@ def _convolved(c: Context, x: int, w: int, zeros: tuple[int, int]) -> str:
     taps = tuple(c.attribute("kernel_shape") or c.static(w, slice(2, None)))
     left, right = (c[at] if c.has(at) else "" for at in zeros)
     last = c.emit("transpose", c[x], axes=(0, *range(2, c.rank(x)), 1))
-    return c.emit("integer_conv", last, c[w], c.reshape(left, ()) if left else "", _flat(c, right) if right else "",
-                  groups=int(c.attribute("group", 1)), **windows_of(c, taps, c[x]))
+    return c.emit(
+        "integer_conv",
+        last,
+        c[w],
+        c.reshape(left, ()) if left else "",
+        _flat(c, right) if right else "",
+        groups=int(c.attribute("group", 1)),
+        **windows_of(c, taps, c[x]),
+    )
 
 
 def _channels_second(c: Context, value: str) -> str:
@@ -136,7 +151,9 @@ def _requantized(c: Context, sums: str, scales: tuple[str, str, str], zero: str)
 @converts("QLinearConv")
 def _qlinear_conv(c: Context) -> str:
     sums = _convolved(c, 0, 3, (2, 5))
-    return _channels_second(c, _requantized(c, c.emit("add", sums, c[8]) if c.has(8) else sums, (c[1], c[4], c[6]), c[7]))
+    return _channels_second(
+        c, _requantized(c, c.emit("add", sums, c[8]) if c.has(8) else sums, (c[1], c[4], c[6]), c[7])
+    )
 
 
 @converts("QLinearMatMul")

@@ -22,7 +22,16 @@ from .context import CONTROL_NAMES, ROWS, operator_of
 from .outline import outlined
 from .package import dtype_named, onnx_package
 
-__all__ = ["all_nodes", "array_of", "attributes_of", "input_type", "is_known", "narrow_constants", "parsed", "whole_bytes"]
+__all__ = [
+    "all_nodes",
+    "array_of",
+    "attributes_of",
+    "input_type",
+    "is_known",
+    "narrow_constants",
+    "parsed",
+    "whole_bytes",
+]
 
 _MOST_DEPTH = 4
 _NARROW = ("int2", "uint2", "int4", "uint4")
@@ -40,11 +49,18 @@ def parsed(model: Any) -> tuple[Any, Path | None]:
     elif isinstance(model, (bytes, bytearray, str, os.PathLike)):
         proto, folder = _read(onnx, cast("bytes | bytearray | str | PathLike[str]", model))
     else:
-        raise NotAModel(f"from_onnx takes no {type(model).__name__}", called=user_source(),
-                        fix="a path, bytes, or an onnx.ModelProto")
+        raise NotAModel(
+            f"from_onnx takes no {type(model).__name__}",
+            called=user_source(),
+            fix="a path, bytes, or an onnx.ModelProto",
+        )
     if not proto.HasField("graph") or not proto.opset_import:
-        raise NotAModel("this is no model of ONNX", reason="it has no graph, or does not say of which version its operators are",
-                        called=user_source(), fix="write it again by onnx.save")
+        raise NotAModel(
+            "this is no model of ONNX",
+            reason="it has no graph, or does not say of which version its operators are",
+            called=user_source(),
+            fix="write it again by onnx.save",
+        )
     _check_names(proto.graph)
     return _inlined(onnx, proto), folder
 
@@ -56,8 +72,12 @@ def _check_names(graph: Any) -> None:
     names += [extent.dim_param for entry in graph.input for extent in entry.type.tensor_type.shape.dim]
     names += [one.name for node in graph.node for one in node.attribute]
     if not all(isinstance(name, str) for name in (graph.name, *names)):
-        raise NotAModel("this is no model of ONNX", reason="a name of it is no text", called=user_source(),
-                        fix="write it again by onnx.save")
+        raise NotAModel(
+            "this is no model of ONNX",
+            reason="a name of it is no text",
+            called=user_source(),
+            fix="write it again by onnx.save",
+        )
 
 
 def _inlined(onnx: Any, proto: Any) -> Any:
@@ -72,8 +92,12 @@ def _inlined(onnx: Any, proto: Any) -> Any:
                 break
             proto = onnx.inliner.inline_selected_functions(proto, defined, inline_schema_functions=True)
     except Exception as problem:
-        raise NotAModel("the model's functions cannot be put in the places of their calls", reason=str(problem)[:500],
-                        called=user_source(), fix="onnx.inliner.inline_local_functions(model) shows why") from problem
+        raise NotAModel(
+            "the model's functions cannot be put in the places of their calls",
+            reason=str(problem)[:500],
+            called=user_source(),
+            fix="onnx.inliner.inline_local_functions(model) shows why",
+        ) from problem
     return proto
 
 
@@ -123,14 +147,19 @@ def input_type(entry: Any, given: Sequence[Extent] | None) -> tuple[list[Extent]
     """The shape and the dtype of an input. given: what the user says of its shape. Raises NotAModel (TW0911)."""
     kind = entry.type.tensor_type
     if not entry.type.HasField("tensor_type") or not kind.HasField("shape") and given is None:
-        raise NotAModel(f"the input {entry.name!r} has no shape, or is no tensor"[:200], called=user_source(),
-                        fix=f'shapes={{"{entry.name}": (1, 3, "h", "w")}}')
+        raise NotAModel(
+            f"the input {entry.name!r} has no shape, or is no tensor"[:200],
+            called=user_source(),
+            fix=f'shapes={{"{entry.name}": (1, 3, "h", "w")}}',
+        )
     dtype = dtype_named(kind.elem_type)
     if given is not None:
         return list(given), dtype
     shape: list[Extent] = []
     for at, extent in enumerate(kind.shape.dim):
-        said = extent.dim_param if re.search(r"[A-Za-z0-9]", extent.dim_param) else f"{entry.name}_{at}"  # "?" is no name
+        said = (
+            extent.dim_param if re.search(r"[A-Za-z0-9]", extent.dim_param) else f"{entry.name}_{at}"
+        )  # "?" is no name
         name = re.sub(r"[^A-Za-z0-9_]", "_", said)
         known = extent.HasField("dim_value") and extent.dim_value >= 0
         shape.append(extent.dim_value if known else name if name[:1].isalpha() else f"n_{name}")
@@ -145,13 +174,21 @@ def _read(onnx: Any, model: bytes | bytearray | str | PathLike[str]) -> tuple[An
             path = Path(model).resolve()
             folder, content = path.parent, _content(path)
         except (OSError, ValueError) as problem:
-            raise NotAModel(f"{os.fspath(model)!r} cannot be read", reason=str(problem), called=user_source(),
-                            fix="the path of a file .onnx") from problem
+            raise NotAModel(
+                f"{os.fspath(model)!r} cannot be read",
+                reason=str(problem),
+                called=user_source(),
+                fix="the path of a file .onnx",
+            ) from problem
     try:
         return onnx.load_model_from_string(content), folder
     except Exception as problem:
-        raise NotAModel("this is no model of ONNX, or not a whole one", reason=str(problem)[:500], called=user_source(),
-                        fix="write it again by onnx.save") from problem
+        raise NotAModel(
+            "this is no model of ONNX, or not a whole one",
+            reason=str(problem)[:500],
+            called=user_source(),
+            fix="write it again by onnx.save",
+        ) from problem
 
 
 def _content(path: Path) -> bytes:
@@ -160,7 +197,7 @@ def _content(path: Path) -> bytes:
         try:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as whole:
                 return outlined(whole, path.name) or bytes(whole)
-        except (ValueError, OSError):       # it is empty, or nothing that can be mapped
+        except (ValueError, OSError):  # it is empty, or nothing that can be mapped
             return file.read()
 
 
@@ -169,15 +206,23 @@ def array_of(tensor: Any, folder: Path | None) -> NDArray[Any]:
     onnx = onnx_package()
     kind = tensor.data_type
     if kind in (onnx.TensorProto.STRING, onnx.TensorProto.UNDEFINED) or any(extent < 0 for extent in tensor.dims):
-        raise NotAModel(f"the tensor {tensor.name!r} cannot be read"[:200], reason="it holds texts, or has no type or shape",
-                        called=user_source(), fix="a tensor of numbers")
+        raise NotAModel(
+            f"the tensor {tensor.name!r} cannot be read"[:200],
+            reason="it holds texts, or has no type or shape",
+            called=user_source(),
+            fix="a tensor of numbers",
+        )
     try:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             return _beside(tensor, folder, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind)))
         return np.asarray(onnx.numpy_helper.to_array(tensor))
     except (ValueError, TypeError, KeyError, RuntimeError, MemoryError, OverflowError) as problem:
-        raise NotAModel(f"the tensor {tensor.name!r} cannot be read"[:200], reason=str(problem)[:300], called=user_source(),
-                        fix="as many elements as its shape has") from problem
+        raise NotAModel(
+            f"the tensor {tensor.name!r} cannot be read"[:200],
+            reason=str(problem)[:300],
+            called=user_source(),
+            fix="as many elements as its shape has",
+        ) from problem
 
 
 def whole_bytes(array: NDArray[Any]) -> NDArray[Any]:
@@ -220,5 +265,9 @@ def _beside(tensor: Any, folder: Path | None, dtype: np.dtype[Any]) -> NDArray[A
 
 
 def _refused(tensor: Any, reason: str) -> BadExternalData:
-    return BadExternalData(f"the weights {tensor.name!r} are not there"[:200], reason=reason, called=user_source(),
-                           fix="keep the file of weights beside the model's, as onnx.save wrote both")
+    return BadExternalData(
+        f"the weights {tensor.name!r} are not there"[:200],
+        reason=reason,
+        called=user_source(),
+        fix="keep the file of weights beside the model's, as onnx.save wrote both",
+    )

@@ -77,7 +77,12 @@ class Reading:
 
     def waits_for(self, name: str) -> bool:
         """Whether a value cannot be told yet."""
-        return name in self.waiting or name not in self.scope.values and self.outer is not None and self.outer.waits_for(name)
+        return (
+            name in self.waiting
+            or name not in self.scope.values
+            and self.outer is not None
+            and self.outer.waits_for(name)
+        )
 
     def refuse_unknown(self, graph: Any) -> None:
         """Lists every operator that has no row."""
@@ -89,32 +94,47 @@ class Reading:
         held = self.needs.weights
         for name, operator in narrow_constants(graph).items():
             if operator:
-                raise NotAModel(f"{operator} reads {name!r}, whose elements have less than a byte"[:300], called=user_source(),
-                                reason="they are bytes here, which is the same for DequantizeLinear and Cast alone",
-                                fix="store them as int8 or uint8")
+                raise NotAModel(
+                    f"{operator} reads {name!r}, whose elements have less than a byte"[:300],
+                    called=user_source(),
+                    reason="they are bytes here, which is the same for DequantizeLinear and Cast alone",
+                    fix="store them as int8 or uint8",
+                )
         statistics = {name for node in graph.node if node.op_type == "BatchNormalization" for name in node.input[3:5]}
         for at, tensor in enumerate(graph.initializer):
             if self.outer is not None:
                 self.scope.values[tensor.name] = self.scope.constant(whole_bytes(array_of(tensor, self.needs.folder)))
                 continue
-            held[at] = held[at] if at in held else \
-                Param.of(whole_bytes(array_of(tensor, self.needs.folder)), tensor.name in statistics)
+            held[at] = (
+                held[at]
+                if at in held
+                else Param.of(whole_bytes(array_of(tensor, self.needs.folder)), tensor.name in statistics)
+            )
             self.scope.values[tensor.name] = self.scope.graph.param(tensor.name, held[at])
         if graph.sparse_initializer:
-            raise NotAModel("the model has sparse weights", called=user_source(), fix="write them as they are, with their zeros")
+            raise NotAModel(
+                "the model has sparse weights", called=user_source(), fix="write them as they are, with their zeros"
+            )
 
     def nodes(self, nodes: Sequence[Any]) -> None:
         for node in nodes:
             inputs = [name for name in node.input if name]
-            behind = inputs if node.op_type not in ("Shape", "Size") else []  # what they give does not depend on what is held
-            self.sources.update({name: set[str]().union(*(self.sources.get(one, set()) for one in behind)) for name in node.output})
+            behind = (
+                inputs if node.op_type not in ("Shape", "Size") else []
+            )  # what they give does not depend on what is held
+            self.sources.update(
+                {name: set[str]().union(*(self.sources.get(one, set()) for one in behind)) for name in node.output}
+            )
             if any(map(self.waits_for, inputs)) or not is_known(node):
                 self.waiting.update(node.output)
                 continue
             missing = [name for name in inputs if self.value(name) is None]
             if missing:
-                raise NotAModel(f"the node {node.name or node.op_type!r} reads {missing[0]!r}, which nothing before it gives"[:300],
-                                called=user_source(), fix="onnx.checker.check_model(model) shows what is wrong")
+                raise NotAModel(
+                    f"the node {node.name or node.op_type!r} reads {missing[0]!r}, which nothing before it gives"[:300],
+                    called=user_source(),
+                    fix="onnx.checker.check_model(model) shows what is wrong",
+                )
             self.node(node)
 
     def context(self, node: Any) -> Context:
@@ -226,6 +246,7 @@ CONTROL: dict[str, Control] = {}
 
 def controls(name: str) -> Callable[[Control], Control]:
     """Makes a row for this operator."""
+
     def register(row: Control) -> Control:
         CONTROL[name] = row
         return row

@@ -17,8 +17,12 @@ __all__: list[str] = []
 
 _SIMPLE = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softsign": "softsign", "Softplus": "softplus"}
 _WITH_NUMBERS: dict[str, tuple[float | None, float | None]] = {
-    "Affine": (1.0, 0.0), "LeakyRelu": (0.01, None), "ThresholdedRelu": (1.0, None), "ScaledTanh": (1.0, 1.0),
-    "HardSigmoid": (0.2, 0.5), "Elu": (1.0, None),
+    "Affine": (1.0, 0.0),
+    "LeakyRelu": (0.01, None),
+    "ThresholdedRelu": (1.0, None),
+    "ScaledTanh": (1.0, 1.0),
+    "HardSigmoid": (0.2, 0.5),
+    "Elu": (1.0, None),
 }
 """Activations with their alpha and beta, where they have them."""
 
@@ -30,8 +34,10 @@ def _activation(name: str, alphas: list[float], betas: list[float]) -> Activatio
     if name not in _WITH_NUMBERS:
         raise Refused(f"its activation {name!r} is not known")
     usual = _WITH_NUMBERS[name]
-    alpha, beta = (given.pop(0) if number is not None and given else number
-                   for number, given in zip(usual, (alphas, betas), strict=True))
+    alpha, beta = (
+        given.pop(0) if number is not None and given else number
+        for number, given in zip(usual, (alphas, betas), strict=True)
+    )
     if name in ("LeakyRelu", "ThresholdedRelu", "Elu"):
         operator = {"LeakyRelu": "leaky_relu", "ThresholdedRelu": "thresholded_relu", "Elu": "elu"}[name]
         return lambda c, x: c.emit(operator, x, alpha=alpha)
@@ -68,7 +74,7 @@ def _recurrent(c: Context) -> Sequence[str]:
     outs: list[list[str]] = []
     for at, back in enumerate(backwards):
         layer = _direction(c, x, at, back, hidden, turned)
-        layer.functions, layer.clip = functions[at * each:(at + 1) * each], None if clip is None else float(clip)
+        layer.functions, layer.clip = functions[at * each : (at + 1) * each], None if clip is None else float(clip)
         whole, *last = layer.run(cell)
         outs.append([_turned_back(c, layer, whole) if back else whole, *last])
     whole = c.emit("stack", *(one[0] for one in outs), axis=1)
@@ -76,11 +82,15 @@ def _recurrent(c: Context) -> Sequence[str]:
     if turned:
         whole = c.emit("transpose", whole, axes=(2, 0, 1, 3))
         last = [c.emit("transpose", value, axes=(1, 0, 2)) for value in last]
-    return [whole, *last][:c.outputs]
+    return [whole, *last][: c.outputs]
 
 
 def _turned_back(c: Context, layer: Layer, value: str) -> str:
-    return c.emit("reverse_sequence", value, layer.lengths, time_axis=0, batch_axis=1) if layer.lengths else backward(c, value, 0)
+    return (
+        c.emit("reverse_sequence", value, layer.lengths, time_axis=0, batch_axis=1)
+        if layer.lengths
+        else backward(c, value, 0)
+    )
 
 
 def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: bool) -> Layer:
@@ -92,7 +102,9 @@ def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: boo
         x = c.emit("reverse_sequence", x, lengths, time_axis=0, batch_axis=1) if lengths else backward(c, x, 0)
 
     def part(value: str) -> str:
-        return c.reshape(c.emit("slice", value, begin=(at,), end=(at + 1,), step=(1,), axes=(0,)), c.type(value).shape[1:])
+        return c.reshape(
+            c.emit("slice", value, begin=(at,), end=(at + 1,), step=(1,), axes=(0,)), c.type(value).shape[1:]
+        )
 
     def state(position: int) -> str:
         if not c.has(position):
@@ -105,7 +117,9 @@ def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: boo
     if c.has(3):
         both = part(c[3])
         half = gates * hidden
-        ahead, behind = (c.emit("slice", both, begin=(begin,), end=(begin + half,), step=(1,), axes=(0,)) for begin in (0, half))
+        ahead, behind = (
+            c.emit("slice", both, begin=(begin,), end=(begin + half,), step=(1,), axes=(0,)) for begin in (0, half)
+        )
         if kind == "GRU" and c.attribute("linear_before_reset", 0):
             inner_bias = c.emit("slice", behind, begin=(2 * hidden,), end=(3 * hidden,), step=(1,), axes=(0,))
             outer = c.constant(np.repeat([1, 0], [2 * hidden, hidden]), behind)
@@ -119,8 +133,10 @@ def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: boo
         products = c.emit("add", products, bias)
     peepholes: list[str] = []
     if kind == "LSTM" and c.has(7):
-        peepholes = [c.emit("slice", part(c[7]), begin=(gate * hidden,), end=((gate + 1) * hidden,), step=(1,), axes=(0,))
-                     for gate in range(3)]
+        peepholes = [
+            c.emit("slice", part(c[7]), begin=(gate * hidden,), end=((gate + 1) * hidden,), step=(1,), axes=(0,))
+            for gate in range(3)
+        ]
     states = [state(5), state(6)] if kind == "LSTM" else [state(5)]
     whole = c.reshape(products, (steps, batch, gates * hidden))
     return Layer(c, kind.lower(), whole, r, lengths, hidden, states, peepholes, inner_bias)

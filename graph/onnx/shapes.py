@@ -26,7 +26,9 @@ def _constant(c: Context) -> str:
     for name in ("value", "value_float", "value_floats", "value_int", "value_ints"):
         if name in c.attributes:
             value = c.attribute(name)
-            return c.constant(value if name == "value" else np.asarray(value, np.float32 if "float" in name else np.int64))
+            return c.constant(
+                value if name == "value" else np.asarray(value, np.float32 if "float" in name else np.int64)
+            )
     raise Refused("its value is sparse, or a text")
 
 
@@ -78,10 +80,12 @@ def _reshape(c: Context) -> str:
     given = c.extents(1) if c.opset >= 5 else list(c.attribute("shape"))
     source = c.type(0).shape
     zeros = c.attribute("allowzero", 0)
-    shape = [source[at] if extent == 0 and not zeros and at < len(source) else extent for at, extent in enumerate(given)]
+    shape = [
+        source[at] if extent == 0 and not zeros and at < len(source) else extent for at, extent in enumerate(given)
+    ]
     if -1 in shape:
         at = shape.index(-1)
-        shape[at] = open_extent(source, [*shape[:at], *shape[at + 1:]])
+        shape[at] = open_extent(source, [*shape[:at], *shape[at + 1 :]])
     return c.reshape(c[0], shape)
 
 
@@ -95,7 +99,11 @@ def _flatten(c: Context) -> str:
 @converts("Squeeze")
 def _squeeze(c: Context) -> str:
     shape, axes = c.type(0).shape, c.axes(1)
-    dropped = [at for at, extent in enumerate(shape) if extent == 1] if axes is None else [c.within(at, len(shape)) for at in axes]
+    dropped = (
+        [at for at, extent in enumerate(shape) if extent == 1]
+        if axes is None
+        else [c.within(at, len(shape)) for at in axes]
+    )
     if any(isinstance(shape[at], int) and shape[at] != 1 for at in dropped):
         raise Refused(f"axes {dropped} of {c.type(0)} are not 1")
     return c.reshape(c[0], [extent for at, extent in enumerate(shape) if at not in dropped])
@@ -154,8 +162,10 @@ def _ends(c: Context, at: int) -> list[Extent]:
     """Where a slice begins, or ends. Those over symbols count from the beginning; whether they may be negative for some sizes is
     asked when sizes are there. Raises NeedsValue for those that always are."""
     ends = c.extents(at)
-    from_the_end = any(isinstance(end, Expr) and isinstance(answer := simplify(end <= 0), IntImm) and answer.value
-                       for end in extents(ends))
+    from_the_end = any(
+        isinstance(end, Expr) and isinstance(answer := simplify(end <= 0), IntImm) and answer.value
+        for end in extents(ends)
+    )
     return [*c.numbers(at)] if from_the_end else ends
 
 
@@ -173,8 +183,12 @@ def _moving(c: Context) -> str | None:
     value = c[0]
     for at, (begin, end, axis) in enumerate(zip(begins, ends, axes, strict=True)):
         length, (extent,) = simplify(ops.convert(end - begin)), extents([c.type(value).shape[axis]])
-        if not isinstance(length, IntImm) or length.value < 1 or not analyzer.can_prove(ops.convert(begin) >= 0) or \
-                not analyzer.can_prove(ops.convert(end) <= extent):
+        if (
+            not isinstance(length, IntImm)
+            or length.value < 1
+            or not analyzer.can_prove(ops.convert(begin) >= 0)
+            or not analyzer.can_prove(ops.convert(end) <= extent)
+        ):
             return None
         first = c.emit("take", c[1], c.constant(np.asarray([at])), axis=0)
         places = c.emit("add", first, c.constant(np.arange(length.value), like=first))
@@ -196,10 +210,16 @@ def _slice(c: Context) -> str:
         raise Refused(f"it cuts an axis twice: {axes}")
     steps = steps or [1] * len(begins)
     shape = c.type(0).shape
-    kept = [(low, high, by, at) for low, high, by, at in zip(begins, ends, steps, axes, strict=True)
-            if not (low == 0 and by == 1 and _is_beyond(high) and not isinstance(shape[at], int))]
-    turned = [at for low, high, by, at in kept if by == -1 and (low == -1 or _is_beyond(low)) and
-              isinstance(high, int) and high <= -_LAST]
+    kept = [
+        (low, high, by, at)
+        for low, high, by, at in zip(begins, ends, steps, axes, strict=True)
+        if not (low == 0 and by == 1 and _is_beyond(high) and not isinstance(shape[at], int))
+    ]
+    turned = [
+        at
+        for low, high, by, at in kept
+        if by == -1 and (low == -1 or _is_beyond(low)) and isinstance(high, int) and high <= -_LAST
+    ]
     value = c[0]
     for at in turned:
         value = c.emit("flip", value, axis=at)
@@ -213,14 +233,20 @@ def _pad(c: Context) -> str:
     pads = list(c.attribute("pads") or c.attribute("paddings")) if c.opset < 11 else c.numbers(1)
     axes = [c.within(at, rank) for at in c.numbers(3)] if c.has(3) else list(range(rank))
     before, after = [0] * rank, [0] * rank
-    for at, low, high in zip(axes, pads[:len(axes)], pads[len(axes):], strict=True):
+    for at, low, high in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
         before[at], after[at] = low, high
     value = c[0]
     if min(*before, *after, 0) < 0:
         cut = [at for at in range(rank) if before[at] < 0 or after[at] < 0]
         shape = c.static(0)
-        value = c.emit("slice", value, begin=[max(-before[at], 0) for at in cut],
-                       end=[shape[at] - max(-after[at], 0) for at in cut], step=[1] * len(cut), axes=cut)
+        value = c.emit(
+            "slice",
+            value,
+            begin=[max(-before[at], 0) for at in cut],
+            end=[shape[at] - max(-after[at], 0) for at in cut],
+            step=[1] * len(cut),
+            axes=cut,
+        )
         before, after = ([max(number, 0) for number in numbers] for numbers in (before, after))
     mode = c.attribute("mode", "constant")
     if mode != "constant":
@@ -301,13 +327,20 @@ def _trilu(c: Context) -> str:
 @converts("EyeLike")
 def _eye(c: Context) -> str:
     kind = c.attribute("dtype")
-    return c.emit("eye_like", c[0], k=int(c.attribute("k", 0)), dtype=c.type(0).dtype if kind is None else dtype_named(kind))
+    return c.emit(
+        "eye_like", c[0], k=int(c.attribute("k", 0)), dtype=c.type(0).dtype if kind is None else dtype_named(kind)
+    )
 
 
 @converts("ReverseSequence")
 def _reverse_sequence(c: Context) -> str:
-    return c.emit("reverse_sequence", c[0], c[1], time_axis=int(c.attribute("time_axis", 0)),
-                  batch_axis=int(c.attribute("batch_axis", 1)))
+    return c.emit(
+        "reverse_sequence",
+        c[0],
+        c[1],
+        time_axis=int(c.attribute("time_axis", 0)),
+        batch_axis=int(c.attribute("batch_axis", 1)),
+    )
 
 
 @converts("DepthToSpace")
@@ -322,7 +355,9 @@ def _space_to_depth(c: Context) -> str:
         return c.emit("space_to_depth", c[0], block=block)
     n, channels, high, wide = c.static(0)
     parts = c.emit("reshape", c[0], shape=(n, channels, high // block, block, wide // block, block))
-    return c.reshape(c.emit("transpose", parts, axes=(0, 1, 3, 5, 2, 4)), (n, channels * block ** 2, high // block, wide // block))
+    return c.reshape(
+        c.emit("transpose", parts, axes=(0, 1, 3, 5, 2, 4)), (n, channels * block**2, high // block, wide // block)
+    )
 
 
 @converts("Dropout")
@@ -332,7 +367,7 @@ def _dropout(c: Context) -> Sequence[str]:
     if training and ratio:
         raise Refused("it is in training")
     everything = c.emit("broadcast_to", c.constant(np.asarray(True)), shape=c.type(0).shape) if c.outputs > 1 else ""
-    return [c[0], everything][:c.outputs]
+    return [c[0], everything][: c.outputs]
 
 
 def backward(c: Conversion, value: str, axis: int) -> str:

@@ -18,8 +18,14 @@ _MOST_NUMBERS = 1 << 24
 def _dft(c: Context) -> str:
     length = int(c.array(1).reshape(-1)[0]) if c.has(1) else None
     axis = c.numbers(2)[0] if c.has(2) else int(c.attribute("axis", 1 if c.opset < 20 else -2))
-    return c.emit("dft", c[0], axis=c.within(axis, c.rank(0)), length=length, inverse=bool(c.attribute("inverse", 0)),
-                  onesided=bool(c.attribute("onesided", 0)))
+    return c.emit(
+        "dft",
+        c[0],
+        axis=c.within(axis, c.rank(0)),
+        length=length,
+        inverse=bool(c.attribute("inverse", 0)),
+        onesided=bool(c.attribute("onesided", 0)),
+    )
 
 
 @converts("STFT")
@@ -48,8 +54,11 @@ def _window(c: Context) -> str:
     if size > _MOST_NUMBERS:
         raise Refused("it has too many numbers")
     turns = 2 * np.pi * np.arange(size) / max(size if c.attribute("periodic", 1) else size - 1, 1)
-    weights = {"HannWindow": (0.5, 0.5, 0.0), "HammingWindow": (25 / 46, 21 / 46, 0.0),
-               "BlackmanWindow": (0.42, 0.5, 0.08)}[c.proto.op_type]
+    weights = {
+        "HannWindow": (0.5, 0.5, 0.0),
+        "HammingWindow": (25 / 46, 21 / 46, 0.0),
+        "BlackmanWindow": (0.42, 0.5, 0.08),
+    }[c.proto.op_type]
     values = weights[0] - weights[1] * np.cos(turns) + weights[2] * np.cos(2 * turns)
     return c.emit("cast", c.constant(values), dtype=kind)
 
@@ -57,8 +66,11 @@ def _window(c: Context) -> str:
 @converts("MelWeightMatrix")
 def _mel(c: Context) -> str:
     bins, points, rate, low, high = (float(c.array(at).reshape(-1)[0]) for at in range(5))
-    return c.emit("cast", c.constant(_filters(int(bins), int(points), int(rate), low, high)),
-                  dtype=dtype_named(int(c.attribute("output_datatype", 1))))
+    return c.emit(
+        "cast",
+        c.constant(_filters(int(bins), int(points), int(rate), low, high)),
+        dtype=dtype_named(int(c.attribute("output_datatype", 1))),
+    )
 
 
 def _filters(bins: int, points: int, rate: int, low: float, high: float) -> NDArray[np.float64]:
@@ -71,11 +83,11 @@ def _filters(bins: int, points: int, rate: int, low: float, high: float) -> NDAr
     corners = ((points + 1) * (700 * np.expm1(mels / 2595 * np.log(10))) // rate).astype(np.int64)
     result = np.zeros((rows, bins))
     for at in range(bins):
-        first, middle, last = (int(one) for one in corners[at:at + 3])
+        first, middle, last = (int(one) for one in corners[at : at + 3])
         if middle == first:
             result[middle, at] = 1
         else:
-            result[first:middle + 1, at] = np.arange(middle - first + 1) / (middle - first)
+            result[first : middle + 1, at] = np.arange(middle - first + 1) / (middle - first)
         if last > middle:
             result[middle:last, at] = (last - np.arange(middle, last)) / (last - middle)
     return result

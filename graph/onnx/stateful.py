@@ -26,18 +26,22 @@ def _causal_conv(c: Context) -> Sequence[str]:
     y = c.emit("conv", whole, c[1], *([c[2]] if c.has(2) else []), groups=c.extent(0, 1))
     kind = c.attribute("activation", "none")
     if kind in ("silu", "swish"):
-        y = c.cast(c.emit("silu", c.cast(y, "float32")), c.type(0).dtype) if c.type(0).dtype != "float64" else c.emit("silu", y)
+        y = (
+            c.cast(c.emit("silu", c.cast(y, "float32")), c.type(0).dtype)
+            if c.type(0).dtype != "float64"
+            else c.emit("silu", y)
+        )
     elif kind != "none":
         raise Refused(f"its activation {kind!r} is not known")
     end = taps - 1 + length if isinstance(length, int) else f"({length}) + {taps - 1}"
-    return [y, c.emit("slice", whole, begin=(length,), end=(end,), step=(1,), axes=(2,))][:c.outputs]
+    return [y, c.emit("slice", whole, begin=(length,), end=(end,), step=(1,), axes=(2,))][: c.outputs]
 
 
 @converts("LinearAttention")
 def _linear_attention(c: Context) -> Sequence[str]:
     """A state, keys times values, that each position adds to, after it was damped where that is asked for, and that queries read.
     Groups of heads of the queries share a state."""
-    c.attribute("chunk_size")                       # says how to compute it, and nothing of what it is
+    c.attribute("chunk_size")  # says how to compute it, and nothing of what it is
     heads, shared = int(c.attribute("q_num_heads")), int(c.attribute("kv_num_heads"))
     rule = c.attribute("update_rule", "gated_delta")
     if rule not in ("linear", "gated", "delta", "gated_delta") or not 0 < shared <= heads or heads % shared:
@@ -47,18 +51,25 @@ def _linear_attention(c: Context) -> Sequence[str]:
     batch, length = c.type(0).shape[:2]
     deep, wide = c.extent(0, 2) // heads, c.extent(2, 2) // shared
     group = heads // shared
-    steps = {"q": _steps(c, 0, (shared, group, deep)), "k": _steps(c, 1, (shared, 1, deep)), "v": _steps(c, 2, (shared, 1, wide))}
+    steps = {
+        "q": _steps(c, 0, (shared, group, deep)),
+        "k": _steps(c, 1, (shared, 1, deep)),
+        "v": _steps(c, 2, (shared, 1, wide)),
+    }
     for at, name in ((4, "decay"), (5, "beta")):
         if c.has(at):
             many = c.extent(at, 2)
             own = shared if many != 1 or at == 4 else 1
             steps[name] = _steps(c, at, (own, many // own, 1))
-    first = c.cast(c[3], "float32") if c.has(3) else \
-        c.emit("broadcast_to", c.constant(np.float32(0)), shape=(batch, shared, deep, wide))
+    first = (
+        c.cast(c[3], "float32")
+        if c.has(3)
+        else c.emit("broadcast_to", c.constant(np.float32(0)), shape=(batch, shared, deep, wide))
+    )
     scale = float(c.attribute("scale", 0.0)) or 1 / np.sqrt(max(deep, 1))
     state, rows = _positions(c, steps, first, scale, length)
     y = c.reshape(c.emit("transpose", rows, axes=(1, 0, 2, 3, 4)), (batch, length, heads * wide))
-    return [c.cast(y, c.type(0).dtype), c.cast(state, c.type(3 if c.has(3) else 0).dtype)][:c.outputs]
+    return [c.cast(y, c.type(0).dtype), c.cast(state, c.type(3 if c.has(3) else 0).dtype)][: c.outputs]
 
 
 def _steps(c: Context, at: int, parts: tuple[int, int, int]) -> str:

@@ -38,28 +38,48 @@ def _at_the_border(c: Context, align: bool) -> str:
 @converts("RoiAlign")
 def _roi_align(c: Context) -> str:
     where = c.attribute("coordinate_transformation_mode", "half_pixel" if c.opset >= 16 else "output_half_pixel")
-    return c.emit("roi_align", c[0], c[1], c[2], size=(int(c.attribute("output_height", 1)), int(c.attribute("output_width", 1))),
-                  scale=float(c.attribute("spatial_scale", 1.0)), samples=int(c.attribute("sampling_ratio", 0)),
-                  mode="max_terms" if c.attribute("mode", "avg") == "max" else "avg", aligned=where == "half_pixel")
+    return c.emit(
+        "roi_align",
+        c[0],
+        c[1],
+        c[2],
+        size=(int(c.attribute("output_height", 1)), int(c.attribute("output_width", 1))),
+        scale=float(c.attribute("spatial_scale", 1.0)),
+        samples=int(c.attribute("sampling_ratio", 0)),
+        mode="max_terms" if c.attribute("mode", "avg") == "max" else "avg",
+        aligned=where == "half_pixel",
+    )
 
 
 @converts("MaxRoiPool")
 def _roi_pool(c: Context) -> str:
-    return c.emit("roi_pool", c[0], c[1], size=tuple(c.attribute("pooled_shape")), scale=float(c.attribute("spatial_scale", 1.0)))
+    return c.emit(
+        "roi_pool", c[0], c[1], size=tuple(c.attribute("pooled_shape")), scale=float(c.attribute("spatial_scale", 1.0))
+    )
 
 
 @converts("DeformConv")
 def _deform_conv(c: Context) -> str:
     kernel = kernel_of(c)
     mask = [c[4]] if c.has(4) else []
-    result = c.emit("deform_conv", c[0], c[2], c[1], *mask, groups=int(c.attribute("group", 1)),
-                    offset_groups=int(c.attribute("offset_group", 1)), **windows_of(c, kernel))
+    result = c.emit(
+        "deform_conv",
+        c[0],
+        c[2],
+        c[1],
+        *mask,
+        groups=int(c.attribute("group", 1)),
+        offset_groups=int(c.attribute("offset_group", 1)),
+        **windows_of(c, kernel),
+    )
     return c.emit("add", result, c.reshape(c[3], (c.extent(3, 0), *[1] * len(kernel)))) if c.has(3) else result
 
 
 @converts("Col2Im")
 def _col2im(c: Context) -> str:
-    return c.emit("col2im", c[0], image=tuple(c.numbers(1)), kernel=tuple(kernel := c.numbers(2)), **windows_of(c, kernel))
+    return c.emit(
+        "col2im", c[0], image=tuple(c.numbers(1)), kernel=tuple(kernel := c.numbers(2)), **windows_of(c, kernel)
+    )
 
 
 @converts("MaxUnpool")
@@ -69,15 +89,21 @@ def _unpooled(c: Context) -> str:
     kernel, shape = tuple(c.attribute("kernel_shape")), c.static(0)
     windows = windows_of(c, kernel)
     rank = len(kernel)
-    own = [(size - 1) * step - low - high + taps for size, step, low, high, taps in zip(
-        shape[2:], windows["stride"], windows["padding"][:rank], windows["padding"][rank:], kernel, strict=True)]
+    own = [
+        (size - 1) * step - low - high + taps
+        for size, step, low, high, taps in zip(
+            shape[2:], windows["stride"], windows["padding"][:rank], windows["padding"][rank:], kernel, strict=True
+        )
+    ]
     whole = (*shape[:2], *own)
     wanted = tuple(c.numbers(2)) if c.has(2) else whole
     if len(wanted) != len(whole) or any(size < extent for size, extent in zip(wanted, whole, strict=True)):
         raise Refused(f"its output of shape {wanted} is smaller than what was pooled")
     places, values = (c.reshape(c[at], (prod(shape),)) for at in (1, 0))
     if wanted != whole and prod(shape):
-        beyond = c.emit("greater_equal", c.emit("max", places, axes=(0,)), c.constant(np.asarray(prod(whole), np.int64)))
+        beyond = c.emit(
+            "greater_equal", c.emit("max", places, axes=(0,)), c.constant(np.asarray(prod(whole), np.int64))
+        )
         places = c.emit("where", beyond, places, _places_in(c, places, whole, wanted))
     zeros = c.emit("broadcast_to", c.constant(0, 0), shape=(prod(wanted),))
     return c.reshape(c.emit("scatter_elements", zeros, places, values, axis=0), wanted)
@@ -89,5 +115,9 @@ def _places_in(c: Context, places: str, shape: tuple[int, ...], wider: tuple[int
     for extent, room in zip(reversed(shape), reversed(wider), strict=True):
         size = c.constant(np.asarray(extent, np.int64))
         part = c.emit("multiply", c.emit("floor_mod", rest, size), c.constant(np.asarray(far, np.int64)))
-        result, rest, far = c.emit("add", result, part) if result else part, c.emit("floor_divide", rest, size), far * room
+        result, rest, far = (
+            c.emit("add", result, part) if result else part,
+            c.emit("floor_divide", rest, size),
+            far * room,
+        )
     return result

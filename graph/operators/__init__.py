@@ -28,6 +28,25 @@ from .updates import IN_PLACE
 
 __all__ = ["IN_PLACE", "OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "whole_attributes"]
 
-FAMILIES = (activations, blocks, columns, elementwise, fused, movement, norms, places, pools, products, quantized, reductions,
-            resize, sampling, spectra, updates, vjp, windows, winograd)
+FAMILIES = (
+    activations,
+    blocks,
+    columns,
+    elementwise,
+    fused,
+    movement,
+    norms,
+    places,
+    pools,
+    products,
+    quantized,
+    reductions,
+    resize,
+    sampling,
+    spectra,
+    updates,
+    vjp,
+    windows,
+    winograd,
+)
 """Importing them fills the table."""

@@ -77,7 +77,7 @@ def _prelu(x: Any, slope: Any) -> Any:
 
 def _numpy_gelu(x: Any, *, approximate: str) -> Any:
     if approximate == "tanh":
-        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3)))
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
     return 0.5 * x * (1 + erf(x / np.sqrt(2)))
 
 
@@ -155,5 +155,10 @@ def _numpy_shrink(x: NDArray[Any], *, lambd: float, bias: float) -> Any:
 
 @operator("shrink", _numpy_shrink, "elementwise")
 def _shrink(x: Any, *, lambd: float, bias: float) -> Any:
-    return operate("shrink", lambda v: te.select(v < -lambd, (v + bias).astype(v.dtype),
-                                                te.select(v > lambd, (v - bias).astype(v.dtype), 0)), x)
+    return operate(
+        "shrink",
+        lambda v: te.select(
+            v < -lambd, (v + bias).astype(v.dtype), te.select(v > lambd, (v - bias).astype(v.dtype), 0)
+        ),
+        x,
+    )

@@ -28,7 +28,7 @@ def _windows_of(x: Any, reach: Any, stride: Any, padding: Any, dilation: Any) ->
 def _convolved(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
     windows = _windows_of(x, w.shape[2:4], stride, padding, dilation)
     batch, chunks, block, *rest = windows.shape
-    terms = windows.reshape(batch, chunks * block, *rest)[:, :w.shape[1] * w.shape[4]]
+    terms = windows.reshape(batch, chunks * block, *rest)[:, : w.shape[1] * w.shape[4]]
     parts = terms.reshape(batch, w.shape[1], w.shape[4], *rest)
     return np.einsum("ncbijxy,ocxybp->noijp", parts, w, optimize=True)
 
@@ -50,23 +50,39 @@ def _by_parts_of_blocks(x: Tensor, w: Tensor, stride: Any, padding: Any, dilatio
     if rest or tap_count(parts) > tap_count(chunks) * each:
         raise ValueError(f"{parts} parts of {part} channels are no parts of {chunks} blocks of {block}")
     image, out = _padded(x, reach, stride, padding, dilation)
-    c, p, q, k = (te.reduce_axis((0, extent), name) for extent, name in zip((parts, *reach, part), ("rc", "ry", "rx", "rb"),
-                                                                            strict=True))
+    c, p, q, k = (
+        te.reduce_axis((0, extent), name)
+        for extent, name in zip((parts, *reach, part), ("rc", "ry", "rx", "rb"), strict=True)
+    )
 
     def element(n: Any, o: Any, i: Any, j: Any, v: Any) -> Any:
-        value = image[n, te.indexdiv(c, each), i * stride[0] + p * dilation[0], j * stride[1] + q * dilation[1],
-                      te.indexmod(c, each) * part + k]
+        value = image[
+            n,
+            te.indexdiv(c, each),
+            i * stride[0] + p * dilation[0],
+            j * stride[1] + q * dilation[1],
+            te.indexmod(c, each) * part + k,
+        ]
         return te.sum(value * w[o, c, p, q, k, v], axis=[c, p, q, k])
 
-    return te.compute((batch, outputs, *out, lanes), element, name="conv2d_NCHWc", tag="conv2d_NCHWc",
-                      attrs={"stride": stride, "dilation": dilation, "padding": padding, "groups": 1})
+    return te.compute(
+        (batch, outputs, *out, lanes),
+        element,
+        name="conv2d_NCHWc",
+        tag="conv2d_NCHWc",
+        attrs={"stride": stride, "dilation": dilation, "padding": padding, "groups": 1},
+    )
 
 
-def _padded(x: Tensor, reach: Any, stride: Any, padding: Any, dilation: Any, peeled: bool = False) -> tuple[Tensor, list[Any]]:
+def _padded(
+    x: Tensor, reach: Any, stride: Any, padding: Any, dilation: Any, peeled: bool = False
+) -> tuple[Tensor, list[Any]]:
     """The image with zeros around it, and height and width of the result."""
     spans = [(tap_count(extent) - 1) * far + 1 for extent, far in zip(reach, dilation, strict=True)]
-    out = [out_extent(x.shape[2 + at], padding[at], padding[2 + at], spans[at], stride[at], ("height", "width")[at])
-           for at in (0, 1)]
+    out = [
+        out_extent(x.shape[2 + at], padding[at], padding[2 + at], spans[at], stride[at], ("height", "width")[at])
+        for at in (0, 1)
+    ]
     return padded(x, tuple(padding), (2, 3), peeled=peeled), out
 
 
@@ -86,6 +102,11 @@ def _depthwise_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (),
     p, q = (te.reduce_axis((0, extent), name) for extent, name in zip(reach, ("ry", "rx"), strict=True))
     return te.compute(
         (*x.shape[:2], *out, block),
-        lambda n, c, i, j, v: te.sum(image[n, c, i * stride[0] + p * dilation[0], j * stride[1] + q * dilation[1], v]
-                                     * w[c, p, q, v], axis=[p, q]),
-        name="depthwise_conv2d", tag="depthwise_conv2d_nhwc", attrs={"stride": stride})
+        lambda n, c, i, j, v: te.sum(
+            image[n, c, i * stride[0] + p * dilation[0], j * stride[1] + q * dilation[1], v] * w[c, p, q, v],
+            axis=[p, q],
+        ),
+        name="depthwise_conv2d",
+        tag="depthwise_conv2d_nhwc",
+        attrs={"stride": stride},
+    )

@@ -23,7 +23,7 @@ def _columns(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any) -
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
     windows = strided_windows(padded(x, padding, 0), kernel, stride, dilation)
     moved = windows.transpose(0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
-    return moved.reshape(x.shape[0], x.shape[1] * prod(kernel), prod(windows.shape[2:2 + rank]))
+    return moved.reshape(x.shape[0], x.shape[1] * prod(kernel), prod(windows.shape[2 : 2 + rank]))
 
 
 @operator("im2col", _columns, "injective")
@@ -35,31 +35,40 @@ def _im2col(x: Any, *, kernel: Any, stride: Any = (), padding: Any = (), dilatio
 def _added_up(x: Any, *, image: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
     rank = len(kernel)
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
-    whole = np.zeros((x.shape[0], x.shape[1] // prod(kernel), *(extent + padding[at] + padding[rank + at]
-                                                                for at, extent in enumerate(image))), np.float64)
+    whole = np.zeros(
+        (
+            x.shape[0],
+            x.shape[1] // prod(kernel),
+            *(extent + padding[at] + padding[rank + at] for at, extent in enumerate(image)),
+        ),
+        np.float64,
+    )
     numbers = np.arange(prod(whole.shape[2:])).reshape(1, 1, *whole.shape[2:])
     rows = strided_windows(numbers, kernel, stride, dilation)
     places = rows.transpose(0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank)).reshape(prod(kernel), -1)
     flat = whole.reshape(*whole.shape[:2], -1)
     for n, c in np.ndindex(*whole.shape[:2]):
-        np.add.at(flat[n, c], places, x[n, c * prod(kernel):(c + 1) * prod(kernel)])
+        np.add.at(flat[n, c], places, x[n, c * prod(kernel) : (c + 1) * prod(kernel)])
     return whole[(..., *(slice(padding[at], padding[at] + extent) for at, extent in enumerate(image)))]
 
 
 @operator("col2im", _added_up)
 def _col2im(x: Any, *, image: Any, kernel: Any, stride: Any = (), padding: Any = (), dilation: Any = ()) -> Any:
     """Columns (N, C * taps, windows) added up where they lie in images (N, C, *image)."""
-    return topi.nn.col2im(x, [ops.convert(extent) for extent in extents(image)], kernel,
-                          *spatial(len(kernel), stride, padding, dilation))
+    return topi.nn.col2im(
+        x, [ops.convert(extent) for extent in extents(image)], kernel, *spatial(len(kernel), stride, padding, dilation)
+    )
 
 
 def _greatest(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
     rank = len(kernel)
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
     numbers = np.arange(prod(x.shape[2:])).reshape(1, 1, *x.shape[2:])
-    values, places = (strided_windows(padded(one, padding, outside), kernel, stride, dilation)
-                      for one, outside in ((x, least(x.dtype)), (numbers, -1)))
-    flat = values.reshape(*values.shape[:2 + rank], -1)
+    values, places = (
+        strided_windows(padded(one, padding, outside), kernel, stride, dilation)
+        for one, outside in ((x, least(x.dtype)), (numbers, -1))
+    )
+    flat = values.reshape(*values.shape[: 2 + rank], -1)
     where: Any = np.broadcast_to(places, values.shape).reshape(flat.shape)
     inside = cast("NDArray[Any]", np.where(where < 0, least(x.dtype), flat))
     best: Any = np.argmax(inside, -1, keepdims=True)

@@ -26,6 +26,7 @@ erf = np.vectorize(math.erf, otypes=[np.float64])
 
 def wide(function: Callable[..., Any]) -> Callable[..., Any]:
     """A reference that computes in float64 what is given in floats, integers as they are, and bools as what they count."""
+
     def as_wide(x: NDArray[Any]) -> NDArray[Any]:
         return x if x.dtype.kind in "iu" else x.astype(np.int32 if x.dtype.kind == "b" else np.float64)
 
@@ -56,6 +57,7 @@ def _rsqrt(x: Any) -> Any:
 
 def _whole(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Integers divided by 0 are 0."""
+
     def divided(a: NDArray[Any], b: NDArray[Any]) -> Any:
         return function(a, b) if a.dtype.kind not in "iub" else np.where(b == 0, 0, function(a, np.where(b == 0, 1, b)))
 
@@ -71,39 +73,68 @@ def _trunc_divide(a: Any, b: Any) -> Any:
 _Rows = dict[str, tuple[Callable[..., Any], Callable[..., Any]]]
 
 _UNARY: _Rows = {
-    "abs": (topi.abs, np.abs), "negative": (topi.negative, _numbers(np.negative)), "sign": (topi.sign, _numbers(np.sign)),
-    "square": (topi.square, np.square), "identity": (topi.identity, np.copy),
-    "floor": (topi.floor, np.floor), "ceil": (topi.ceil, np.ceil), "trunc": (topi.trunc, np.trunc),
+    "abs": (topi.abs, np.abs),
+    "negative": (topi.negative, _numbers(np.negative)),
+    "sign": (topi.sign, _numbers(np.sign)),
+    "square": (topi.square, np.square),
+    "identity": (topi.identity, np.copy),
+    "floor": (topi.floor, np.floor),
+    "ceil": (topi.ceil, np.ceil),
+    "trunc": (topi.trunc, np.trunc),
     "nearbyint": (topi.nearbyint, np.rint),
-    "exp": (topi.exp, floats(np.exp)), "log": (topi.log, floats(np.log)), "log1p": (topi.log1p, floats(np.log1p)),
+    "exp": (topi.exp, floats(np.exp)),
+    "log": (topi.log, floats(np.log)),
+    "log1p": (topi.log1p, floats(np.log1p)),
     "expm1": (topi.expm1, floats(np.expm1)),
-    "sqrt": (topi.sqrt, floats(np.sqrt)), "rsqrt": (topi.rsqrt, floats(_rsqrt)),
+    "sqrt": (topi.sqrt, floats(np.sqrt)),
+    "rsqrt": (topi.rsqrt, floats(_rsqrt)),
     "erf": (topi.erf, floats(erf)),
-    "sin": (topi.sin, floats(np.sin)), "cos": (topi.cos, floats(np.cos)), "tan": (topi.tan, floats(np.tan)),
-    "asin": (topi.asin, floats(np.arcsin)), "acos": (topi.acos, floats(np.arccos)), "atan": (topi.atan, floats(np.arctan)),
-    "sinh": (topi.sinh, floats(np.sinh)), "cosh": (topi.cosh, floats(np.cosh)), "tanh": (topi.tanh, floats(np.tanh)),
-    "asinh": (topi.asinh, floats(np.arcsinh)), "acosh": (topi.acosh, floats(np.arccosh)),
+    "sin": (topi.sin, floats(np.sin)),
+    "cos": (topi.cos, floats(np.cos)),
+    "tan": (topi.tan, floats(np.tan)),
+    "asin": (topi.asin, floats(np.arcsin)),
+    "acos": (topi.acos, floats(np.arccos)),
+    "atan": (topi.atan, floats(np.arctan)),
+    "sinh": (topi.sinh, floats(np.sinh)),
+    "cosh": (topi.cosh, floats(np.cosh)),
+    "tanh": (topi.tanh, floats(np.tanh)),
+    "asinh": (topi.asinh, floats(np.arcsinh)),
+    "acosh": (topi.acosh, floats(np.arccosh)),
     "atanh": (topi.atanh, floats(np.arctanh)),
-    "isnan": (topi.isnan, np.isnan), "isinf": (topi.isinf, np.isinf), "isfinite": (topi.isfinite, np.isfinite),
-    "logical_not": (topi.logical_not, np.logical_not), "bitwise_not": (topi.bitwise_not, np.invert),
+    "isnan": (topi.isnan, np.isnan),
+    "isinf": (topi.isinf, np.isinf),
+    "isfinite": (topi.isfinite, np.isfinite),
+    "logical_not": (topi.logical_not, np.logical_not),
+    "bitwise_not": (topi.bitwise_not, np.invert),
 }
 
 _BINARY: _Rows = {
-    "add": (topi.add, _numbers(np.add)), "subtract": (topi.subtract, _numbers(np.subtract)),
-    "multiply": (topi.multiply, np.multiply), "divide": (topi.divide, np.divide),
+    "add": (topi.add, _numbers(np.add)),
+    "subtract": (topi.subtract, _numbers(np.subtract)),
+    "multiply": (topi.multiply, np.multiply),
+    "divide": (topi.divide, np.divide),
     "floor_divide": (topi.floor_divide, _whole(np.floor_divide)),
     "trunc_divide": (topi.trunc_divide, _whole(_trunc_divide)),
-    "floor_mod": (topi.floor_mod, np.mod), "trunc_mod": (topi.trunc_mod, np.fmod),
-    "maximum": (topi.maximum, np.maximum), "minimum": (topi.minimum, np.minimum),
-    "power": (topi.power, np.power), "atan2": (topi.atan2, floats(np.arctan2)),
-    "equal": (topi.equal, np.equal), "not_equal": (topi.not_equal, np.not_equal), "less": (topi.less, np.less),
-    "less_equal": (topi.less_equal, np.less_equal), "greater": (topi.greater, np.greater),
+    "floor_mod": (topi.floor_mod, np.mod),
+    "trunc_mod": (topi.trunc_mod, np.fmod),
+    "maximum": (topi.maximum, np.maximum),
+    "minimum": (topi.minimum, np.minimum),
+    "power": (topi.power, np.power),
+    "atan2": (topi.atan2, floats(np.arctan2)),
+    "equal": (topi.equal, np.equal),
+    "not_equal": (topi.not_equal, np.not_equal),
+    "less": (topi.less, np.less),
+    "less_equal": (topi.less_equal, np.less_equal),
+    "greater": (topi.greater, np.greater),
     "greater_equal": (topi.greater_equal, np.greater_equal),
-    "logical_and": (topi.logical_and, np.logical_and), "logical_or": (topi.logical_or, np.logical_or),
+    "logical_and": (topi.logical_and, np.logical_and),
+    "logical_or": (topi.logical_or, np.logical_or),
     "logical_xor": (topi.logical_xor, np.logical_xor),
-    "bitwise_and": (topi.bitwise_and, np.bitwise_and), "bitwise_or": (topi.bitwise_or, np.bitwise_or),
+    "bitwise_and": (topi.bitwise_and, np.bitwise_and),
+    "bitwise_or": (topi.bitwise_or, np.bitwise_or),
     "bitwise_xor": (topi.bitwise_xor, np.bitwise_xor),
-    "left_shift": (topi.left_shift, np.left_shift), "right_shift": (topi.right_shift, np.right_shift),
+    "left_shift": (topi.left_shift, np.left_shift),
+    "right_shift": (topi.right_shift, np.right_shift),
 }
 
 

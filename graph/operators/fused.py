@@ -46,7 +46,10 @@ def _parsed(body: str) -> ast.expr:
 
 
 def _evaluated(
-    body: str, inputs: Sequence[Any], sizes: Sequence[Any], apply: Callable[[str, Sequence[Any], Mapping[str, Any]], Any],
+    body: str,
+    inputs: Sequence[Any],
+    sizes: Sequence[Any],
+    apply: Callable[[str, Sequence[Any], Mapping[str, Any]], Any],
 ) -> Any:
     """The value of a body, of which equal parts are computed once. sizes: what `size0` and so on are in its attributes."""
     made: dict[str, Any] = {}
@@ -88,19 +91,28 @@ def _size(one: ast.expr, sizes: Sequence[Any]) -> Any:
 
 
 def body_text(
-    name: str, operands: Sequence[str], attributes: Mapping[str, Attribute], sizes: Mapping[str, int] | None = None,
+    name: str,
+    operands: Sequence[str],
+    attributes: Mapping[str, Attribute],
+    sizes: Mapping[str, int] | None = None,
 ) -> str:
     """A body of one operator on what is written already, its attributes those that have not their defaults. sizes: the places of
     extents over symbols among those that stand beside the body."""
     defaults = row_of(name).attributes
-    given = [f"{key}={_written(value, sizes or {})}" for key, value in attributes.items() if repr(defaults[key]) != repr(value)]
+    given = [
+        f"{key}={_written(value, sizes or {})}"
+        for key, value in attributes.items()
+        if repr(defaults[key]) != repr(value)
+    ]
     return f"{name}({', '.join([*operands, *given])})"
 
 
 def _written(value: Attribute, sizes: Mapping[str, int]) -> str:
     if not isinstance(value, tuple):
         return repr(value)
-    parts = [f"size{sizes[part]}" if isinstance(part, str) and part in sizes else _written(part, sizes) for part in value]
+    parts = [
+        f"size{sizes[part]}" if isinstance(part, str) and part in sizes else _written(part, sizes) for part in value
+    ]
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
@@ -118,7 +130,7 @@ def _numpy_fused(*xs: Any, body: str, sizes: Sequence[Any] = ()) -> Any:
         row = _row(name, operands)
         attributes = whole_attributes(row, given)
         kinds = [None if operand is None else type_of_array(operand) for operand in operands]
-        kind, = result_types(row, attributes, kinds)
+        (kind,) = result_types(row, attributes, kinds)
         return np.asarray(row.reference(*operands, **attributes)).astype(array_dtype(kind.dtype), copy=False)
 
     return _evaluated(body, xs, sizes, apply)
@@ -126,9 +138,10 @@ def _numpy_fused(*xs: Any, body: str, sizes: Sequence[Any] = ()) -> Any:
 
 def declare_body(body: str, xs: Sequence[Any], sizes: Sequence[Any] = ()) -> Any:
     """What a body gives for tensors. Raises ValueError for one that is none, UnknownOperator (TW0902)."""
+
     def apply(name: str, operands: Sequence[Any], given: Mapping[str, Any]) -> Any:
         row = _row(name, operands)
-        result, = declared(row, operands, whole_attributes(row, given))
+        (result,) = declared(row, operands, whole_attributes(row, given))
         return result
 
     return _evaluated(body, xs, sizes, apply)

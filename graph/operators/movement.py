@@ -96,7 +96,9 @@ def _split(x: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
     return [_part(x, axis % x.ndim, low, size) for low, size in zip((0, *ends), extents(sizes), strict=False)]
 
 
-def _numpy_slice(x: Any, *, begin: tuple[int, ...], end: tuple[int, ...], step: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+def _numpy_slice(
+    x: Any, *, begin: tuple[int, ...], end: tuple[int, ...], step: tuple[int, ...], axes: tuple[int, ...]
+) -> Any:
     parts = [slice(None)] * x.ndim
     for low, high, by, axis in zip(begin, end, step, axes, strict=True):
         parts[axis] = slice(low, high, by)
@@ -104,7 +106,9 @@ def _numpy_slice(x: Any, *, begin: tuple[int, ...], end: tuple[int, ...], step: 
 
 
 @operator("slice", _numpy_slice, "injective")
-def _slice(x: Any, *, begin: tuple[Any, ...], end: tuple[Any, ...], step: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+def _slice(
+    x: Any, *, begin: tuple[Any, ...], end: tuple[Any, ...], step: tuple[int, ...], axes: tuple[int, ...]
+) -> Any:
     """x[begin:end:step] along the axes, as Python's slices. Ends over symbols count from the beginning, and lie inside."""
     if all(isinstance(one, int) for one in (*begin, *end)) and all(isinstance(x.shape[axis], IntImm) for axis in axes):
         return topi.strided_slice(x, begin, end, step, axes)
@@ -115,17 +119,22 @@ def _slice(x: Any, *, begin: tuple[Any, ...], end: tuple[Any, ...], step: tuple[
         elif by < 1:
             raise ValueError(f"a slice of {size} elements by steps of {by}")
         else:
-            (first, last, _), = slice_ends((size,), (low,), (high,), (0,))
+            ((first, last, _),) = slice_ends((size,), (low,), (high,), (0,))
             x = _part(x, axis % x.ndim, first, simplify((last - first + (by - 1)) // by), by)
     return x
 
 
 def slice_ends(
-    shape: Sequence[Any], begin: Sequence[Any], end: Sequence[Any], axes: Sequence[int],
+    shape: Sequence[Any],
+    begin: Sequence[Any],
+    end: Sequence[Any],
+    axes: Sequence[int],
 ) -> list[tuple[Any, Any, Any]]:
     """Where a slice begins and ends along each of these axes, counted from the beginning, and the extent in which both lie."""
-    return [(_inside(low, shape[axis], False), _inside(high, shape[axis], True), shape[axis])
-            for low, high, axis in zip(extents(begin), extents(end), axes, strict=True)]
+    return [
+        (_inside(low, shape[axis], False), _inside(high, shape[axis], True), shape[axis])
+        for low, high, axis in zip(extents(begin), extents(end), axes, strict=True)
+    ]
 
 
 def _inside(end: Any, size: Any, is_end: bool) -> Any:
@@ -143,12 +152,19 @@ def _inside(end: Any, size: Any, is_end: bool) -> Any:
 def _part(x: Any, axis: int, begin: Any, count: Any, step: int = 1) -> Any:
     """So many slices of an axis from one on. What would lie outside, where symbols are not as they should be, is the last one."""
     last = x.shape[axis] - 1
-    return injective((*x.shape[:axis], count, *x.shape[axis + 1:]), lambda *i: x[(
-        *i[:axis], te.min(begin + i[axis] * step, last), *i[axis + 1:])], "part")
+    return injective(
+        (*x.shape[:axis], count, *x.shape[axis + 1 :]),
+        lambda *i: x[(*i[:axis], te.min(begin + i[axis] * step, last), *i[axis + 1 :])],
+        "part",
+    )
 
 
 def _numpy_pad(x: NDArray[Any], *, before: tuple[int, ...], after: tuple[int, ...], value: float | int | bool) -> Any:
-    return np.pad(x, list(zip(before, after, strict=True)), constant_values=np.asarray(value).astype(x.dtype)) if x.ndim else x
+    return (
+        np.pad(x, list(zip(before, after, strict=True)), constant_values=np.asarray(value).astype(x.dtype))
+        if x.ndim
+        else x
+    )
 
 
 @operator("pad", _numpy_pad, "injective")
@@ -179,9 +195,16 @@ def _pad_with(x: Any, *, before: tuple[int, ...], after: tuple[int, ...], mode: 
         return te.min(turned, period - turned)
 
     shape = [extent + low + high for extent, low, high in zip(x.shape, before, after, strict=True)]
-    return injective(shape, lambda *i: x[tuple(
-        place(index, low, extent) if low or high else index
-        for index, low, high, extent in zip(i, before, after, x.shape, strict=True))], "pad_with")
+    return injective(
+        shape,
+        lambda *i: x[
+            tuple(
+                place(index, low, extent) if low or high else index
+                for index, low, high, extent in zip(i, before, after, x.shape, strict=True)
+            )
+        ],
+        "pad_with",
+    )
 
 
 def _reversed(x: Any, lengths: Any, *, time_axis: int, batch_axis: int) -> Any:
@@ -221,10 +244,10 @@ def _eye_like(x: Any, *, k: int = 0, dtype: str = "float32") -> Any:
 def _blocks(x: Any, *, block: int, mode: str) -> Any:
     n, c, h, w = x.shape
     if mode == "DCR":
-        parts = x.reshape(n, block, block, c // block ** 2, h, w).transpose(0, 3, 4, 1, 5, 2)
+        parts = x.reshape(n, block, block, c // block**2, h, w).transpose(0, 3, 4, 1, 5, 2)
     else:
-        parts = x.reshape(n, c // block ** 2, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
-    return parts.reshape(n, c // block ** 2, h * block, w * block)
+        parts = x.reshape(n, c // block**2, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return parts.reshape(n, c // block**2, h * block, w * block)
 
 
 @operator("depth_to_space", _blocks, "injective")
@@ -235,7 +258,7 @@ def _depth_to_space(x: Any, *, block: int, mode: str = "DCR") -> Any:
 def _channels(x: Any, *, block: int) -> Any:
     n, c, h, w = x.shape
     parts = x.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
-    return parts.reshape(n, c * block ** 2, h // block, w // block)
+    return parts.reshape(n, c * block**2, h // block, w // block)
 
 
 @operator("space_to_depth", _channels, "injective")

@@ -63,12 +63,13 @@ def _layer_norm(x: Any, scale: Any = None, shift: Any = None, *, axis: int = -1,
 
 def _fits(weights: Any, x: Any, axes: list[int]) -> bool:
     return weights.ndim == len(axes) and all(
-        same_extent(extent, x.shape[at]) for extent, at in zip(weights.shape, axes, strict=True))
+        same_extent(extent, x.shape[at]) for extent, at in zip(weights.shape, axes, strict=True)
+    )
 
 
 def _numpy_rms_norm(x: Any, scale: Any = None, *, axis: int, epsilon: float) -> Any:
     x = x.astype(np.float64)
-    rooted = x / np.sqrt((x ** 2).mean(tuple(range(axis % x.ndim, x.ndim)), keepdims=True) + epsilon)
+    rooted = x / np.sqrt((x**2).mean(tuple(range(axis % x.ndim, x.ndim)), keepdims=True) + epsilon)
     return rooted * (1 if scale is None else scale)
 
 
@@ -96,7 +97,7 @@ def _group_norm(x: Any, scale: Any = None, shift: Any = None, *, groups: int, ep
 
 def _neighbours(x: Any, *, size: int, alpha: float, beta: float, bias: float) -> Any:
     squares = np.pad(x.astype(np.float64) ** 2, [(0, 0), ((size - 1) // 2, size // 2)] + [(0, 0)] * (x.ndim - 2))
-    total = sum(squares[:, at:at + x.shape[1]] for at in range(size))
+    total = sum(squares[:, at : at + x.shape[1]] for at in range(size))
     return x / (bias + alpha / size * total) ** beta
 
 
@@ -127,8 +128,18 @@ def _log_softmax(x: Any, *, axis: int = -1) -> Any:
     return topi.nn.log_softmax(x, axis)
 
 
-def _numpy_attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float | None, causal: bool, offset: Any, fill: float,
-                     unseen: str) -> Any:
+def _numpy_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    *,
+    scale: float | None,
+    causal: bool,
+    offset: Any,
+    fill: float,
+    unseen: str,
+) -> Any:
     groups = q.shape[-3] // max(k.shape[-3], 1)
     q, k, v = (x.astype(np.float64) for x in (q, *(np.repeat(x, groups, -3) for x in (k, v))))
     scores = q @ np.swapaxes(k, -1, -2) * (1 / np.sqrt(max(q.shape[-1], 1)) if scale is None else scale)
@@ -143,10 +154,20 @@ def _numpy_attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float |
 
 
 @operator("attention", _numpy_attention)
-def _attention(q: Any, k: Any, v: Any, mask: Any = None, *, scale: float | None = None, causal: bool = False,
-               offset: tuple[Any, ...] = (0,), fill: float = -np.inf, unseen: str = "zero") -> Any:
+def _attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    causal: bool = False,
+    offset: tuple[Any, ...] = (0,),
+    fill: float = -np.inf,
+    unseen: str = "zero",
+) -> Any:
     """softmax(q k^T * scale + mask) v for each head, of (heads, queries, depth) or (batch, heads, queries, depth); several heads of
     queries may share one of keys. causal: query i sees the keys 0 to i + offset. mask: bools, `fill` where they are false, or
     what is added. unseen: what a query gets that sees no key, "zero" or "nan"."""
-    first, = extents(offset)
+    (first,) = extents(offset)
     return topi.nn.attention(q, k, v, scale, causal, mask=mask, offset=first, fill=fill, unseen=unseen)

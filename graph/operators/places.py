@@ -46,8 +46,11 @@ def _take(x: Any, indices: Any, *, axis: int = 0) -> Any:
     at = axis % x.ndim
     after = at + indices.ndim
     _refuse_nothing(x, [at], indices)
-    return injective((*x.shape[:at], *indices.shape, *x.shape[at + 1:]), lambda *i: x[(
-        *i[:at], _within(indices[i[at:after]], x.shape[at]), *i[after:])], "take")
+    return injective(
+        (*x.shape[:at], *indices.shape, *x.shape[at + 1 :]),
+        lambda *i: x[(*i[:at], _within(indices[i[at:after]], x.shape[at]), *i[after:])],
+        "take",
+    )
 
 
 def _gathered(x: Any, indices: Any, *, axis: int) -> Any:
@@ -61,18 +64,23 @@ def _gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
     """result[i, j] = x[indices[i, j], j] for axis 0, and so on."""
     at = axis % x.ndim
     if indices.ndim != x.ndim or any(
-            isinstance(one, IntImm) and isinstance(other, IntImm) and one.value > other.value
-            for dim, (one, other) in enumerate(zip(indices.shape, x.shape, strict=True)) if dim != at):
-        raise ValueError("the indices have as many dimensions as what they look up, none longer but the one along which they look")
+        isinstance(one, IntImm) and isinstance(other, IntImm) and one.value > other.value
+        for dim, (one, other) in enumerate(zip(indices.shape, x.shape, strict=True))
+        if dim != at
+    ):
+        raise ValueError(
+            "the indices have as many dimensions as what they look up, none longer but the one along which they look"
+        )
     _refuse_nothing(x, [at], indices)
-    return injective(indices.shape, lambda *i: x[(*i[:at], _within(indices[i], x.shape[at]), *i[at + 1:])], "gather")
+    return injective(indices.shape, lambda *i: x[(*i[:at], _within(indices[i], x.shape[at]), *i[at + 1 :])], "gather")
 
 
 def _gathered_nd(x: Any, indices: Any, *, batch_dims: int) -> Any:
-    result = np.empty((*indices.shape[:-1], *x.shape[batch_dims + indices.shape[-1]:]), x.dtype)
+    result = np.empty((*indices.shape[:-1], *x.shape[batch_dims + indices.shape[-1] :]), x.dtype)
     for place in np.ndindex(indices.shape[:-1]):
-        coordinates = [int(_index(index, extent)) for index, extent in
-                       zip(indices[place], x.shape[batch_dims:], strict=False)]
+        coordinates = [
+            int(_index(index, extent)) for index, extent in zip(indices[place], x.shape[batch_dims:], strict=False)
+        ]
         result[place] = x[(*place[:batch_dims], *coordinates)]
     return result
 
@@ -84,11 +92,19 @@ def _gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     rank = indices.ndim - 1
     if not 0 <= batch_dims <= rank or batch_dims + count > x.ndim:
         raise ValueError(f"{count} coordinates after {batch_dims} dimensions of {x.ndim}")
-    looked_up = x.shape[batch_dims:batch_dims + count]
+    looked_up = x.shape[batch_dims : batch_dims + count]
     _refuse_nothing(x, range(batch_dims, batch_dims + count), indices)
-    return injective((*indices.shape[:-1], *x.shape[batch_dims + count:]), lambda *i: x[(
-        *i[:batch_dims], *(_within(indices[(*i[:rank], at)], extent) for at, extent in enumerate(looked_up)), *i[rank:],
-    )], "gather_nd")
+    return injective(
+        (*indices.shape[:-1], *x.shape[batch_dims + count :]),
+        lambda *i: x[
+            (
+                *i[:batch_dims],
+                *(_within(indices[(*i[:rank], at)], extent) for at, extent in enumerate(looked_up)),
+                *i[rank:],
+            )
+        ],
+        "gather_nd",
+    )
 
 
 def _hot(indices: NDArray[Any], values: NDArray[Any], *, depth: int, axis: int) -> Any:
@@ -104,7 +120,7 @@ def _one_hot(indices: Any, values: Any, *, depth: int, axis: int = -1) -> Any:
     at = axis % (indices.ndim + 1)
 
     def element(*i: Any) -> Any:
-        index = indices[(*i[:at], *i[at + 1:])]
+        index = indices[(*i[:at], *i[at + 1 :])]
         whole = index.astype("int64")
         place = te.select(whole < 0, whole + depth, whole)
         return te.select(place.equal(i[at].astype("int64")), values[1], values[0])

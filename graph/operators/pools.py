@@ -38,7 +38,7 @@ def least(dtype: Any) -> Any:
 def _pooled(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, value: Any) -> Any:
     stride, padding, dilation = spatial(len(kernel), stride, padding, dilation)
     after = _more(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
-    return strided_windows(padded(x, (*padding[:len(kernel)], *after), value), kernel, stride, dilation)
+    return strided_windows(padded(x, (*padding[: len(kernel)], *after), value), kernel, stride, dilation)
 
 
 def _taps(kernel: Any) -> tuple[int, ...]:
@@ -50,18 +50,25 @@ def _greatest(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, 
 
 
 @operator("max_pool", _greatest)
-def _max_pool(x: Any, *, kernel: Any, stride: Any = (), padding: Any = (), dilation: Any = (), ceil_mode: bool = False) -> Any:
+def _max_pool(
+    x: Any, *, kernel: Any, stride: Any = (), padding: Any = (), dilation: Any = (), ceil_mode: bool = False
+) -> Any:
     """The greatest element of each window. ceil_mode: windows may end beyond the padding."""
     return _pool(x, kernel, stride, padding, dilation, ceil_mode, "max", True)
 
 
-def _mean(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, count_padding: bool) -> Any:
+def _mean(
+    x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, count_padding: bool
+) -> Any:
     windows = _pooled(x.astype(np.float64), kernel, stride, padding, dilation, ceil_mode, 0)
     ones = np.ones(x.shape)
     if count_padding:
         rank = len(kernel)
         step, pads, far = spatial(rank, stride, padding, dilation)
-        beyond = [high - low for high, low in zip(_more(x.shape[2:], kernel, step, pads, far, ceil_mode), pads[rank:], strict=True)]
+        beyond = [
+            high - low
+            for high, low in zip(_more(x.shape[2:], kernel, step, pads, far, ceil_mode), pads[rank:], strict=True)
+        ]
         counted = padded(padded(ones, pads, 1), (*[0] * rank, *beyond), 0)
         counts = strided_windows(counted, kernel, step, far)
     else:
@@ -71,7 +78,13 @@ def _mean(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil
 
 @operator("avg_pool", _mean)
 def _avg_pool(
-    x: Any, *, kernel: Any, stride: Any = (), padding: Any = (), dilation: Any = (), ceil_mode: bool = False,
+    x: Any,
+    *,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = (),
+    dilation: Any = (),
+    ceil_mode: bool = False,
     count_padding: bool = False,
 ) -> Any:
     """The mean of each window. count_padding: padding counts as zeros; what lies beyond it never counts."""
@@ -79,7 +92,14 @@ def _avg_pool(
 
 
 def _pool(
-    x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, kind: str, count_padding: bool,
+    x: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    kind: str,
+    count_padding: bool,
 ) -> Any:
     rank = x.ndim - 2
     if rank not in (1, 2, 3) or len(kernel) != rank:
@@ -93,7 +113,7 @@ def _pool(
         return topi.nn.pool1d(x, kernel, stride, dilation, pads, kind, False, "NCW", count_padding)
     if rank == 2:
         return topi.nn.pool2d(x, kernel, stride, dilation, pads, kind, False, "NCHW", count_padding)
-    if (kernel[2], stride[2], pads[2], pads[5]) == (1, 1, 0, 0):    # channels, or blocks of them, that lie last
+    if (kernel[2], stride[2], pads[2], pads[5]) == (1, 1, 0, 0):  # channels, or blocks of them, that lie last
         flat = (*pads[:2], *pads[3:5])
         return topi.nn.pool2d(x, kernel[:2], stride[:2], dilation[:2], flat, kind, False, "NCHWX", count_padding)
     return topi.nn.pool3d(x, kernel, stride, dilation, pads, kind, False, "NCDHW", count_padding)
@@ -104,7 +124,10 @@ def _counted(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, afte
     rank = len(kernel)
     image = topi.pad(x, (0, 0, *padding[:rank]), (0, 0, *after))
     ends = [tap_count(extent) + padding[d] + padding[rank + d] for d, extent in enumerate(x.shape[2:])]
-    size = [(ends[d] - padding[rank + d] + after[d] - (kernel[d] - 1) * dilation[d] - 1) // stride[d] + 1 for d in range(rank)]
+    size = [
+        (ends[d] - padding[rank + d] + after[d] - (kernel[d] - 1) * dilation[d] - 1) // stride[d] + 1
+        for d in range(rank)
+    ]
     axes = [te.reduce_axis((0, taps), f"k{d}") for d, taps in enumerate(kernel)]
 
     def total(n: Any, c: Any, *i: Any) -> Any:
@@ -129,15 +152,24 @@ def _powered(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, c
 
 @operator("lp_pool", _powered)
 def _lp_pool(
-    x: Any, *, kernel: Any, stride: Any = (), padding: Any = (), dilation: Any = (), ceil_mode: bool = False, p: int = 2,
+    x: Any,
+    *,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = (),
+    dilation: Any = (),
+    ceil_mode: bool = False,
+    p: int = 2,
 ) -> Any:
     """The p-norm of each window."""
     rank = len(kernel)
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
     after = _more(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
     image = topi.pad(x, (0, 0, *padding[:rank]), (0, 0, *after))
-    size = [(tap_count(x.shape[2 + d]) + padding[d] + after[d] - (kernel[d] - 1) * dilation[d] - 1) // stride[d] + 1
-            for d in range(rank)]
+    size = [
+        (tap_count(x.shape[2 + d]) + padding[d] + after[d] - (kernel[d] - 1) * dilation[d] - 1) // stride[d] + 1
+        for d in range(rank)
+    ]
     if any(isinstance(extent, int) and extent < 1 for extent in size):
         raise ValueError(f"windows of {kernel} do not fit into {x.shape[2:]} with its padding")
     axes = [te.reduce_axis((0, taps), f"k{d}") for d, taps in enumerate(kernel)]
@@ -149,5 +181,9 @@ def _lp_pool(
     sums = te.compute((*x.shape[:2], *size), total, name="lp_sum", tag="comm_reduce")
     if p == 1:
         return sums
-    return te.compute(sums.shape, lambda *i: te.sqrt(sums[i]) if p == 2 else te.pow(sums[i], te.const(1 / p, x.dtype)),
-                      name="lp_pool", tag="elemwise")
+    return te.compute(
+        sums.shape,
+        lambda *i: te.sqrt(sums[i]) if p == 2 else te.pow(sums[i], te.const(1 / p, x.dtype)),
+        name="lp_pool",
+        tag="elemwise",
+    )

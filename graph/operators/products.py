@@ -36,7 +36,9 @@ def _matmul(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = Fa
         return topi.batch_matmul(a, b, None, transpose_a, transpose_b)
     if b.ndim == 2 and not transpose_a:
         rows = topi.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
-        return topi.reshape(topi.matmul(rows, b, False, transpose_b), (*a.shape[:-1], b.shape[-2 if transpose_b else -1]))
+        return topi.reshape(
+            topi.matmul(rows, b, False, transpose_b), (*a.shape[:-1], b.shape[-2 if transpose_b else -1])
+        )
     if a.ndim == b.ndim and all(map(same_extent, a.shape[:-2], b.shape[:-2])):
         batch = math.prod(a.shape[:-2])
         one, other = (topi.reshape(x, (batch, *x.shape[-2:])) for x in (a, b))
@@ -66,18 +68,22 @@ def _broadcast(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
     k = te.reduce_axis((0, depth), "k")
 
     def batch(x: Any, i: Any) -> tuple[Any, ...]:
-        own = i[rank - (x.ndim - 2):]
+        own = i[rank - (x.ndim - 2) :]
         return tuple(0 if is_const(extent, 1) else index for index, extent in zip(own, x.shape[:-2], strict=True))
 
-    shape = [_joined(*(x.shape[at - rank + x.ndim - 2] if at - rank + x.ndim - 2 >= 0 else 1 for x in (a, b)))
-             for at in range(rank)]
+    shape = [
+        _joined(*(x.shape[at - rank + x.ndim - 2] if at - rank + x.ndim - 2 >= 0 else 1 for x in (a, b)))
+        for at in range(rank)
+    ]
 
     def element(*i: Any) -> Any:
         left = a[(*batch(a, i[:rank]), *((k, i[-2]) if transpose_a else (i[-2], k)))]
         right = b[(*batch(b, i[:rank]), *((i[-1], k) if transpose_b else (k, i[-1])))]
         return te.sum(product(left, right, kind), axis=k)
 
-    return te.compute((*shape, a.shape[-1 if transpose_a else -2], b.shape[-2 if transpose_b else -1]), element, name="matmul")
+    return te.compute(
+        (*shape, a.shape[-1 if transpose_a else -2], b.shape[-2 if transpose_b else -1]), element, name="matmul"
+    )
 
 
 def _joined(x: Any, y: Any) -> Any:
@@ -105,8 +111,13 @@ def _numpy_grouped(x: NDArray[Any], w: NDArray[Any], groups: NDArray[Any]) -> An
 @operator("grouped_matmul", wide(_numpy_grouped))
 def _grouped_matmul(x: Any, w: Any, groups: Any) -> Any:
     """Each row of x (S, K) times the matrix of its group (S,) among w (G, K, N): (S, N), as mixtures of experts have it."""
-    if x.ndim != 2 or w.ndim != 3 or groups.ndim != 1 or not same_extent(x.shape[1], w.shape[1]) \
-            or not same_extent(x.shape[0], groups.shape[0]):
+    if (
+        x.ndim != 2
+        or w.ndim != 3
+        or groups.ndim != 1
+        or not same_extent(x.shape[1], w.shape[1])
+        or not same_extent(x.shape[0], groups.shape[0])
+    ):
         raise ValueError("rows, matrices for as many columns, and a group for each row")
     k = te.reduce_axis((0, x.shape[1]), "k")
 

@@ -98,21 +98,38 @@ def _integer_matmul(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> A
 
 
 def _numpy_integer_conv(
-    x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, *, stride: Any, padding: Any, dilation: Any, groups: int,
+    x: Any,
+    w: Any,
+    x_zero: Any = None,
+    w_zero: Any = None,
+    *,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
 ) -> Any:
     rank = x.ndim - 2
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
     image = padded(np.moveaxis(_moved(x, x_zero, 0), -1, 1), padding, 0)
     windows = strided_windows(image, w.shape[2:], stride, dilation)
     places, taps = "ABC"[:rank], "xyz"[:rank]
-    parts = [np.einsum(f"nc{places}{taps},oc{taps}->n{places}o", part, weight) for part, weight in
-             zip(np.split(windows, groups, 1), np.split(_moved(w, w_zero, 0), groups, 0), strict=True)]
+    parts = [
+        np.einsum(f"nc{places}{taps},oc{taps}->n{places}o", part, weight)
+        for part, weight in zip(np.split(windows, groups, 1), np.split(_moved(w, w_zero, 0), groups, 0), strict=True)
+    ]
     return np.concatenate(parts, -1)
 
 
 @operator("integer_conv", _numpy_integer_conv)
 def _integer_conv(
-    x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (),
+    x: Any,
+    w: Any,
+    x_zero: Any = None,
+    w_zero: Any = None,
+    *,
+    stride: Any = (),
+    padding: Any = (),
+    dilation: Any = (),
     groups: int = 1,
 ) -> Any:
     """x (N, ..., C) with w (O, C / groups, ...), bytes less their zeros, in int32: (N, ..., O). x_zero: one number; w_zero: one, or

@@ -15,8 +15,13 @@ from .row import operator
 __all__: list[str] = []
 
 _ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "sum": (topi.sum, wide(np.sum)), "prod": (topi.prod, wide(np.prod)), "max": (topi.max, np.max), "min": (topi.min, np.min),
-    "mean": (topi.mean, wide(np.mean)), "all": (topi.all, np.all), "any": (topi.any, np.any),
+    "sum": (topi.sum, wide(np.sum)),
+    "prod": (topi.prod, wide(np.prod)),
+    "max": (topi.max, np.max),
+    "min": (topi.min, np.min),
+    "mean": (topi.mean, wide(np.mean)),
+    "all": (topi.all, np.all),
+    "any": (topi.any, np.any),
 }
 
 
@@ -26,8 +31,11 @@ def _row(name: str, function: Callable[..., Any], reference: Callable[..., Any])
 
     def computed(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
         if name in ("max", "min") and not x.size:
-            return np.max(x, axis=axes, keepdims=keepdims, initial=_least(x.dtype)) if name == "max" else \
-                np.min(x, axis=axes, keepdims=keepdims, initial=_greatest(x.dtype))
+            return (
+                np.max(x, axis=axes, keepdims=keepdims, initial=_least(x.dtype))
+                if name == "max"
+                else np.min(x, axis=axes, keepdims=keepdims, initial=_greatest(x.dtype))
+            )
         return reference(x, axis=axes, keepdims=keepdims)
 
     operator(name, computed, "heavy", declare)

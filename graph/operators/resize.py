@@ -23,8 +23,10 @@ from .row import operator
 __all__: list[str] = []
 
 _ROUNDINGS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5), "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    "floor": np.floor, "ceil": np.ceil,
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
 }
 
 
@@ -66,13 +68,22 @@ def _kernel(mode: str, cubic: float) -> tuple[Callable[[NDArray[Any]], NDArray[A
 
 
 def _table(
-    size: int, out: int, scale: float, low: float, high: float, how: dict[str, Any],
+    size: int,
+    out: int,
+    scale: float,
+    low: float,
+    high: float,
+    how: dict[str, Any],
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The places (out, taps) and weights (out, taps) of one dimension, and which elements lie outside."""
     x = _places(size, out, scale, how["coordinates"], low, high)
     outside = (x < 0) | (x > size - 1)
     if how["mode"] == "nearest":
-        return np.clip(_ROUNDINGS[how["rounding"]](x), 0, size - 1).astype(np.int64)[:, None], np.ones((out, 1)), outside
+        return (
+            np.clip(_ROUNDINGS[how["rounding"]](x), 0, size - 1).astype(np.int64)[:, None],
+            np.ones((out, 1)),
+            outside,
+        )
     kernel, reach = _kernel(how["mode"], how["cubic"])
     shrink = min(scale, 1.0) if how["antialias"] else 1.0
     far = reach / shrink
@@ -89,8 +100,16 @@ def _table(
 def _tables(shape: Any, sizes: Any, scales: Any, region: Any, how: dict[str, Any]) -> list[tuple[int, Any, Any, Any]]:
     rank = len(shape)
     ends = region or (*[0.0] * rank, *[1.0] * rank)
-    return [(at, *_table(int(shape[at]), sizes[at], scales[at] or sizes[at] / int(shape[at]), ends[at], ends[at + rank], how))
-            for at in range(rank) if sizes[at] != int(shape[at]) or scales[at] not in (0, 1) or region]
+    return [
+        (
+            at,
+            *_table(
+                int(shape[at]), sizes[at], scales[at] or sizes[at] / int(shape[at]), ends[at], ends[at + rank], how
+            ),
+        )
+        for at in range(rank)
+        if sizes[at] != int(shape[at]) or scales[at] not in (0, 1) or region
+    ]
 
 
 def _resized(x: Any, *, sizes: Any, scales: Any, region: Any, outside: float, **how: Any) -> Any:
@@ -99,34 +118,58 @@ def _resized(x: Any, *, sizes: Any, scales: Any, region: Any, outside: float, **
     for at, places, weights, beyond in _tables(x.shape, sizes, scales, region, how):
         parts = np.take(result, places, at)
         shape = [1] * parts.ndim
-        shape[at:at + 2] = weights.shape
+        shape[at : at + 2] = weights.shape
         result = (parts * weights.reshape(shape)).sum(at + 1)
         blank |= beyond.reshape([-1 if dim == at else 1 for dim in range(x.ndim)])
     result = np.where(blank, outside, result) if how["coordinates"] == "tf_crop_and_resize" else result
-    return result if x.dtype.kind not in "iu" else np.clip(np.rint(result), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+    return (
+        result if x.dtype.kind not in "iu" else np.clip(np.rint(result), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+    )
 
 
 @operator("resize", _resized)
 def _resize(
-    x: Any, *, sizes: Any, scales: Any, mode: str = "nearest", coordinates: str = "half_pixel",
-    rounding: str = "round_prefer_floor", cubic: float = -0.75, exclude_outside: bool = False, antialias: bool = False,
-    region: Any = (), outside: float = 0.0,
+    x: Any,
+    *,
+    sizes: Any,
+    scales: Any,
+    mode: str = "nearest",
+    coordinates: str = "half_pixel",
+    rounding: str = "round_prefer_floor",
+    cubic: float = -0.75,
+    exclude_outside: bool = False,
+    antialias: bool = False,
+    region: Any = (),
+    outside: float = 0.0,
 ) -> Any:
-    how = {"mode": mode, "coordinates": coordinates, "rounding": rounding, "cubic": cubic, "exclude_outside": exclude_outside,
-           "antialias": antialias}
+    how = {
+        "mode": mode,
+        "coordinates": coordinates,
+        "rounding": rounding,
+        "cubic": cubic,
+        "exclude_outside": exclude_outside,
+        "antialias": antialias,
+    }
     kind = x.dtype
     wide = "float64" if str(kind) == "float64" else "float32"
     sizes, open_axes = extents(sizes), [at for at, one in enumerate(x.shape) if not isinstance(one, IntImm)]
     open_axes += [at for at, one in enumerate(sizes) if not isinstance(one, int) and at not in open_axes]
     if open_axes and (region or mode == "cubic" or antialias):
-        raise ValueError(f"a shape with symbols is not resized by mode {mode!r}, antialias {antialias}, {coordinates!r}")
+        raise ValueError(
+            f"a shape with symbols is not resized by mode {mode!r}, antialias {antialias}, {coordinates!r}"
+        )
     result = x
     for at in open_axes:
         if scales[at] != 1 or not same_extent(ops.convert(sizes[at]), x.shape[at]):
             result = _along_open(result, at, sizes[at], scales[at], how, wide)
     whole = [1 if at in open_axes else one for at, one in enumerate(x.shape)]
-    tables = _tables(whole, [1 if at in open_axes else one for at, one in enumerate(sizes)], [
-        1 if at in open_axes else one for at, one in enumerate(scales)], region, how)
+    tables = _tables(
+        whole,
+        [1 if at in open_axes else one for at, one in enumerate(sizes)],
+        [1 if at in open_axes else one for at, one in enumerate(scales)],
+        region,
+        how,
+    )
     for at, places, weights, _ in tables:
         result = _along(result, at, places.astype(np.int32), weights.astype(wide), mode == "nearest", wide)
     if coordinates == "tf_crop_and_resize" and tables:
@@ -135,17 +178,21 @@ def _resize(
         return result if result is not x else te.compute(x.shape, lambda *i: x[i], name="resize", tag="injective")
     if not kind.is_float:
         least, greatest = te.const(kind.least, wide), te.const(kind.greatest, wide)
-        return te.compute(result.shape, lambda *i: te.max(te.min(te.nearbyint(result[i]), greatest), least).astype(kind),
-                          name="resize", tag="elemwise")
+        return te.compute(
+            result.shape,
+            lambda *i: te.max(te.min(te.nearbyint(result[i]), greatest), least).astype(kind),
+            name="resize",
+            tag="elemwise",
+        )
     return result.astype(kind)
 
 
 def _along(x: Any, at: int, places: NDArray[Any], weights: NDArray[Any], nearest: bool, wide: str) -> Any:
     where, weigh = te.constant(places, "places"), te.constant(weights, "weights")
-    shape = (*x.shape[:at], places.shape[0], *x.shape[at + 1:])
+    shape = (*x.shape[:at], places.shape[0], *x.shape[at + 1 :])
 
     def place(i: Any, tap: int) -> tuple[Any, ...]:
-        return (*i[:at], te.max(te.min(where[i[at], tap], x.shape[at] - 1), 0), *i[at + 1:])
+        return (*i[:at], te.max(te.min(where[i[at], tap], x.shape[at] - 1), 0), *i[at + 1 :])
 
     def element(*i: Any) -> Any:
         if nearest:
@@ -178,7 +225,7 @@ def _along_open(x: Any, at: int, out: Any, scale: float, how: dict[str, Any], wi
         raise ValueError(f"a shape with symbols has no coordinates {how['coordinates']!r}")
 
     def inside(i: Any, tap: Any) -> tuple[Any, ...]:
-        return (*i[:at], te.max(te.min(tap.astype("int32"), last), 0), *i[at + 1:])
+        return (*i[:at], te.max(te.min(tap.astype("int32"), last), 0), *i[at + 1 :])
 
     def element(*i: Any) -> Any:
         there = place(i[at])
@@ -189,16 +236,21 @@ def _along_open(x: Any, at: int, out: Any, scale: float, how: dict[str, Any], wi
         first, second = (x[inside(i, tap)].astype(wide) for tap in (low, low + 1))
         return first * (1 - far) + second * far
 
-    return injective((*x.shape[:at], out, *x.shape[at + 1:]), element, "resize")
+    return injective((*x.shape[:at], out, *x.shape[at + 1 :]), element, "resize")
 
 
 _OPEN_ROUNDINGS: dict[str, Callable[[Any], Any]] = {
-    "round_prefer_floor": lambda x: te.ceil(x - 0.5), "round_prefer_ceil": lambda x: te.floor(x + 0.5),
-    "floor": te.floor, "ceil": te.ceil,
+    "round_prefer_floor": lambda x: te.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: te.floor(x + 0.5),
+    "floor": te.floor,
+    "ceil": te.ceil,
 }
 
 
 def _with_outside(x: Any, tables: list[tuple[int, Any, Any, Any]], outside: float) -> Any:
     flags = [(at, te.constant(beyond.astype(np.int8), "outside")) for at, _, _, beyond in tables]
-    return injective(x.shape, lambda *i: te.if_then_else(
-        te.any(*(flag[i[at]] != 0 for at, flag in flags)), te.const(outside, x.dtype), x[i]), "resize_outside")
+    return injective(
+        x.shape,
+        lambda *i: te.if_then_else(te.any(*(flag[i[at]] != 0 for at, flag in flags)), te.const(outside, x.dtype), x[i]),
+        "resize_outside",
+    )

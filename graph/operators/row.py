@@ -47,10 +47,14 @@ _MANY = 1 << 16
 
 
 def operator(
-    name: str, reference: Callable[..., Any], fusion: Fusion = "heavy", declare: Callable[..., Any] | None = None,
+    name: str,
+    reference: Callable[..., Any],
+    fusion: Fusion = "heavy",
+    declare: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Makes a row of the function that it decorates: positional parameters are inputs, keywords attributes. declare: the
     function, where it decorates none."""
+
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         parameters = inspect.signature(function).parameters.values()
         given = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
@@ -67,8 +71,12 @@ def row_of(name: str) -> Operator:
     """The row of this name. Raises UnknownOperator (TW0902)."""
     row = OPERATORS.get(name)
     if row is None:
-        raise UnknownOperator(f"there is no operator {name!r}"[:200], called=user_source(), allowed=", ".join(sorted(OPERATORS)),
-                              fix="compose it of those that there are")
+        raise UnknownOperator(
+            f"there is no operator {name!r}"[:200],
+            called=user_source(),
+            allowed=", ".join(sorted(OPERATORS)),
+            fix="compose it of those that there are",
+        )
     return row
 
 
@@ -91,9 +99,12 @@ def whole_attributes(row: Attributed, given: Mapping[str, Any]) -> dict[str, Att
     attributes = {**row.attributes, **{name: _plain(row, name, value) for name, value in given.items()}}
     wrong = [name for name, value in attributes.items() if name not in row.attributes or value is REQUIRED]
     if wrong:
-        raise UnknownOperator(f"{row.name} {'needs' if wrong[0] in row.attributes else 'has no'} attribute {wrong[0]!r}"[:200],
-                              called=user_source(), allowed=", ".join(row.attributes) or "none",
-                              fix="give the attributes that it takes")
+        raise UnknownOperator(
+            f"{row.name} {'needs' if wrong[0] in row.attributes else 'has no'} attribute {wrong[0]!r}"[:200],
+            called=user_source(),
+            allowed=", ".join(row.attributes) or "none",
+            fix="give the attributes that it takes",
+        )
     return attributes
 
 
@@ -104,37 +115,62 @@ def _plain(row: Attributed, name: str, value: Any) -> Attribute:
         return tuple(_plain(row, name, part) for part in cast("Sequence[Any]", value))
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise BadNode(f"{row.name} cannot take {value!r} as {name}"[:200], called=user_source(), reason="attributes are plain values",
-                  allowed="numbers, texts, None, and tuples of them", fix="pass tensors as inputs")
+    raise BadNode(
+        f"{row.name} cannot take {value!r} as {name}"[:200],
+        called=user_source(),
+        reason="attributes are plain values",
+        allowed="numbers, texts, None, and tuples of them",
+        fix="pass tensors as inputs",
+    )
 
 
-def result_types(row: Operator, attributes: Mapping[str, Attribute], inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+def result_types(
+    row: Operator, attributes: Mapping[str, Attribute], inputs: Sequence[TensorType | None]
+) -> tuple[TensorType, ...]:
     """The types of what a row gives, found by declaring it. Raises BadNode (TW0903)."""
     return _declared_types(row, tuple(attributes.items()), tuple(inputs))
 
 
 @lru_cache(8192)
 def _declared_types(
-    row: Operator, attributes: tuple[tuple[str, Attribute], ...], inputs: tuple[TensorType | None, ...],
+    row: Operator,
+    attributes: tuple[tuple[str, Attribute], ...],
+    inputs: tuple[TensorType | None, ...],
 ) -> tuple[TensorType, ...]:
     least, most = row.inputs
     shown = f"{row.name}({', '.join(map(str, inputs))})"
     if not least <= len(inputs) <= most or None in inputs[:least]:
-        raise BadNode(f"{shown[:300]} has too many inputs, or too few", called=user_source(),
-                      allowed=f"{least}" if least == most else f"{least} or more" if most == _MANY else f"{least} to {most}",
-                      fix="give the inputs that it takes")
-    given = [None if one is None else te.placeholder(extents(one.shape), one.dtype, name=f"x{at}") for at, one in enumerate(inputs)]
+        raise BadNode(
+            f"{shown[:300]} has too many inputs, or too few",
+            called=user_source(),
+            allowed=f"{least}" if least == most else f"{least} or more" if most == _MANY else f"{least} to {most}",
+            fix="give the inputs that it takes",
+        )
+    given = [
+        None if one is None else te.placeholder(extents(one.shape), one.dtype, name=f"x{at}")
+        for at, one in enumerate(inputs)
+    ]
     try:
         with deep_recursion():
-            return tuple(tensor_type([extent_of(extent) for extent in tensor.shape], tensor.dtype)
-                         for tensor in declared(row, given, dict(attributes)))
+            return tuple(
+                tensor_type([extent_of(extent) for extent in tensor.shape], tensor.dtype)
+                for tensor in declared(row, given, dict(attributes))
+            )
     except TilewrightError as problem:
-        raise BadNode(f"{shown[:300]} is no program", reason=f"{problem.code}: {problem.headline}. {problem.reason}".strip(),
-                      called=user_source(), allowed=problem.allowed,
-                      fix=problem.fix or "inputs and attributes that fit") from problem
+        raise BadNode(
+            f"{shown[:300]} is no program",
+            reason=f"{problem.code}: {problem.headline}. {problem.reason}".strip(),
+            called=user_source(),
+            allowed=problem.allowed,
+            fix=problem.fix or "inputs and attributes that fit",
+        ) from problem
     except (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError) as problem:
-        raise BadNode(f"{shown[:300]} is no program", reason=f"its attributes are {dict(attributes)}: {problem}"[:500],
-                      called=user_source(), fix="inputs and attributes that fit") from problem
+        raise BadNode(
+            f"{shown[:300]} is no program",
+            reason=f"its attributes are {dict(attributes)}: {problem}"[:500],
+            called=user_source(),
+            fix="inputs and attributes that fit",
+        ) from problem
 
 
 def declared(row: Operator, tensors: Sequence[Any], attributes: Mapping[str, Attribute]) -> list[te.Tensor]:

@@ -21,7 +21,7 @@ _METHODS = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}
 
 def _cubic(part: NDArray[Any], a: float = -0.75) -> list[NDArray[Any]]:
     distance = np.abs(np.stack([part + 1, part, 1 - part, 2 - part]))
-    near = ((a + 2) * distance - (a + 3)) * distance ** 2 + 1
+    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
     return list(np.where(distance <= 1, near, far))
 
@@ -29,7 +29,7 @@ def _cubic(part: NDArray[Any], a: float = -0.75) -> list[NDArray[Any]]:
 def _looked_up(x: NDArray[Any], lead: tuple[Any, ...], places: list[Any], mode: str, padding: str, align: bool) -> Any:
     """The elements of x behind `lead` at places, each dimension's an array of the result's shape."""
     found: list[list[tuple[Any, Any, Any]]] = []
-    for place, size in zip(places, x.shape[len(lead):], strict=True):
+    for place, size in zip(places, x.shape[len(lead) :], strict=True):
         first = np.rint(place) if mode == "nearest" else np.floor(place)
         part = place - first
         weights = [np.ones_like(part)] if mode == "nearest" else [1 - part, part] if mode == "linear" else _cubic(part)
@@ -57,14 +57,20 @@ def _by_grid(x: Any, grid: Any, *, mode: str, padding: str, align_corners: bool)
     whole = grid.astype(np.float64)[:, None]
     sizes = x.shape[2:]
     each = [whole[..., rank - 1 - at] + 1 for at in range(rank)]
-    places = [one / 2 * (size - 1) if align_corners else (one * size - 1) / 2 for one, size in zip(each, sizes, strict=True)]
-    lead = [np.arange(int(extent)).reshape([-1 if dim == at else 1 for dim in range(rank + 2)])
-            for at, extent in enumerate(x.shape[:2])]
+    places = [
+        one / 2 * (size - 1) if align_corners else (one * size - 1) / 2 for one, size in zip(each, sizes, strict=True)
+    ]
+    lead = [
+        np.arange(int(extent)).reshape([-1 if dim == at else 1 for dim in range(rank + 2)])
+        for at, extent in enumerate(x.shape[:2])
+    ]
     return _looked_up(x.astype(np.float64), tuple(lead), places, mode, padding, align_corners)
 
 
 @operator("grid_sample", _by_grid)
-def _grid_sample(x: Any, grid: Any, *, mode: str = "linear", padding: str = "zeros", align_corners: bool = False) -> Any:
+def _grid_sample(
+    x: Any, grid: Any, *, mode: str = "linear", padding: str = "zeros", align_corners: bool = False
+) -> Any:
     """x (N, C, ...) at the places of a grid (N, ..., 2 or 3) of coordinates x, y (and z) from -1 to 1: (N, C, ...). mode:
     "nearest", "linear" or "cubic"; padding: "zeros", "border" or "reflection", as topi.image.grid_sample has them."""
     rank = x.ndim - 2
@@ -79,7 +85,15 @@ def _grid_sample(x: Any, grid: Any, *, mode: str = "linear", padding: str = "zer
 
 
 def _by_regions(
-    x: Any, rois: Any, batches: Any, *, size: Any, scale: float, mode: str, samples: int, aligned: bool,
+    x: Any,
+    rois: Any,
+    batches: Any,
+    *,
+    size: Any,
+    scale: float,
+    mode: str,
+    samples: int,
+    aligned: bool,
 ) -> Any:
     high, wide = x.shape[2:]
     result = np.zeros((len(rois), x.shape[1], *size), np.float64)
@@ -90,8 +104,10 @@ def _by_regions(
         counts = [samples if samples > 0 else int(np.ceil(max(one, 0))) for one in each]
         if not counts[0] * counts[1]:
             continue
-        ys, xs = (begin + (np.arange(int(count * number)) + 0.5) * one / number for begin, count, number, one in
-                  zip((y0, x0), size, counts, each, strict=True))
+        ys, xs = (
+            begin + (np.arange(int(count * number)) + 0.5) * one / number
+            for begin, count, number, one in zip((y0, x0), size, counts, each, strict=True)
+        )
         outside = ((ys < -1) | (ys > high))[:, None] | (xs < -1) | (xs > wide)
         y, x_ = (np.clip(place, 0, extent - 1) for place, extent in ((ys, high), (xs, wide)))
         image = x[int(np.clip(batch, 0, len(x) - 1))].astype(np.float64)
@@ -109,7 +125,15 @@ def _by_regions(
 
 @operator("roi_align", _by_regions)
 def _roi_align(
-    x: Any, rois: Any, batches: Any, *, size: Any, scale: float = 1.0, mode: str = "avg", samples: int = 0, aligned: bool = False,
+    x: Any,
+    rois: Any,
+    batches: Any,
+    *,
+    size: Any,
+    scale: float = 1.0,
+    mode: str = "avg",
+    samples: int = 0,
+    aligned: bool = False,
 ) -> Any:
     """Regions (R, 4) of the images (R,) of x (N, C, H, W), each as `size` bins: (R, C, *size). As topi.vision.roi_align has it."""
     if not same_extent(rois.shape[0], batches.shape[0]):
@@ -123,11 +147,15 @@ def _greatest_of_regions(x: Any, rois: Any, *, size: Any, scale: float) -> Any:
         scaled = np.asarray(box, np.float32) * np.float32(scale)
         x0, y0, x1, y1 = np.trunc(scaled + np.copysign(np.float32(0.5), scaled))
         image = x[int(np.clip(batch, 0, len(x) - 1))]
-        each = [np.float32(max(end - begin + 1, 1)) / np.float32(count) for begin, end, count in
-                zip((y0, x0), (y1, x1), size, strict=True)]
+        each = [
+            np.float32(max(end - begin + 1, 1)) / np.float32(count)
+            for begin, end, count in zip((y0, x0), (y1, x1), size, strict=True)
+        ]
         for bins in np.ndindex(*size):
-            ends = [np.clip([np.floor(bin * one) + begin, np.ceil((bin + 1) * one) + begin], 0, extent).astype(int)
-                    for bin, one, begin, extent in zip(bins, each, (y0, x0), x.shape[2:], strict=True)]
+            ends = [
+                np.clip([np.floor(bin * one) + begin, np.ceil((bin + 1) * one) + begin], 0, extent).astype(int)
+                for bin, one, begin, extent in zip(bins, each, (y0, x0), x.shape[2:], strict=True)
+            ]
             part = image[:, slice(*ends[0]), slice(*ends[1])]
             if part.size:
                 result[(r, slice(None), *bins)] = part.max((1, 2))
@@ -141,12 +169,23 @@ def _roi_pool(x: Any, rois: Any, *, size: Any, scale: float = 1.0) -> Any:
 
 
 def _deformed(
-    x: Any, offset: Any, w: Any, mask: Any = None, *, stride: Any, padding: Any, dilation: Any, groups: int, offset_groups: int,
+    x: Any,
+    offset: Any,
+    w: Any,
+    mask: Any = None,
+    *,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    offset_groups: int,
 ) -> Any:
     (n, channels, *_), (kh, kw), (oh, ow) = x.shape, w.shape[2:], offset.shape[2:]
     stride, padding, dilation = spatial(2, stride, padding, dilation)
     moved = offset.astype(np.float64).reshape(n, offset_groups, kh, kw, 2, oh, ow)
-    starts = [np.arange(int(count)) * step - low for count, step, low in zip((oh, ow), stride, padding[:2], strict=True)]
+    starts = [
+        np.arange(int(count)) * step - low for count, step, low in zip((oh, ow), stride, padding[:2], strict=True)
+    ]
     taps = [np.arange(int(count)) * far for count, far in zip((kh, kw), dilation, strict=True)]
     y = moved[..., 0, :, :] + taps[0][:, None, None, None] + starts[0][:, None]
     x_ = moved[..., 1, :, :] + taps[1][:, None, None] + starts[1]
@@ -156,14 +195,24 @@ def _deformed(
     if mask is not None:
         weighed = mask.astype(np.float64).reshape(n, offset_groups, kh, kw, oh, ow)
         columns = columns * np.repeat(weighed, channels // offset_groups, 1)
-    parts = [np.einsum("nckltu,ockl->notu", part, weight.astype(np.float64), optimize=True)
-             for part, weight in zip(np.split(columns, groups, 1), np.split(w, groups, 0), strict=True)]
+    parts = [
+        np.einsum("nckltu,ockl->notu", part, weight.astype(np.float64), optimize=True)
+        for part, weight in zip(np.split(columns, groups, 1), np.split(w, groups, 0), strict=True)
+    ]
     return np.concatenate(parts, 1)
 
 
 @operator("deform_conv", _deformed)
 def _deform_conv(
-    x: Any, offset: Any, w: Any, mask: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (), groups: int = 1,
+    x: Any,
+    offset: Any,
+    w: Any,
+    mask: Any = None,
+    *,
+    stride: Any = (),
+    padding: Any = (),
+    dilation: Any = (),
+    groups: int = 1,
     offset_groups: int = 1,
 ) -> Any:
     """The convolution of x (N, C, H, W) by w (O, C / groups, KH, KW) whose taps are moved by offset (N, offset_groups * KH * KW

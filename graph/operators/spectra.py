@@ -43,8 +43,13 @@ def _each_once(x: Any, *, ordered: bool) -> Any:
     rest = len(x) - len(values)
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
-    return (np.pad(values[order], (0, rest), constant_values=x[0]), np.pad(first[order], (0, rest)), places[inverse.reshape(-1)],
-            np.pad(counts[order], (0, rest)), np.asarray(len(values)))
+    return (
+        np.pad(values[order], (0, rest), constant_values=x[0]),
+        np.pad(first[order], (0, rest)),
+        places[inverse.reshape(-1)],
+        np.pad(counts[order], (0, rest)),
+        np.asarray(len(values)),
+    )
 
 
 @operator("unique", _each_once)
@@ -56,7 +61,11 @@ def _unique(x: Any, *, ordered: bool = True) -> Any:
     def wide(value: Any) -> Any:
         return te.compute(value.shape, lambda *i: value[i].astype("int64"), name="wide", tag="elemwise")
 
-    return [values, *map(wide, (first, inverse, counts)), te.compute((), lambda: number[0].astype("int64"), name="number")]
+    return [
+        values,
+        *map(wide, (first, inverse, counts)),
+        te.compute((), lambda: number[0].astype("int64"), name="number"),
+    ]
 
 
 def _searched(rows: Any, values: Any, *, right: bool) -> Any:

@@ -23,11 +23,19 @@ IN_PLACE: dict[str, Callable[..., te.Tensor]] = {}
 that shape and dtype, the other inputs, and the attributes."""
 
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
-    "update": lambda old, new: new, "add": lambda old, new: old + new, "mul": lambda old, new: old * new,
-    "min": np.minimum, "max": np.maximum,
+    "update": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "min": np.minimum,
+    "max": np.maximum,
 }
 _STORED: dict[str, Callable[[Any, Any], Any]] = {
-    "update": lambda old, new: new, "add": ops.add, "mul": ops.multiply, "min": ops.minimum, "max": ops.maximum}
+    "update": lambda old, new: new,
+    "add": ops.add,
+    "mul": ops.multiply,
+    "min": ops.minimum,
+    "max": ops.maximum,
+}
 
 
 _Place = Callable[[tuple[Any, ...], list[Any]], Sequence[Any]]
@@ -42,11 +50,16 @@ def _in_place(name: str) -> Callable[[Callable[..., te.Tensor]], Callable[..., t
 
 
 def _stored(
-    shape: Sequence[Any], dtype: str, inputs: Sequence[te.Tensor], extents: Sequence[Any],
-    place: _Place, reduction: str = "update",
+    shape: Sequence[Any],
+    dtype: str,
+    inputs: Sequence[te.Tensor],
+    extents: Sequence[Any],
+    place: _Place,
+    reduction: str = "update",
 ) -> te.Tensor:
     """Stores the last of the inputs, of these extents, at the places that `place` gives for a position in it and buffers of the
     inputs; what is outside is left out. Later positions come after earlier ones."""
+
     def body(ins: list[Any], outs: list[Any]) -> Stmt:
         ib = ir_builder()
         given, result = [ib.buffer_ptr(one) for one in ins], ib.buffer_ptr(outs[0])
@@ -55,7 +68,9 @@ def _stored(
             there = place(i, given)
             for index, extent in zip(there, shape, strict=True):
                 if not any(index is one for one in i):
-                    loops.enter_context(ib.if_scope(te.all(index >= 0, index < ops.cast(ops.convert(extent), index.dtype))))
+                    loops.enter_context(
+                        ib.if_scope(te.all(index >= 0, index < ops.cast(ops.convert(extent), index.dtype)))
+                    )
             new = ops.cast(given[-1][i], result.dtype)
             result[tuple(there)] = new if reduction == "update" else _STORED[reduction](result[tuple(there)], new)
         return ib.get()
@@ -99,15 +114,25 @@ def _put(x: Any, indices: Any, updates: Any, *, axis: int = 0) -> Any:
     wide, numbers = injective(indices.shape, place, "places"), injective(indices.shape, number, "numbers")
     nothing = injective((x.shape[at],), zero, "none")
     last = topi.scatter_elements(nothing, wide, numbers, 0)
-    return injective(x.shape, lambda *i: te.if_then_else(
-        last[i[at]] > 0, updates[(*i[:at], te.max(last[i[at]] - 1, 0), *i[at + 1:])].astype(x.dtype), x[i]), "put")
+    return injective(
+        x.shape,
+        lambda *i: te.if_then_else(
+            last[i[at]] > 0, updates[(*i[:at], te.max(last[i[at]] - 1, 0), *i[at + 1 :])].astype(x.dtype), x[i]
+        ),
+        "put",
+    )
 
 
 @_in_place("put")
 def _put_in_place(shape: Any, dtype: str, indices: Any, updates: Any, *, axis: int) -> te.Tensor:
     at = axis % len(shape)
-    return _stored(shape, dtype, [indices, updates], updates.shape, lambda i, given: (
-        *i[:at], _turned(given[0][i[at]], shape[at]), *i[at + 1:]))
+    return _stored(
+        shape,
+        dtype,
+        [indices, updates],
+        updates.shape,
+        lambda i, given: (*i[:at], _turned(given[0][i[at]], shape[at]), *i[at + 1 :]),
+    )
 
 
 def _scattered(x: Any, indices: Any, updates: Any, *, axis: int, reduction: str) -> Any:
@@ -116,7 +141,7 @@ def _scattered(x: Any, indices: Any, updates: Any, *, axis: int, reduction: str)
         index = int(indices[place])
         index += x.shape[axis] if index < 0 else 0
         if 0 <= index < x.shape[axis]:
-            there = (*place[:axis % x.ndim], index, *place[axis % x.ndim + 1:])
+            there = (*place[: axis % x.ndim], index, *place[axis % x.ndim + 1 :])
             result[there] = _COMBINE[reduction](result[there], updates[place])
     return result
 
@@ -130,14 +155,22 @@ def _scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, redu
 @_in_place("scatter_elements")
 def _elements_in_place(shape: Any, dtype: str, indices: Any, updates: Any, *, axis: int, reduction: str) -> te.Tensor:
     at = axis % len(shape)
-    return _stored(shape, dtype, [indices, updates], indices.shape, lambda i, given: (
-        *i[:at], _turned(given[0][i], shape[at]), *i[at + 1:]), reduction)
+    return _stored(
+        shape,
+        dtype,
+        [indices, updates],
+        indices.shape,
+        lambda i, given: (*i[:at], _turned(given[0][i], shape[at]), *i[at + 1 :]),
+        reduction,
+    )
 
 
 def _scattered_nd(x: Any, indices: Any, updates: Any, *, reduction: str) -> Any:
     result = x.copy()
     for place in np.ndindex(indices.shape[:-1]):
-        there = tuple(int(index) + (extent if index < 0 else 0) for index, extent in zip(indices[place], x.shape, strict=False))
+        there = tuple(
+            int(index) + (extent if index < 0 else 0) for index, extent in zip(indices[place], x.shape, strict=False)
+        )
         if all(0 <= index < extent for index, extent in zip(there, x.shape, strict=False)):
             result[there] = _COMBINE[reduction](result[there], updates[place])
     return result
@@ -163,5 +196,11 @@ def _scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "update"
 @_in_place("scatter_nd")
 def _nd_in_place(shape: Any, dtype: str, indices: Any, updates: Any, *, reduction: str) -> te.Tensor:
     rank, depth = indices.ndim - 1, int(indices.shape[-1])
-    return _stored(shape, dtype, [indices, updates], updates.shape, lambda i, given: (
-        *(_turned(given[0][(*i[:rank], at)], shape[at]) for at in range(depth)), *i[rank:]), reduction)
+    return _stored(
+        shape,
+        dtype,
+        [indices, updates],
+        updates.shape,
+        lambda i, given: (*(_turned(given[0][(*i[:rank], at)], shape[at]) for at in range(depth)), *i[rank:]),
+        reduction,
+    )

@@ -1,6 +1,6 @@
 """The derivative of what one kernel computes, by te.gradient: for operators that have no rule of their own.
 
-    dx: float32[1, 3, 8, 8] = vjp(x, head, body="lrn(x0, size=3)", wrt=0)
+dx: float32[1, 3, 8, 8] = vjp(x, head, body="lrn(x0, size=3)", wrt=0)
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def _numpy_vjp(*arrays: Any, body: str, wrt: int) -> Any:
     derivative = _pulled_back(given, body, wrt)
     result = np.empty(wide[wrt].shape, np.float64)
     build([*given, derivative], target="interpret")(
-        *(np.ascontiguousarray(array).reshape(array.shape) for array in wide), result)
+        *(np.ascontiguousarray(array).reshape(array.shape) for array in wide), result
+    )
     return result
 
 
@@ -43,5 +44,5 @@ def _pulled_back(xs: Sequence[te.Tensor], body: str, wrt: int) -> te.Tensor:
     given, x = list(xs[:-1]), xs[wrt]
     if sum(one is x for one in given) > 1:  # only one of them is meant
         given[wrt] = x = te.compute(x.shape, lambda *i: xs[wrt](*i), name="copy", tag="elemwise")
-    derivative, = te.gradient(declare_body(body, given), [x], head=xs[-1])
+    (derivative,) = te.gradient(declare_body(body, given), [x], head=xs[-1])
     return derivative

@@ -23,18 +23,24 @@ from .row import operator
 __all__ = ["padded", "spatial", "strided_windows"]
 
 
-def spatial(rank: int, stride: Any, padding: Any, dilation: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+def spatial(
+    rank: int, stride: Any, padding: Any, dilation: Any
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Stride, padding and dilation for so many dimensions. Raises ValueError where they are of another number."""
     whole = (tuple(stride) or (1,) * rank, tuple(padding) or (0,) * 2 * rank, tuple(dilation) or (1,) * rank)
     if tuple(map(len, whole)) != (rank, 2 * rank, rank):
-        raise ValueError(f"stride {stride}, padding {padding} and dilation {dilation} are not those of {rank} dimensions")
+        raise ValueError(
+            f"stride {stride}, padding {padding} and dilation {dilation} are not those of {rank} dimensions"
+        )
     return whole
 
 
 def padded(x: Any, padding: Any, value: Any) -> Any:
     """An array with `value` around its last dimensions."""
     rank = len(padding) // 2
-    return np.pad(x, [(0, 0)] * (x.ndim - rank) + list(zip(padding[:rank], padding[rank:], strict=True)), constant_values=value)
+    return np.pad(
+        x, [(0, 0)] * (x.ndim - rank) + list(zip(padding[:rank], padding[rank:], strict=True)), constant_values=value
+    )
 
 
 def strided_windows(x: Any, reach: Any, stride: Any, dilation: Any) -> Any:
@@ -47,6 +53,7 @@ def strided_windows(x: Any, reach: Any, stride: Any, dilation: Any) -> Any:
 
 def _wide_but_bias(function: Callable[..., Any]) -> Callable[..., Any]:
     """The reference made wide, of which the bias may be absent."""
+
     def computed(x: Any, w: Any, bias: Any = None, **attributes: Any) -> Any:
         return wide(function)(x, w, *([] if bias is None else [bias]), **attributes)
 
@@ -58,20 +65,29 @@ def _convolved(x: Any, w: Any, bias: Any = None, *, stride: Any, padding: Any, d
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
     windows = strided_windows(padded(x, padding, 0), w.shape[2:], stride, dilation)
     taps = "xyz"[:rank]
-    parts = [np.einsum(f"ncABC{taps},oc{taps}->noABC".replace("ABC", "ABC"[:rank]), part, weight, optimize=True)
-             for part, weight in zip(np.split(windows, groups, 1), np.split(w, groups, 0), strict=True)]
+    parts = [
+        np.einsum(f"ncABC{taps},oc{taps}->noABC".replace("ABC", "ABC"[:rank]), part, weight, optimize=True)
+        for part, weight in zip(np.split(windows, groups, 1), np.split(w, groups, 0), strict=True)
+    ]
     result = np.concatenate(parts, 1)
     return result if bias is None else result + bias.reshape(-1, *[1] * rank)
 
 
 @operator("conv", _wide_but_bias(_convolved))
-def _conv(x: Any, w: Any, bias: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (), groups: int = 1) -> Any:
+def _conv(
+    x: Any, w: Any, bias: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (), groups: int = 1
+) -> Any:
     """x (N, C, ...) with w (O, C / groups, ...) and bias (O,): (N, O, ...)."""
     rank = x.ndim - 2
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
     if rank == 1:
         result = topi.nn.conv1d(x, w, stride, padding, dilation, groups)
-    elif rank == 2 and groups > 1 and same_extent(x.shape[1], ops.convert(groups)) and same_extent(w.shape[1], ops.convert(1)):
+    elif (
+        rank == 2
+        and groups > 1
+        and same_extent(x.shape[1], ops.convert(groups))
+        and same_extent(w.shape[1], ops.convert(1))
+    ):
         result = topi.nn.depthwise_conv2d(x, w, stride, padding, dilation)
     elif rank == 2:
         result = topi.nn.conv2d(x, w, stride, padding, dilation, groups)
@@ -83,22 +99,34 @@ def _conv(x: Any, w: Any, bias: Any = None, *, stride: Any = (), padding: Any = 
 
 
 def _transposed(
-    x: Any, w: Any, bias: Any = None, *, stride: Any, padding: Any, dilation: Any, groups: int, output_padding: Any,
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    output_padding: Any,
 ) -> Any:
     rank = x.ndim - 2
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
     more = tuple(output_padding) or (0,) * rank
     reach = w.shape[2:]
-    size = [(extent - 1) * step + (taps - 1) * far + 1 + extra
-            for extent, step, taps, far, extra in zip(x.shape[2:], stride, reach, dilation, more, strict=True)]
+    size = [
+        (extent - 1) * step + (taps - 1) * far + 1 + extra
+        for extent, step, taps, far, extra in zip(x.shape[2:], stride, reach, dilation, more, strict=True)
+    ]
     beyond = [extent + max(0, -high) for extent, high in zip(size, padding[rank:], strict=True)]
     whole = np.zeros((x.shape[0], w.shape[1] * groups, *beyond), x.dtype)
     weights = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     data = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
     for tap in itertools.product(*map(range, reach)):
         part = np.einsum("ngc...,gco->ngo...", data, weights[(..., *tap)])
-        place = tuple(slice(at * far, at * far + (extent - 1) * step + 1, step)
-                      for at, far, extent, step in zip(tap, dilation, x.shape[2:], stride, strict=True))
+        place = tuple(
+            slice(at * far, at * far + (extent - 1) * step + 1, step)
+            for at, far, extent, step in zip(tap, dilation, x.shape[2:], stride, strict=True)
+        )
         whole[(..., *place)] += part.reshape(x.shape[0], -1, *x.shape[2:])
     inside = (slice(low, extent - high) for low, high, extent in zip(padding[:rank], padding[rank:], size, strict=True))
     result = whole[(..., *inside)]
@@ -107,7 +135,14 @@ def _transposed(
 
 @operator("conv_transpose", _wide_but_bias(_transposed))
 def _conv_transpose(
-    x: Any, w: Any, bias: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (), groups: int = 1,
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    stride: Any = (),
+    padding: Any = (),
+    dilation: Any = (),
+    groups: int = 1,
     output_padding: Any = (),
 ) -> Any:
     """The gradient of a convolution towards its data, of x (N, C, ...) with w (C, O / groups, ...): a convolution of x with zeros
@@ -118,13 +153,23 @@ def _conv_transpose(
     reach = [tap_count(extent) for extent in w.shape[2:]]
     inputs, outputs = tap_count(w.shape[0]), tap_count(w.shape[1])
     before = [(reach[d] - 1) * dilation[d] - padding[d] for d in range(rank)]
-    size = [(x.shape[2 + d] - 1) * stride[d] + 1 + more[d] - padding[d] - padding[rank + d] + 2 * (reach[d] - 1) * dilation[d]
-            for d in range(rank)]
+    size = [
+        (x.shape[2 + d] - 1) * stride[d]
+        + 1
+        + more[d]
+        - padding[d]
+        - padding[rank + d]
+        + 2 * (reach[d] - 1) * dilation[d]
+        for d in range(rank)
+    ]
 
     def spread(n: Any, c: Any, *i: Any) -> Any:
         there = [index - low for index, low in zip(i, before, strict=True)]
-        inside = [condition for at, extent, step in zip(there, x.shape[2:], stride, strict=True)
-                  for condition in (at >= 0, at < extent * step, *([te.indexmod(at, step).equal(0)] if step > 1 else []))]
+        inside = [
+            condition
+            for at, extent, step in zip(there, x.shape[2:], stride, strict=True)
+            for condition in (at >= 0, at < extent * step, *([te.indexmod(at, step).equal(0)] if step > 1 else []))
+        ]
         places = [te.indexdiv(at, step) for at, step in zip(there, stride, strict=True)]
         return te.if_then_else(te.all(*inside), x[(n, c, *places)], te.const(0, x.dtype))
 
@@ -132,8 +177,13 @@ def _conv_transpose(
 
     def turned(o: Any, c: Any, *taps: Any) -> Any:
         group = te.indexdiv(o, outputs)
-        return w[(group * (inputs // groups) + c, te.indexmod(o, outputs),
-                  *(extent - 1 - at for extent, at in zip(reach, taps, strict=True)))]
+        return w[
+            (
+                group * (inputs // groups) + c,
+                te.indexmod(o, outputs),
+                *(extent - 1 - at for extent, at in zip(reach, taps, strict=True)),
+            )
+        ]
 
     kernel = te.compute((outputs * groups, inputs // groups, *reach), turned, name="turned", tag="injective")
     return _conv(image, kernel, bias, dilation=dilation, groups=groups)

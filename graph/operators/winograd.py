@@ -27,7 +27,7 @@ def _convolved(x: Any, w: Any, *, channels: int, padding: Any) -> Any:
     results = to_results @ np.einsum("ncyxab,abocv->novyxab", squares, w, optimize=True) @ to_results.T
     batch, blocks, block, down, across, *_ = results.shape
     whole = results.swapaxes(4, 5).reshape(batch, blocks * block, down * m, across * m)
-    return whole[:, :channels, :out[0], :out[1]]
+    return whole[:, :channels, : out[0], : out[1]]
 
 
 def _in_blocks(x: Any, w: Any, *, padding: Any) -> Any:

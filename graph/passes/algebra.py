@@ -45,7 +45,9 @@ def _halves(match: Match) -> bool:
 
 def _reciprocal(match: Match) -> str:
     c = match.known("c")
-    return match.r.node("multiply", match["x"], match.r.constant((1 / c).astype(c.dtype)), outputs=match.nodes[0].outputs)
+    return match.r.node(
+        "multiply", match["x"], match.r.constant((1 / c).astype(c.dtype)), outputs=match.nodes[0].outputs
+    )
 
 
 def _widens(match: Match) -> bool:
@@ -60,12 +62,13 @@ def _keeps(narrow: str, wide: str) -> bool:
     if "bfloat16" in (narrow, wide):
         return (narrow, wide) in (("bfloat16", "float32"), ("bfloat16", "float64"))
     if narrow in ("int64", "uint64") and "float" in wide:
-        return False                                        # numpy calls that safe, though 53 bits are all that a float64 has
+        return False  # numpy calls that safe, though 53 bits are all that a float64 has
     return narrow != "bool" and np.can_cast(narrow, wide, "safe")
 
 
 def _full(number: int) -> Callable[[Match], str]:
     """A number everywhere."""
+
     def result(match: Match) -> str:
         one = match.r.constant(number, match.result.dtype)
         return match.r.node("broadcast_to", one, shape=match.result.shape, outputs=match.nodes[0].outputs)
@@ -75,6 +78,7 @@ def _full(number: int) -> Callable[[Match], str]:
 
 def _joined(operator: str) -> Rule:
     """Two known operands of an operator on integers, which wrap, are one: they may be joined in any order."""
+
     def result(match: Match) -> str:
         both = match.r.node(operator, match["c1"], match["c2"])
         return match.r.node(operator, match["x"], both, outputs=match.nodes[0].outputs)
@@ -144,8 +148,14 @@ RULES = (
     Rule("where-false", "where(0, x, y)", "y"),
     Rule("not-equal", "logical_not(equal(x, y))", "not_equal(x, y)"),
     Rule("not-not-equal", "logical_not(not_equal(x, y))", "equal(x, y)"),
-    _joined("add"), _joined("multiply"),
+    _joined("add"),
+    _joined("multiply"),
 )
 
-ALGEBRA = GraphPass("algebra", "rules of algebra that hold to the bit: x * 1, --x, integers in any order", "exact", by_rules(RULES),
-                    __doc__)
+ALGEBRA = GraphPass(
+    "algebra",
+    "rules of algebra that hold to the bit: x * 1, --x, integers in any order",
+    "exact",
+    by_rules(RULES),
+    __doc__,
+)

@@ -59,7 +59,7 @@ def _visit(r: Rewriter, node: Node) -> str | None:
     mark = r.mark()
     value = _raised(r, node)
     if value is None:
-        r.undo(mark)                                        # a mask that was made of two
+        r.undo(mark)  # a mask that was made of two
     return value
 
 
@@ -77,11 +77,23 @@ def _raised(r: Rewriter, node: Node) -> str | None:
     if scores is None:
         return None
     q, k = r.type(scores.q), r.type(scores.k)
-    if not q.dtype == k.dtype == kinds[0].dtype == kinds[1].dtype or not q.shape[:-2] == k.shape[:-2] == kinds[0].shape[:-2]:
+    if (
+        not q.dtype == k.dtype == kinds[0].dtype == kinds[1].dtype
+        or not q.shape[:-2] == k.shape[:-2] == kinds[0].shape[:-2]
+    ):
         return None
     masks = [scores.mask] if scores.mask else []
-    return r.node("attention", scores.q, scores.k, v, *masks, scale=scores.scale, fill=scores.fill,
-                  unseen=unseen if masks else "zero", outputs=node.outputs)
+    return r.node(
+        "attention",
+        scores.q,
+        scores.k,
+        v,
+        *masks,
+        scale=scores.scale,
+        fill=scores.fill,
+        unseen=unseen if masks else "zero",
+        outputs=node.outputs,
+    )
 
 
 def _softmax(r: Rewriter, weights: str) -> tuple[Node | None, str]:
@@ -117,13 +129,21 @@ def _readings(r: Rewriter, node: Node) -> Iterator[_Scores]:
         if found is None:
             continue
         if node.operator == "add" and r.type(outer).dtype == kind.dtype and found.fill == -math.inf:
-            mask = outer if not found.mask else r.node("add", found.mask, outer) if r.type(found.mask).dtype != "bool" else ""
+            mask = (
+                outer
+                if not found.mask
+                else r.node("add", found.mask, outer)
+                if r.type(found.mask).dtype != "bool"
+                else ""
+            )
             if mask:
                 yield found._replace(mask=mask)
         elif found.mask or number is None:
             continue
         elif node.operator == "where":
-            yield found._replace(mask=condition[0] if inner == one else r.node("logical_not", condition[0]), fill=number)
+            yield found._replace(
+                mask=condition[0] if inner == one else r.node("logical_not", condition[0]), fill=number
+            )
         elif node.operator == "multiply" or node.operator == "divide" and number:
             yield found._replace(scale=found.scale * number if node.operator == "multiply" else found.scale / number)
 
@@ -132,7 +152,7 @@ def _unscaled(r: Rewriter, value: str) -> tuple[str, float]:
     """A value without the number that it is multiplied by, and the number."""
     node = r.sole(value, "multiply", "divide")
     if node is not None:
-        for inner, other in (node.inputs, node.inputs[::-1])[:1 if node.operator == "divide" else 2]:
+        for inner, other in (node.inputs, node.inputs[::-1])[: 1 if node.operator == "divide" else 2]:
             number = _number(r, other)
             if number and r.type(inner) == node.types[0]:
                 return inner, number if node.operator == "multiply" else 1 / number
@@ -162,8 +182,14 @@ def _once(r: Rewriter, value: str) -> tuple[str, int]:
         return value, 1
     whole, apart, source = merged.types[0].shape, repeated.types[0].shape, r.type(repeated.inputs[0]).shape
     heads, count = whole[-3], apart[-3] if len(apart) > 3 else 1
-    if not isinstance(heads, int) or not isinstance(count, int) or not count or heads % count \
-            or source != (*apart[:-3], 1, *apart[-2:]) or apart[-2:] != whole[-2:]:
+    if (
+        not isinstance(heads, int)
+        or not isinstance(count, int)
+        or not count
+        or heads % count
+        or source != (*apart[:-3], 1, *apart[-2:])
+        or apart[-2:] != whole[-2:]
+    ):
         return value, 1
     return r.node("reshape", repeated.inputs[0], shape=(*whole[:-3], heads // count, *whole[-2:])), count
 
@@ -174,10 +200,19 @@ def _causal(r: Rewriter, node: Node) -> str | None:
         return None
     mask, extents = r.known(node.inputs[3]), (r.type(node.inputs[0]).shape[-2], r.type(node.inputs[1]).shape[-2])
     seen = mask if mask.dtype == np.bool_ else mask == 0
-    lowest = np.finfo(np.float32).min                       # which no score outweighs, being finite
-    hidden = node.attributes["fill"] if mask.dtype == np.bool_ else np.max(mask.astype(np.float64), where=~seen, initial=-np.inf)
-    if not seen.size or not seen.ndim or not seen.any(-1).all() or float(cast("float", hidden)) > lowest \
-            or not all(isinstance(extent, int) for extent in extents):
+    lowest = np.finfo(np.float32).min  # which no score outweighs, being finite
+    hidden = (
+        node.attributes["fill"]
+        if mask.dtype == np.bool_
+        else np.max(mask.astype(np.float64), where=~seen, initial=-np.inf)
+    )
+    if (
+        not seen.size
+        or not seen.ndim
+        or not seen.any(-1).all()
+        or float(cast("float", hidden)) > lowest
+        or not all(isinstance(extent, int) for extent in extents)
+    ):
         return None
     queries, keys = cast("tuple[int, int]", extents)
     seen = np.broadcast_to(seen, (*seen.shape[:-2], queries, keys))
@@ -186,12 +221,19 @@ def _causal(r: Rewriter, node: Node) -> str | None:
         return r.like(node, *node.inputs[:3], outputs=node.outputs, fill=-math.inf, unseen="zero")
     if not (seen == np.tril(np.ones((queries, keys), np.bool_), first)).all():
         return None
-    return r.like(node, *node.inputs[:3], outputs=node.outputs, causal=True, offset=(first,), fill=-math.inf, unseen="zero")
+    return r.like(
+        node, *node.inputs[:3], outputs=node.outputs, causal=True, offset=(first,), fill=-math.inf, unseen="zero"
+    )
 
 
 def _attention(g: Parts) -> Parts:
     return rewritten(g, _visit)
 
 
-ATTENTION = GraphPass("attention", "products, masks and a softmax are attention, and heads that are repeated are shared", "rounds",
-                      _attention, __doc__)
+ATTENTION = GraphPass(
+    "attention",
+    "products, masks and a softmax are attention, and heads that are repeated are shared",
+    "rounds",
+    _attention,
+    __doc__,
+)

@@ -70,12 +70,19 @@ def _blocks_of(channels: int) -> int:
 
 def _is_conv(node: Node, g: Parts, blocked: Collection[str]) -> bool:
     """Whether a convolution can store blocks. blocked: the values that can lie in blocks."""
-    if node.operator not in ("conv", "conv_transpose") or not _fits(node.types[0]) or not all(
-            name in g.constants and g.constants[name].data is not None for name in node.inputs[1:] if name):
+    if (
+        node.operator not in ("conv", "conv_transpose")
+        or not _fits(node.types[0])
+        or not all(name in g.constants and g.constants[name].data is not None for name in node.inputs[1:] if name)
+    ):
         return False
     if node.operator == "conv_transpose":
         return _is_apart(node, g)
-    return node.attributes["groups"] == 1 or _is_depthwise(node, g.constants[node.inputs[1]].type) and node.inputs[0] in blocked
+    return (
+        node.attributes["groups"] == 1
+        or _is_depthwise(node, g.constants[node.inputs[1]].type)
+        and node.inputs[0] in blocked
+    )
 
 
 def _is_depthwise(node: Node, weights: TensorType) -> bool:
@@ -86,9 +93,12 @@ def _is_apart(node: Node, g: Parts) -> bool:
     """Whether each element of a transposed convolution's image makes results of its own, side by side."""
     reach = g.constants[node.inputs[1]].type.shape[2:]
     others = ("padding", "output_padding")
-    return (node.attributes["groups"] == 1 and (node.attributes["stride"] or (1, 1)) == reach
-            and set(cast("tuple[int, ...]", node.attributes["dilation"])) <= {1}
-            and not any(any(cast("tuple[int, ...]", node.attributes[name])) for name in others))
+    return (
+        node.attributes["groups"] == 1
+        and (node.attributes["stride"] or (1, 1)) == reach
+        and set(cast("tuple[int, ...]", node.attributes["dilation"])) <= {1}
+        and not any(any(cast("tuple[int, ...]", node.attributes[name])) for name in others)
+    )
 
 
 def _by_channel(shape: Sequence[object]) -> bool:
@@ -113,8 +123,11 @@ def _keeps(node: Node, g: Parts, types: Mapping[str, TensorType], blocked: Mappi
         return False
     moved = [name for name in node.inputs if name and name not in g.constants]
     known = [types[name].shape for name in node.inputs if name in g.constants]
-    return (any(types[name].shape == kind.shape and name in blocked for name in moved) and all(map(_by_channel, known))
-            and all(name in blocked or types[name].shape == (*kind.shape[:2], 1, 1) for name in moved))
+    return (
+        any(types[name].shape == kind.shape and name in blocked for name in moved)
+        and all(map(_by_channel, known))
+        and all(name in blocked or types[name].shape == (*kind.shape[:2], 1, 1) for name in moved)
+    )
 
 
 def _means_image(node: Node) -> bool:
@@ -212,7 +225,9 @@ class _Blocks:
         """The convolution with weights (O, C, KH, KW), O being whole blocks."""
         outputs, inputs, high, wide = weights.shape
         block = (BLOCK if inputs % BLOCK == 0 else PART) if x in self.blocked else 1
-        turned = weights.reshape(outputs // BLOCK, BLOCK, inputs // block, block, high, wide).transpose(0, 2, 4, 5, 3, 1)
+        turned = weights.reshape(outputs // BLOCK, BLOCK, inputs // block, block, high, wide).transpose(
+            0, 2, 4, 5, 3, 1
+        )
         image = self.blocked[x] if x in self.blocked else r.node("reshape", x, shape=(*r.type(x).shape, 1))
         return r.node("conv_in_blocks", image, r.constant(np.ascontiguousarray(turned)), **attributes)
 
@@ -230,8 +245,11 @@ class _Blocks:
         parts = weights.reshape(inputs, outputs // BLOCK, BLOCK, high, wide).transpose(1, 3, 4, 2, 0)
         value = self._convolved(r, node.inputs[0], parts.reshape(-1, inputs, 1, 1), {})
         batch, _, rows, columns, block = cast("tuple[int, ...]", r.type(value).shape)
-        value = r.node("reshape", self._biased(r, node, value, high * wide),
-                       shape=(batch, outputs // BLOCK, high, wide, rows, columns, block))
+        value = r.node(
+            "reshape",
+            self._biased(r, node, value, high * wide),
+            shape=(batch, outputs // BLOCK, high, wide, rows, columns, block),
+        )
         value = r.node("transpose", value, axes=(0, 1, 4, 2, 5, 3, 6))
         return r.node("reshape", value, shape=(batch, outputs // BLOCK, rows * high, columns * wide, block))
 
@@ -242,16 +260,28 @@ class _Blocks:
             return r.like(node, self.blocked[node.inputs[0]], axes=_IMAGE)
         if node.operator == "concat":
             return r.like(node, *(self.blocked[name] for name in node.inputs), axis=1)
-        return r.like(node, *("" if not name else self._known(r, r.known(name)) if r.is_known(name) else self._in_blocks(r, name)
-                              for name in node.inputs))
+        return r.like(
+            node,
+            *(
+                "" if not name else self._known(r, r.known(name)) if r.is_known(name) else self._in_blocks(r, name)
+                for name in node.inputs
+            ),
+        )
 
     def _pool(self, r: Rewriter, node: Node) -> str:
         """Over three dimensions, the last of which is the block, along which windows have the extent 1."""
-        kernel, stride, dilation = (cast("tuple[int, ...]", node.attributes[name]) or (1, 1)
-                                    for name in ("kernel", "stride", "dilation"))
+        kernel, stride, dilation = (
+            cast("tuple[int, ...]", node.attributes[name]) or (1, 1) for name in ("kernel", "stride", "dilation")
+        )
         padding = cast("tuple[int, ...]", node.attributes["padding"]) or (0,) * 4
-        return r.like(node, self.blocked[node.inputs[0]], kernel=(*kernel, 1), stride=(*stride, 1), dilation=(*dilation, 1),
-                      padding=(*padding[:2], 0, *padding[2:], 0))
+        return r.like(
+            node,
+            self.blocked[node.inputs[0]],
+            kernel=(*kernel, 1),
+            stride=(*stride, 1),
+            dilation=(*dilation, 1),
+            padding=(*padding[:2], 0, *padding[2:], 0),
+        )
 
     def _known(self, r: Rewriter, array: NDArray[Any]) -> str:
         """A number for all, or one for each channel."""
@@ -271,4 +301,6 @@ def _blocks(g: Parts) -> Parts:
     return rewritten(g, _Blocks(chosen)) if chosen else g
 
 
-BLOCKS = GraphPass("blocks", "channels lie in blocks of a cache line between convolutions", "rounds", _blocks, __doc__, late=True)
+BLOCKS = GraphPass(
+    "blocks", "channels lie in blocks of a cache line between convolutions", "rounds", _blocks, __doc__, late=True
+)

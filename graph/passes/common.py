@@ -34,8 +34,12 @@ def _common(g: Parts) -> Parts:
     same = {name: params[held.digest] for name, held in g.constants.items() if params[held.digest] != name}
     if same:
         nodes = tuple(replace(node, inputs=tuple(same.get(name, name) for name in node.inputs)) for node in g.nodes)
-        g = replace(g, nodes=nodes, results={name: same.get(value, value) for name, value in g.results.items()},
-                    constants={name: held for name, held in g.constants.items() if name not in same})
+        g = replace(
+            g,
+            nodes=nodes,
+            results={name: same.get(value, value) for name, value in g.results.items()},
+            constants={name: held for name, held in g.constants.items() if name not in same},
+        )
 
     def visit(_: Rewriter, node: Node) -> tuple[str, ...] | None:
         if node.bodies:
@@ -46,4 +50,6 @@ def _common(g: Parts) -> Parts:
     return rewritten(g, visit)
 
 
-COMMON = GraphPass("common", "what is computed twice is computed once; equal parameters are one", "exact", _common, __doc__)
+COMMON = GraphPass(
+    "common", "what is computed twice is computed once; equal parameters are one", "exact", _common, __doc__
+)

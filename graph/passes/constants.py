@@ -42,36 +42,88 @@ _MOST_BYTES = 1 << 16
 _GROW = frozenset(("dequantize",))
 """What is computed at once however large it becomes: no call should do it again."""
 
-_ARITHMETIC = frozenset(("add", "subtract", "multiply", "divide", "sqrt", "negative", "abs", "floor", "ceil", "trunc", "nearbyint",
-                         "square", "isnan", "isinf", "isfinite", "equal", "not_equal", "less", "less_equal", "greater",
-                         "greater_equal", "where"))
-_OF_INTEGERS = frozenset((
-    "maximum", "minimum", "floor_divide", "trunc_divide", "floor_mod", "trunc_mod", "clip", "relu", "sign", "sum", "max", "min",
-    "prod", "logical_and", "logical_or", "logical_not", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
-    "all", "any"))
+_ARITHMETIC = frozenset(
+    (
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "sqrt",
+        "negative",
+        "abs",
+        "floor",
+        "ceil",
+        "trunc",
+        "nearbyint",
+        "square",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "where",
+    )
+)
+_OF_INTEGERS = frozenset(
+    (
+        "maximum",
+        "minimum",
+        "floor_divide",
+        "trunc_divide",
+        "floor_mod",
+        "trunc_mod",
+        "clip",
+        "relu",
+        "sign",
+        "sum",
+        "max",
+        "min",
+        "prod",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "logical_xor",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "bitwise_not",
+        "all",
+        "any",
+    )
+)
 _MOVES = frozenset(("identity", "split", "shape"))
 
 
 def folds(g: Parts, rounds: bool) -> Parts:
     """The graph with what is known as parameters. rounds: also where the reference may round otherwise than kernels do."""
+
     def visit(r: Rewriter, node: Node) -> Sequence[str] | None:
         if node.bodies:
             return None
         inputs = [r.known(name) if name and r.is_known(name) else None for name in node.inputs]
         if not all(kind.is_static for kind in node.types) or any(
-                name and data is None for name, data in zip(node.inputs, inputs, strict=True)):
+            name and data is None for name, data in zip(node.inputs, inputs, strict=True)
+        ):
             if node.operator != "shape" or not r.type(node.inputs[0]).is_static:
                 return None
             return [r.constant(np.asarray(r.type(node.inputs[0]).shape, np.int64))]
         if any(map(is_open, node.attributes.values())):
             return None
-        if node.operator not in _GROW and _bytes(node) > max(_MOST_BYTES, sum(data.nbytes for data in inputs if data is not None)):
+        if node.operator not in _GROW and _bytes(node) > max(
+            _MOST_BYTES, sum(data.nbytes for data in inputs if data is not None)
+        ):
             return None
         if not rounds and not _is_exact(node, inputs):
             return None
         results = run_node(node, inputs, {})
-        return [r.constant(result) if name in r.types else r.param(name, result)
-                for name, result in zip(node.outputs, results, strict=True)]
+        return [
+            r.constant(result) if name in r.types else r.param(name, result)
+            for name, result in zip(node.outputs, results, strict=True)
+        ]
 
     return rewritten(g, visit)
 
@@ -85,12 +137,17 @@ def _is_exact(node: Node, inputs: Sequence[NDArray[Any] | None]) -> bool:
     if row_of(node.operator).fusion == "injective" or node.operator in _MOVES:
         return True
     if node.operator == "cast":
-        data, = inputs
+        (data,) = inputs
         return data is not None and (data.dtype.kind in "iub" or node.types[0].dtype in ("float32", "float64", "bool"))
     if all(kind == "bool" or "int" in kind for kind in kinds):
         return node.operator in _ARITHMETIC | _OF_INTEGERS
     return node.operator in _ARITHMETIC and all(kind in ("float32", "float64", "bool") for kind in kinds)
 
 
-CONSTANTS = GraphPass("constants", "what is known is computed at once, where the reference has the kernels' bits", "exact",
-                      lambda g: folds(g, rounds=False), __doc__)
+CONSTANTS = GraphPass(
+    "constants",
+    "what is known is computed at once, where the reference has the kernels' bits",
+    "exact",
+    lambda g: folds(g, rounds=False),
+    __doc__,
+)

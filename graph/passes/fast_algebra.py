@@ -29,5 +29,10 @@ RULES = (
 )
 """None of them makes a NaN of a number, or a number of a NaN."""
 
-FAST_ALGEBRA = GraphPass("fast_algebra", "rules of real numbers: log(exp(x)) is x, x + 0 is x, floats in any order", "fast",
-                         by_rules(RULES), __doc__)
+FAST_ALGEBRA = GraphPass(
+    "fast_algebra",
+    "rules of real numbers: log(exp(x)) is x, x + 0 is x, floats in any order",
+    "fast",
+    by_rules(RULES),
+    __doc__,
+)

@@ -21,5 +21,6 @@ from .row import GraphPass
 
 __all__ = ["FOLDED"]
 
-FOLDED = GraphPass("folded", "what is known is computed at once, by the reference", "rounds", lambda g: folds(g, rounds=True),
-                   __doc__)
+FOLDED = GraphPass(
+    "folded", "what is known is computed at once, by the reference", "rounds", lambda g: folds(g, rounds=True), __doc__
+)

@@ -44,13 +44,21 @@ def _groups(g: Parts) -> Parts:
         step = whole.get(node.outputs[0])
         if step is None:
             return None
-        sizes = {size: at for at, size in enumerate(dict.fromkeys(
-            size for one in step.nodes for value in one.attributes.values() for size in _open_sizes(value)))}
+        sizes = {
+            size: at
+            for at, size in enumerate(
+                dict.fromkeys(
+                    size for one in step.nodes for value in one.attributes.values() for size in _open_sizes(value)
+                )
+            )
+        }
         body = _body(step, sizes)
         if body is None:
             return None
         source = " ".join(dict.fromkeys(one.source for one in step.nodes if one.source))
-        return r.node("fused", *map(r.now, step.inputs), outputs=node.outputs, source=source, body=body, sizes=tuple(sizes))
+        return r.node(
+            "fused", *map(r.now, step.inputs), outputs=node.outputs, source=source, body=body, sizes=tuple(sizes)
+        )
 
     return rewritten(g, visit)
 

@@ -30,7 +30,7 @@ __all__ = ["MOVES"]
 
 
 def _reshape(r: Rewriter, node: Node) -> str | None:
-    x, = node.inputs
+    (x,) = node.inputs
     below = r.maker(x, "reshape")
     if below is not None:
         source = below.inputs[0]
@@ -41,7 +41,7 @@ def _reshape(r: Rewriter, node: Node) -> str | None:
 
 
 def _transpose(r: Rewriter, node: Node) -> str | None:
-    x, = node.inputs
+    (x,) = node.inputs
     axes = axes_of(node)
     if axes == tuple(range(len(axes))):
         return x
@@ -70,7 +70,7 @@ def _moves_ones_only(axes: Sequence[int], shape: Sequence[Extent]) -> bool:
 
 
 def _slice(r: Rewriter, node: Node) -> str | None:
-    x, = node.inputs
+    (x,) = node.inputs
     steps = cast("tuple[int, ...]", node.attributes["step"])
     return x if all(step == 1 for step in steps) and r.type(x) == node.types[0] and r.type(x).is_static else None
 
@@ -109,7 +109,11 @@ def _concat(r: Rewriter, node: Node) -> str | None:
 
 def _stack(r: Rewriter, node: Node) -> str | None:
     """Of one value, which has one more dimension then."""
-    return r.node("reshape", node.inputs[0], outputs=node.outputs, shape=node.types[0].shape) if len(node.inputs) == 1 else None
+    return (
+        r.node("reshape", node.inputs[0], outputs=node.outputs, shape=node.types[0].shape)
+        if len(node.inputs) == 1
+        else None
+    )
 
 
 def _axis(node: Node, r: Rewriter) -> int:
@@ -121,7 +125,11 @@ def _split(r: Rewriter, node: Node) -> Sequence[str] | None:
     if len(node.outputs) == 1:
         return [node.inputs[0]]
     joined = r.maker(node.inputs[0], "concat")
-    if joined is not None and _axis(joined, r) == _axis(node, r) and [r.type(name) for name in joined.inputs] == list(node.types):
+    if (
+        joined is not None
+        and _axis(joined, r) == _axis(node, r)
+        and [r.type(name) for name in joined.inputs] == list(node.types)
+    ):
         return joined.inputs
     return None
 
@@ -146,8 +154,17 @@ def _take(r: Rewriter, node: Node) -> str | None:
 
 
 _VISITS: dict[str, Callable[[Rewriter, Node], str | Sequence[str] | None]] = {
-    "reshape": _reshape, "transpose": _transpose, "slice": _slice, "pad": _pad, "pad_with": _pad, "broadcast_to": _same_type,
-    "tile": _same_type, "concat": _concat, "stack": _stack, "split": _split, "take": _take,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "slice": _slice,
+    "pad": _pad,
+    "pad_with": _pad,
+    "broadcast_to": _same_type,
+    "tile": _same_type,
+    "concat": _concat,
+    "stack": _stack,
+    "split": _split,
+    "take": _take,
 }
 
 
@@ -155,4 +172,6 @@ def _moves(g: Parts) -> Parts:
     return rewritten(g, lambda r, node: _VISITS[node.operator](r, node) if node.operator in _VISITS else None)
 
 
-MOVES = GraphPass("moves", "what moves elements nowhere is left out, and moves after moves are one", "exact", _moves, __doc__)
+MOVES = GraphPass(
+    "moves", "what moves elements nowhere is left out, and moves after moves are one", "exact", _moves, __doc__
+)

@@ -47,5 +47,10 @@ def _fold(r: Rewriter, node: Node) -> str | None:
     return r.like(node, pad.inputs[0], *node.inputs[1:], outputs=node.outputs, padding=padding)
 
 
-PADS = GraphPass("pads", "padding is done by the convolution or the pooling behind it", "exact",
-                 lambda g: rewritten(g, _fold), __doc__)
+PADS = GraphPass(
+    "pads",
+    "padding is done by the convolution or the pooling behind it",
+    "exact",
+    lambda g: rewritten(g, _fold),
+    __doc__,
+)

@@ -24,8 +24,22 @@ from .rewriter import Rewriter, Visit, rewritten
 
 __all__ = ["Match", "Rule", "by_rules", "of_floats", "of_integers"]
 
-_COMMUTES = frozenset(("add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or", "logical_xor",
-                       "bitwise_and", "bitwise_or", "bitwise_xor"))
+_COMMUTES = frozenset(
+    (
+        "add",
+        "multiply",
+        "maximum",
+        "minimum",
+        "equal",
+        "not_equal",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -109,7 +123,7 @@ def rewrite_by(rules: Sequence[Rule]) -> Visit:
                 value = rule.result(match) if callable(rule.result) else _made(match, rule.result)
                 if value is not None and r.type(value) == match.result:
                     return value
-                r.undo(mark)                                # it broadcasts to another shape, or is of another dtype
+                r.undo(mark)  # it broadcasts to another shape, or is of another dtype
         return None
 
     return visit
@@ -131,7 +145,11 @@ def matches(r: Rewriter, rule: Rule, node: Node) -> Iterator[Match]:
 def _is_whole(r: Rewriter, nodes: Sequence[Node]) -> bool:
     """Whether what lies between the nodes of a match, the root first, is read by none but them."""
     distinct = list({id(node): node for node in nodes}.values())
-    return all(r.users[name] <= sum(name in reader.inputs for reader in distinct) for node in distinct[1:] for name in node.outputs)
+    return all(
+        r.users[name] <= sum(name in reader.inputs for reader in distinct)
+        for node in distinct[1:]
+        for name in node.outputs
+    )
 
 
 @dataclass(frozen=True)
@@ -215,5 +233,7 @@ def _value(match: Match, pattern: ast.expr, outputs: Sequence[str]) -> str:
     attributes: dict[str, Any] = {}
     for one in pattern.keywords:
         asked = one.value
-        attributes[str(one.arg)] = match.attributes[asked.id] if isinstance(asked, ast.Name) else ast.literal_eval(asked)
+        attributes[str(one.arg)] = (
+            match.attributes[asked.id] if isinstance(asked, ast.Name) else ast.literal_eval(asked)
+        )
     return match.r.node(_operator(pattern), *inputs, outputs=outputs, **attributes)

@@ -41,25 +41,25 @@ __all__ = ["PASSES", "default_passes", "difference_text", "grouped", "passes_nam
 
 PIPELINE: tuple[GraphPass, ...] = (
     DEAD,
-    QUANTIZED,          # before weights are folded into floats
+    QUANTIZED,  # before weights are folded into floats
     COMMON,
     CONSTANTS,
-    FOLDED,             # what it folds is there for the rules to see
+    FOLDED,  # what it folds is there for the rules to see
     ALGEBRA,
     POWERS,
     FAST_ALGEBRA,
     MOVES,
-    RAISED,             # before factors go into weights: a gelu's half would too
+    RAISED,  # before factors go into weights: a gelu's half would too
     ATTENTION,
     SCALES,
     PADS,
-    TAPS,               # of all the padding
-    SINKS,              # what it moves cancels in the next round's moves
+    TAPS,  # of all the padding
+    SINKS,  # what it moves cancels in the next round's moves
     SIBLINGS,
-    SPLITS,             # behind what looks for them
-    BLOCKS,             # when nothing else changes any more: rules know convolutions in the usual order
-    WINOGRAD,           # of convolutions as they lie now
-    GROUPS,             # once, at the end: what is grouped, the passes before do not look into
+    SPLITS,  # behind what looks for them
+    BLOCKS,  # when nothing else changes any more: rules know convolutions in the usual order
+    WINOGRAD,  # of convolutions as they lie now
+    GROUPS,  # once, at the end: what is grouped, the passes before do not look into
 )
 """Every pass that a build may run, in their order."""
 
@@ -85,12 +85,18 @@ def passes_named(names: Sequence[str]) -> list[GraphPass]:
     """The passes of these names, in this order. Raises UnknownPass (TW0914)."""
     unknown = [name for name in names if not is_a(name, str) or name not in PASSES]
     if unknown:
-        raise UnknownPass(f"there is no pass {unknown[0]!r}"[:200], called=user_source(), allowed=", ".join(PASSES),
-                          fix="g.transform() runs the default pipeline")
+        raise UnknownPass(
+            f"there is no pass {unknown[0]!r}"[:200],
+            called=user_source(),
+            allowed=", ".join(PASSES),
+            fix="g.transform() runs the default pipeline",
+        )
     return [PASSES[name] for name in names]
 
 
-def transformed(g: Parts, passes: Sequence[GraphPass], changed: Callable[[str, Parts, Parts], None] | None = None) -> Parts:
+def transformed(
+    g: Parts, passes: Sequence[GraphPass], changed: Callable[[str, Parts, Parts], None] | None = None
+) -> Parts:
     """The graph after these passes, in rounds until nothing changes; the graphs inside of nodes first. changed: is told of each
     change, by the pass's name and the graph before and after. TILEWRIGHT_DUMP=folder writes what each pass changed there."""
     g = with_bodies(g, lambda body: transformed(body, passes, changed))
@@ -123,7 +129,9 @@ def _applied(one: GraphPass, g: Parts) -> Parts:
     try:
         return one.apply(g)
     except (TilewrightError, *FAULTS) as error:
-        raise internal_error(error, f"pass '{one.name}' failed on graph '{g.name}'", {"before.graph": graph_text(g)}) from error
+        raise internal_error(
+            error, f"pass '{one.name}' failed on graph '{g.name}'", {"before.graph": graph_text(g)}
+        ) from error
 
 
 def difference_text(before: Parts, after: Parts) -> str:

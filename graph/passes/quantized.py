@@ -83,8 +83,11 @@ def _matmul(r: Rewriter, node: Node) -> str | None:
     if x is None or w is None or node.attributes["transpose_a"] or len(x.types[0].shape) < 2 or not _is_plain(r, x):
         return None
     rank = len(w.types[0].shape)
-    if not (_are_weights(r, w, 0 if flipped else 1) if rank == 2 else
-            _is_plain(r, w) and w.types[0].shape[:-2] == x.types[0].shape[:-2]):
+    if not (
+        _are_weights(r, w, 0 if flipped else 1)
+        if rank == 2
+        else _is_plain(r, w) and w.types[0].shape[:-2] == x.types[0].shape[:-2]
+    ):
         return None
     weights = r.node("transpose", w.inputs[0], axes=(*range(rank - 2), rank - 1, rank - 2)) if flipped else w.inputs[0]
     sums = r.node("integer_matmul", x.inputs[0], weights, _zero(r, x), _zero(r, w))
@@ -134,17 +137,31 @@ def _whole_sums(r: Rewriter, node: Node, x: Node) -> tuple[str, int]:
 def _is_plain(r: Rewriter, node: Node) -> bool:
     """Whether bytes were dequantised by one scale that is known."""
     known = [name for name in node.inputs[1:] if name]
-    return node.types[0].dtype == "float32" and r.type(node.inputs[0]).dtype in _BYTES and all(map(r.is_known, known)) and all(
-        r.known(name).size == 1 for name in known)
+    return (
+        node.types[0].dtype == "float32"
+        and r.type(node.inputs[0]).dtype in _BYTES
+        and all(map(r.is_known, known))
+        and all(r.known(name).size == 1 for name in known)
+    )
 
 
 def _are_weights(r: Rewriter, node: Node, channel: int) -> bool:
     """Whether bytes were dequantised by scales that are known, one for all or one for each channel of this dimension."""
     shape = node.types[0].shape
     known = [name for name in node.inputs[1:] if name]
-    return node.types[0].dtype == "float32" and r.type(node.inputs[0]).dtype in _BYTES and all(map(r.is_known, known)) and all(
-        r.known(name).size == 1 or r.known(name).shape == tuple(
-            extent if at == channel else 1 for at, extent in enumerate(shape))[len(shape) - r.known(name).ndim:] for name in known)
+    return (
+        node.types[0].dtype == "float32"
+        and r.type(node.inputs[0]).dtype in _BYTES
+        and all(map(r.is_known, known))
+        and all(
+            r.known(name).size == 1
+            or r.known(name).shape
+            == tuple(extent if at == channel else 1 for at, extent in enumerate(shape))[
+                len(shape) - r.known(name).ndim :
+            ]
+            for name in known
+        )
+    )
 
 
 def _zero(r: Rewriter, node: Node) -> str:
@@ -170,8 +187,13 @@ def _scaled(r: Rewriter, sums: str, step: NDArray[Any], outputs: Sequence[str] =
 def _with_bias(r: Rewriter, sums: str, step: NDArray[Any], bias: str, outputs: Sequence[str] = ()) -> str:
     """Sums times their step, plus a bias along the last dimension: as whole numbers where it was quantised by that step."""
     b = r.maker(bias, "dequantize")
-    if b is not None and r.type(b.inputs[0]).dtype == "int32" and not _zero_of_bias(r, b) and r.is_known(b.inputs[1]) and \
-            np.allclose(_flat(r.known(b.inputs[1])), step, rtol=_SAME, atol=0):
+    if (
+        b is not None
+        and r.type(b.inputs[0]).dtype == "int32"
+        and not _zero_of_bias(r, b)
+        and r.is_known(b.inputs[1])
+        and np.allclose(_flat(r.known(b.inputs[1])), step, rtol=_SAME, atol=0)
+    ):
         return _scaled(r, r.node("add", sums, b.inputs[0]), step, outputs)
     return r.node("add", _scaled(r, sums, step), bias, outputs=outputs)
 
@@ -197,8 +219,11 @@ def _sums(r: Rewriter, value: str) -> tuple[str, NDArray[Any]] | None:
     if product is None or not r.is_known(product.inputs[1]):
         return None
     whole = r.maker(product.inputs[0], "cast")
-    if whole is None or r.maker(whole.inputs[0], "add", "integer_conv", "integer_matmul", "sum") is None \
-            or r.type(whole.inputs[0]).dtype != "int32":
+    if (
+        whole is None
+        or r.maker(whole.inputs[0], "add", "integer_conv", "integer_matmul", "sum") is None
+        or r.type(whole.inputs[0]).dtype != "int32"
+    ):
         return None
     return whole.inputs[0], r.known(product.inputs[1])
 
@@ -208,11 +233,22 @@ def _quantize(r: Rewriter, node: Node) -> str | None:
     if not all(map(r.is_known, how)):
         return None
     below = r.maker(x, "dequantize")
-    if below is not None and r.type(below.inputs[0]) == node.types[0] and len(below.inputs) == len(node.inputs) and all(
+    if (
+        below is not None
+        and r.type(below.inputs[0]) == node.types[0]
+        and len(below.inputs) == len(node.inputs)
+        and all(
             r.is_known(ours) and np.array_equal(r.known(ours), r.known(theirs))
-            for ours, theirs in zip(below.inputs[1:], how, strict=True)) and (r.known(how[0]) > 0).all():
+            for ours, theirs in zip(below.inputs[1:], how, strict=True)
+        )
+        and (r.known(how[0]) > 0).all()
+    ):
         return below.inputs[0]
-    if any(r.known(name).size != 1 for name in how) or node.types[0].dtype not in _BYTES or r.known(how[0]).reshape(()) <= 0:
+    if (
+        any(r.known(name).size != 1 for name in how)
+        or node.types[0].dtype not in _BYTES
+        or r.known(how[0]).reshape(()) <= 0
+    ):
         return None
     return _requantized(r, node)
 
@@ -233,9 +269,19 @@ def _requantized(r: Rewriter, node: Node) -> str | None:
     elif any(one.operator == "relu" for one in between):
         return None
     moves = [one for one in between if one.operator != "relu"]
-    zeros = [r.constant(r.known(node.inputs[2]).reshape(()))] if len(node.inputs) > 2 and r.known(node.inputs[2]).any() else []
-    value = r.node("requantize", sums, r.constant(np.asarray(step / scale, np.float32)), *zeros, dtype=node.types[0].dtype,
-                   outputs=() if moves else node.outputs)
+    zeros = (
+        [r.constant(r.known(node.inputs[2]).reshape(()))]
+        if len(node.inputs) > 2 and r.known(node.inputs[2]).any()
+        else []
+    )
+    value = r.node(
+        "requantize",
+        sums,
+        r.constant(np.asarray(step / scale, np.float32)),
+        *zeros,
+        dtype=node.types[0].dtype,
+        outputs=() if moves else node.outputs,
+    )
     for one in moves:
         value = r.like(one, value, outputs=node.outputs if one is moves[-1] else ())
     return value
@@ -251,7 +297,12 @@ def _of_bytes(r: Rewriter, node: Node) -> str | None:
 
 
 _VISITS: dict[str, Callable[[Rewriter, Node], str | None]] = {
-    "conv": _conv, "matmul": _matmul, "avg_pool": _mean, "mean": _mean, "add": _add, "quantize": _quantize,
+    "conv": _conv,
+    "matmul": _matmul,
+    "avg_pool": _mean,
+    "mean": _mean,
+    "add": _add,
+    "quantize": _quantize,
     **dict.fromkeys((*_MOVES, "max_pool"), _of_bytes),
 }
 
@@ -260,5 +311,10 @@ def _quantized(g: Parts) -> Parts:
     return rewritten(g, _visit)
 
 
-QUANTIZED = GraphPass("quantized", "convolutions and products of dequantised bytes are done in whole numbers", "rounds", _quantized,
-                      __doc__)
+QUANTIZED = GraphPass(
+    "quantized",
+    "convolutions and products of dequantised bytes are done in whole numbers",
+    "rounds",
+    _quantized,
+    __doc__,
+)

@@ -55,10 +55,17 @@ class Rewriter(Assembly):
         self._define_all(node)
 
     def nodes(
-        self, operator: str, *inputs: str, outputs: Sequence[str] = (), source: str = "", bodies: Sequence[Parts] = (),
+        self,
+        operator: str,
+        *inputs: str,
+        outputs: Sequence[str] = (),
+        source: str = "",
+        bodies: Sequence[Parts] = (),
         **attributes: Any,
     ) -> tuple[str, ...]:
-        made = super().nodes(operator, *inputs, outputs=outputs, source=source or self.source, bodies=bodies, **attributes)
+        made = super().nodes(
+            operator, *inputs, outputs=outputs, source=source or self.source, bodies=bodies, **attributes
+        )
         self.makers.update(dict.fromkeys(made, self._nodes[-1]))
         return made
 
@@ -80,7 +87,9 @@ class Rewriter(Assembly):
 
     def fresh(self, count: int) -> list[str]:
         numbers = (f"v{number}" for number in itertools.count(len(self.types)))
-        return list(itertools.islice((name for name in numbers if name not in self.types and name not in self._old), count))
+        return list(
+            itertools.islice((name for name in numbers if name not in self.types and name not in self._old), count)
+        )
 
     def type(self, value: str) -> TensorType:
         """The type of a value."""

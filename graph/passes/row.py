@@ -34,6 +34,10 @@ class GraphPass:
         return self.rounding != "exact"
 
     def __str__(self) -> str:
-        told = {"exact": "keeps every bit", "rounds": "rounds at other places", "fast": "only under fast_math",
-                "asked": "only where it is named: values change"}
+        told = {
+            "exact": "keeps every bit",
+            "rounds": "rounds at other places",
+            "fast": "only under fast_math",
+            "asked": "only where it is named: values change",
+        }
         return f"{self.what} ({told[self.rounding]})"

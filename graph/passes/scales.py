@@ -63,7 +63,7 @@ def _fold(r: Rewriter, node: Node) -> str | None:
 def _batch_norm(r: Rewriter, node: Node) -> _Affine | None:
     x, *weights = node.inputs
     if not all(map(r.is_known, weights)) or len(node.types[0].shape) > 2 and r.maker(x, "matmul"):
-        return None                                         # the channels of a product are its last dimension
+        return None  # the channels of a product are its last dimension
     scale, shift, mean, variance = (r.known(name).astype(np.float64) for name in weights)
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + cast("float", node.attributes["epsilon"]))
@@ -79,7 +79,7 @@ def _arithmetic(r: Rewriter, node: Node) -> _Affine | None:
     if not r.is_known(c) or r.type(x) != node.types[0] or r.maker(x, *_HEAVY) is None:
         return None
     rank = len(node.types[0].shape)
-    if rank < 2:                                            # the product of two vectors, or of one and a matrix
+    if rank < 2:  # the product of two vectors, or of one and a matrix
         return None
     channel = rank - 1 if r.maker(x, "matmul") else 1
     numbers = _by_channel(r.known(c), rank, channel)
@@ -87,8 +87,12 @@ def _arithmetic(r: Rewriter, node: Node) -> _Affine | None:
         return None
     one, zero = np.ones(()), np.zeros(())
     with np.errstate(all="ignore"):
-        return {"add": _Affine(x, one, numbers), "subtract": _Affine(x, one, -numbers), "multiply": _Affine(x, numbers, zero),
-                "divide": _Affine(x, 1 / numbers, zero)}[node.operator]
+        return {
+            "add": _Affine(x, one, numbers),
+            "subtract": _Affine(x, one, -numbers),
+            "multiply": _Affine(x, numbers, zero),
+            "divide": _Affine(x, 1 / numbers, zero),
+        }[node.operator]
 
 
 def _by_channel(c: NDArray[Any], rank: int, channel: int) -> NDArray[Any] | None:
@@ -146,5 +150,10 @@ def _rounded(array: NDArray[Any], dtype: Any) -> NDArray[Any] | None:
     return made if np.isfinite(made if made.dtype.kind == "f" else made.astype(np.float64)).all() else None
 
 
-SCALES = GraphPass("scales", "batch norms, and factors and summands for each channel, are folded into weights", "rounds",
-                   lambda g: rewritten(g, _fold), __doc__)
+SCALES = GraphPass(
+    "scales",
+    "batch norms, and factors and summands for each channel, are folded into weights",
+    "rounds",
+    lambda g: rewritten(g, _fold),
+    __doc__,
+)

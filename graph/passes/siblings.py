@@ -87,10 +87,13 @@ def _joined(r: Rewriter, first: Node, family: Sequence[Node]) -> dict[str, str]:
     for node in family:
         end = begin + int(node.types[0].shape[axis])
         name = node.outputs[0]
-        parts[name] = r.node("slice", whole, outputs=(name,), source=node.source, begin=(begin,), end=(end,), step=(1,),
-                             axes=(axis,))
+        parts[name] = r.node(
+            "slice", whole, outputs=(name,), source=node.source, begin=(begin,), end=(end,), step=(1,), axes=(axis,)
+        )
         begin = end
     return parts
 
 
-SIBLINGS = GraphPass("siblings", "small products and convolutions of one value are done as one", "exact", _siblings, __doc__)
+SIBLINGS = GraphPass(
+    "siblings", "small products and convolutions of one value are done as one", "exact", _siblings, __doc__
+)

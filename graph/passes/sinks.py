@@ -54,8 +54,11 @@ def _elementwise(r: Rewriter, node: Node) -> str | None:
     reshapes = [below for name in moved if (below := r.sole(name, "reshape")) is not None]
     sources = {r.type(below.inputs[0]).shape for below in reshapes}
     numbers = [r.known(name) for name in node.inputs if name and name not in moved]
-    if len(reshapes) == len(moved) and len(sources) == 1 and all(
-            number.size == 1 and number.ndim <= len(next(iter(sources))) for number in numbers):
+    if (
+        len(reshapes) == len(moved)
+        and len(sources) == 1
+        and all(number.size == 1 and number.ndim <= len(next(iter(sources))) for number in numbers)
+    ):
         inputs = [_source(r, name) if name in moved else name for name in node.inputs]
         value = r.like(node, *inputs)
         return r.node("reshape", value, outputs=node.outputs, shape=node.types[0].shape)
@@ -119,7 +122,9 @@ def _pad(r: Rewriter, node: Node) -> str | None:
         return None
     order = axes_of(below)
     back = [order.index(axis) for axis in range(len(order))]
-    before, after = (tuple(cast("tuple[int, ...]", node.attributes[name])[axis] for axis in back) for name in ("before", "after"))
+    before, after = (
+        tuple(cast("tuple[int, ...]", node.attributes[name])[axis] for axis in back) for name in ("before", "after")
+    )
     padded = r.like(node, below.inputs[0], before=before, after=after)
     return r.node("transpose", padded, outputs=node.outputs, axes=order)
 
@@ -131,11 +136,19 @@ def _max_pool(r: Rewriter, node: Node) -> str | None:
     if below is None or axes_of(below) != (0, rank + 1, *range(1, rank + 1)) or not 1 <= rank <= 2:
         return None
     source, kernel = r.type(below.inputs[0]).shape, cast("tuple[int, ...]", node.attributes["kernel"])
-    stride, dilation = (cast("tuple[int, ...]", node.attributes[name]) or (1,) * rank for name in ("stride", "dilation"))
+    stride, dilation = (
+        cast("tuple[int, ...]", node.attributes[name]) or (1,) * rank for name in ("stride", "dilation")
+    )
     padding = cast("tuple[int, ...]", node.attributes["padding"]) or (0,) * 2 * rank
     apart = r.node("reshape", below.inputs[0], shape=(source[0], 1, *source[1:]))
-    value = r.like(node, apart, kernel=(*kernel, 1), stride=(*stride, 1), dilation=(*dilation, 1),
-                   padding=(*padding[:rank], 0, *padding[rank:], 0))
+    value = r.like(
+        node,
+        apart,
+        kernel=(*kernel, 1),
+        stride=(*stride, 1),
+        dilation=(*dilation, 1),
+        padding=(*padding[:rank], 0, *padding[rank:], 0),
+    )
     shape = r.type(value).shape
     together = r.node("reshape", value, shape=(shape[0], *shape[2:]))
     return r.node("transpose", together, outputs=node.outputs, axes=axes_of(below))
@@ -148,8 +161,13 @@ def _matmul(r: Rewriter, node: Node) -> str | None:
     for name, flag in zip(node.inputs, ("transpose_a", "transpose_b"), strict=True):
         below = r.sole(name, "transpose")
         order = axes_of(below) if below is not None else ()
-        if below is None or len(order) < 2 or order[-2] < order[-1] or len(r.type(node.inputs[0]).shape) < 2 \
-                or len(r.type(node.inputs[1]).shape) < 2:
+        if (
+            below is None
+            or len(order) < 2
+            or order[-2] < order[-1]
+            or len(r.type(node.inputs[0]).shape) < 2
+            or len(r.type(node.inputs[1]).shape) < 2
+        ):
             inputs.append(name)
             continue
         flips[flag] = not node.attributes[flag]
@@ -158,8 +176,17 @@ def _matmul(r: Rewriter, node: Node) -> str | None:
 
 
 _VISITS: dict[str, Callable[[Rewriter, Node], str | None]] = {
-    "softmax": _softmax, "log_softmax": _softmax, "max": _extreme, "min": _extreme, "all": _extreme, "any": _extreme,
-    "concat": _concat, "pad": _pad, "pad_with": _pad, "matmul": _matmul, "max_pool": _max_pool,
+    "softmax": _softmax,
+    "log_softmax": _softmax,
+    "max": _extreme,
+    "min": _extreme,
+    "all": _extreme,
+    "any": _extreme,
+    "concat": _concat,
+    "pad": _pad,
+    "pad_with": _pad,
+    "matmul": _matmul,
+    "max_pool": _max_pool,
 }
 
 
@@ -173,4 +200,6 @@ def _sinks(g: Parts) -> Parts:
     return rewritten(g, _sink)
 
 
-SINKS = GraphPass("sinks", "transposes and reshapes move behind what follows them, where they cancel", "exact", _sinks, __doc__)
+SINKS = GraphPass(
+    "sinks", "transposes and reshapes move behind what follows them, where they cancel", "exact", _sinks, __doc__
+)

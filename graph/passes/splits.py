@@ -38,9 +38,19 @@ def _split(r: Rewriter, node: Node) -> Sequence[str] | None:
     if node.operator != "split" or not all(isinstance(size, int) for size in cast("tuple[object, ...]", sizes)):
         return None
     ends = list(accumulate(cast("tuple[int, ...]", sizes)))
-    return [r.node("slice", node.inputs[0], outputs=(name,), source=node.source, begin=(begin,), end=(end,), step=(1,),
-                   axes=(node.attributes["axis"],))
-            for name, begin, end in zip(node.outputs, (0, *ends), ends, strict=False)]
+    return [
+        r.node(
+            "slice",
+            node.inputs[0],
+            outputs=(name,),
+            source=node.source,
+            begin=(begin,),
+            end=(end,),
+            step=(1,),
+            axes=(node.attributes["axis"],),
+        )
+        for name, begin, end in zip(node.outputs, (0, *ends), ends, strict=False)
+    ]
 
 
 def _splits(g: Parts) -> Parts:

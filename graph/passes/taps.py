@@ -36,7 +36,7 @@ def _reached(extent: int, before: int, after: int, taps: int, stride: int, dilat
     found: list[int] = []
     for tap in range(taps):
         begin = tap * dilation - before
-        first = max(-(begin // stride), 0)      # the first output at which it is not before the image
+        first = max(-(begin // stride), 0)  # the first output at which it is not before the image
         if first < outputs and begin + first * stride < extent:
             found.append(tap)
     return (found[0], found[-1] + 1) if found else (0, taps)
@@ -47,15 +47,17 @@ def _cut(r: Rewriter, node: Node) -> str | None:
         return None
     sizes, weights = r.type(node.inputs[0]).shape[2:], r.known(node.inputs[1])
     rank = len(sizes)
-    stride, dilation, padding = (cast("tuple[int, ...]", node.attributes[name]) or (usual,) * many
-                                 for name, usual, many in (("stride", 1, rank), ("dilation", 1, rank), ("padding", 0, 2 * rank)))
+    stride, dilation, padding = (
+        cast("tuple[int, ...]", node.attributes[name]) or (usual,) * many
+        for name, usual, many in (("stride", 1, rank), ("dilation", 1, rank), ("padding", 0, 2 * rank))
+    )
     around, steps, kept = list(padding), list(dilation), [slice(None)] * 2
     for at, (size, taps) in enumerate(zip(sizes, weights.shape[2:], strict=True)):
         begin, end = 0, taps
         if isinstance(size, int):
             begin, end = _reached(size, padding[at], padding[rank + at], taps, stride[at], dilation[at])
         before, after = padding[at] - begin * dilation[at], padding[rank + at] - (taps - end) * dilation[at]
-        if before < 0 or after < 0:     # the image would have to be cut
+        if before < 0 or after < 0:  # the image would have to be cut
             begin, end, before, after = 0, taps, padding[at], padding[rank + at]
         around[at], around[rank + at] = before, after
         steps[at] = 1 if end - begin == 1 else dilation[at]
@@ -63,9 +65,18 @@ def _cut(r: Rewriter, node: Node) -> str | None:
     part = weights[tuple(kept)]
     if part.shape == weights.shape or not np.isfinite(weights).all():
         return None
-    return r.like(node, node.inputs[0], r.constant(np.ascontiguousarray(part)), *node.inputs[2:], outputs=node.outputs,
-                  padding=tuple(around), dilation=tuple(steps))
+    return r.like(
+        node,
+        node.inputs[0],
+        r.constant(np.ascontiguousarray(part)),
+        *node.inputs[2:],
+        outputs=node.outputs,
+        padding=tuple(around),
+        dilation=tuple(steps),
+    )
 
 
-TAPS = GraphPass("taps", "convolutions lose taps that reach nothing but padding", "rounds", lambda g: rewritten(g, _cut), __doc__)
+TAPS = GraphPass(
+    "taps", "convolutions lose taps that reach nothing but padding", "rounds", lambda g: rewritten(g, _cut), __doc__
+)
 """Weights that are multiplied with zeros everywhere are not multiplied."""

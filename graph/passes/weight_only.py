@@ -41,15 +41,28 @@ def _packed(r: Rewriter, node: Node, bits: int) -> str | None:
     if node.operator != "matmul" or node.attributes["transpose_a"]:
         return None
     x, weights = r.type(node.inputs[0]), _matrix(r, node.inputs[1])
-    if weights is None or weights.ndim != 2 or weights.dtype.kind != "f" or len(x.shape) < 2 or not np.isfinite(weights).all():
+    if (
+        weights is None
+        or weights.ndim != 2
+        or weights.dtype.kind != "f"
+        or len(x.shape) < 2
+        or not np.isfinite(weights).all()
+    ):
         return None
     rows = weights if node.attributes["transpose_b"] else weights.T
     outs, depth = rows.shape
     if depth < GROUP:
         return None
     levels, scales = topi.nn.quantize_groups(rows.astype(np.float32), bits)
-    return r.node("weight_only_matmul", node.inputs[0], r.constant(levels), r.constant(scales), outputs=node.outputs,
-                  outs=outs, bits=bits)
+    return r.node(
+        "weight_only_matmul",
+        node.inputs[0],
+        r.constant(levels),
+        r.constant(scales),
+        outputs=node.outputs,
+        outs=outs,
+        bits=bits,
+    )
 
 
 def _matrix(r: Rewriter, value: str) -> NDArray[Any] | None:
@@ -74,8 +87,13 @@ _IN_4 = """uint8[1, 1, 4, 16, 4] = sha256:20e14408ec6fd5113ea28be4829d5bca
 
 def _row(bits: int) -> GraphPass:
     page = (__doc__ or "") if bits == 8 else (__doc__ or "").replace(_IN_8, _IN_4).replace("bits=8", "bits=4")
-    return GraphPass(f"weights_int{bits}", f"matrices of weights are stored in {bits} bits, with a scale for each {GROUP}", "asked",
-                     partial(_weights, bits=bits), page)
+    return GraphPass(
+        f"weights_int{bits}",
+        f"matrices of weights are stored in {bits} bits, with a scale for each {GROUP}",
+        "asked",
+        partial(_weights, bits=bits),
+        page,
+    )
 
 
 WEIGHTS_INT8, WEIGHTS_INT4 = _row(8), _row(4)

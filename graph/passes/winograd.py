@@ -44,13 +44,19 @@ PLACES = 32
 
 
 def _visit(r: Rewriter, node: Node) -> str | None:
-    if node.operator not in ("conv", "conv_in_blocks") or not r.is_known(node.inputs[1]) or node.types[0].dtype != "float32":
+    if (
+        node.operator not in ("conv", "conv_in_blocks")
+        or not r.is_known(node.inputs[1])
+        or node.types[0].dtype != "float32"
+    ):
         return None
     weights = r.known(node.inputs[1])
     blocks = node.operator == "conv_in_blocks"
     if weights.ndim != (6 if blocks else 4) or not _is_plain(node) or not node.types[0].is_static:
         return None
-    if blocks and not 1 < weights.shape[4] == r.type(node.inputs[0]).shape[4]:  # of an image in no blocks, or none that are full
+    if (
+        blocks and not 1 < weights.shape[4] == r.type(node.inputs[0]).shape[4]
+    ):  # of an image in no blocks, or none that are full
         return None
     if blocks:
         weights = _unblocked(weights)
@@ -74,7 +80,11 @@ def _unblocked(weights: NDArray[Any]) -> NDArray[Any]:
 def _column(r: Rewriter, bias: str) -> str:
     """A number for each channel, behind which height and width follow."""
     extent = r.type(bias).shape[0]
-    return r.constant(r.known(bias).reshape(-1, 1, 1)) if r.is_known(bias) else r.node("reshape", bias, shape=(extent, 1, 1))
+    return (
+        r.constant(r.known(bias).reshape(-1, 1, 1))
+        if r.is_known(bias)
+        else r.node("reshape", bias, shape=(extent, 1, 1))
+    )
 
 
 def _is_plain(node: Node) -> bool:
@@ -87,14 +97,22 @@ def _wins(weights: tuple[int, ...], result: TensorType) -> bool:
     outputs, inputs, *reach = weights
     high, across = result.shape[2:4]
     tiles = int(result.shape[0]) * prod(-(-int(extent) // TILE) for extent in (high, across))
-    return reach == [3, 3] and min(inputs, outputs) > 0 and (1 / outputs + 1 / inputs) * CHANNELS <= 1 and tiles >= PLACES
+    return (
+        reach == [3, 3] and min(inputs, outputs) > 0 and (1 / outputs + 1 / inputs) * CHANNELS <= 1 and tiles >= PLACES
+    )
 
 
 def _transformed(weights: NDArray[Any]) -> NDArray[Any]:
     """The weights (O, C, 3, 3) as they are multiplied, some channels at a time: what lies between is in float64."""
-    parts = [topi.nn.conv2d_winograd_prepack(weights[at:at + 16], TILE) for at in range(0, len(weights), 16)]
+    parts = [topi.nn.conv2d_winograd_prepack(weights[at : at + 16], TILE) for at in range(0, len(weights), 16)]
     return np.concatenate(parts, axis=2)
 
 
-WINOGRAD = GraphPass("winograd", "convolutions of 3 by 3 with fewer multiplications, by Winograd's algorithm", "rounds",
-                     lambda g: rewritten(g, _visit), __doc__, late=True)
+WINOGRAD = GraphPass(
+    "winograd",
+    "convolutions of 3 by 3 with fewer multiplications, by Winograd's algorithm",
+    "rounds",
+    lambda g: rewritten(g, _visit),
+    __doc__,
+    late=True,
+)

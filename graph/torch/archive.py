@@ -28,7 +28,17 @@ from .schema import TensorMeta, tensor_meta
 __all__ = ["Archive"]
 
 _MOST_JSON = 1 << 28
-_DAMAGE = (OSError, ValueError, KeyError, RuntimeError, EOFError, NotImplementedError, struct.error, zipfile.BadZipFile, zlib.error)
+_DAMAGE = (
+    OSError,
+    ValueError,
+    KeyError,
+    RuntimeError,
+    EOFError,
+    NotImplementedError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class Archive:
@@ -47,8 +57,12 @@ class Archive:
         models = [name for name in names if "/models/" in name and name.endswith(".json")]
         if len(models) != 1:
             old = any(name.endswith("serialized_exported_program.json") for name in names)
-            raise _damaged("the archive holds no single exported program" if not old else
-                           "the archive was written by torch before 2.8", f"it has {len(models)} entries models/*.json")
+            raise _damaged(
+                "the archive holds no single exported program"
+                if not old
+                else "the archive was written by torch before 2.8",
+                f"it has {len(models)} entries models/*.json",
+            )
         self._root, _, name = models[0].partition("/models/")
         order = f"{self._root}/byteorder"
         if order in names and self._bytes(order, 16).strip() != b"little":
@@ -78,7 +92,11 @@ class Archive:
         shape, strides = tuple(extent for extent in meta.shape if isinstance(extent, int)), meta.strides
         if len(shape) != len(meta.shape) or len(shape) != len(strides) or min(*shape, *strides, meta.offset, 0) < 0:
             raise _missing(name, "its shape and strides are no numbers")
-        dtype = array_dtype(meta.dtype) if meta.dtype else np.dtype(np.complex64 if meta.parts == "float32" else np.complex128)
+        dtype = (
+            array_dtype(meta.dtype)
+            if meta.dtype
+            else np.dtype(np.complex64 if meta.parts == "float32" else np.complex128)
+        )
         content = self._bytes(path, None, name)
         count, wanted = len(content) // dtype.itemsize, 1
         for extent in shape:
@@ -88,9 +106,12 @@ class Archive:
         last = meta.offset + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
         if wanted > count or last >= count:
             raise _missing(name, f"{wanted} elements of {meta.dtype} are not in its {len(content)} bytes")
-        whole = np.frombuffer(content[:count * dtype.itemsize], dtype)[meta.offset:]
-        return _as_pairs(np.lib.stride_tricks.as_strided(whole, shape, tuple(stride * dtype.itemsize for stride in strides),
-                                                         writeable=False))
+        whole = np.frombuffer(content[: count * dtype.itemsize], dtype)[meta.offset :]
+        return _as_pairs(
+            np.lib.stride_tricks.as_strided(
+                whole, shape, tuple(stride * dtype.itemsize for stride in strides), writeable=False
+            )
+        )
 
     def _payload(self, folder: str, stem: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
         name = f"{self._root}/data/{folder}/{stem}_{folder}_config.json"
@@ -98,7 +119,9 @@ class Archive:
             return {}
         whole = self._json(name)
         config: Any = cast("dict[str, Any]", whole).get("config") if isinstance(whole, dict) else None
-        if not isinstance(config, dict) or not all(isinstance(entry, dict) for entry in cast("dict[str, Any]", config).values()):
+        if not isinstance(config, dict) or not all(
+            isinstance(entry, dict) for entry in cast("dict[str, Any]", config).values()
+        ):
             raise _damaged(f"the archive's entry {name!r} is not what it should be", "it has no table of tensors")
         return {key: (folder, entry) for key, entry in cast("dict[str, Mapping[str, Any]]", config).items()}
 
@@ -134,10 +157,18 @@ def _as_pairs(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _damaged(what: str, reason: str) -> NotAModel:
-    return NotAModel(what[:300], reason=reason[:500], called=user_source(),
-                     fix="write it again by torch.export.save of torch 2.8 or newer")
+    return NotAModel(
+        what[:300],
+        reason=reason[:500],
+        called=user_source(),
+        fix="write it again by torch.export.save of torch 2.8 or newer",
+    )
 
 
 def _missing(name: str, reason: str) -> BadExternalData:
-    return BadExternalData(f"the values of {name!r} are not there"[:200], reason=reason[:300], called=user_source(),
-                           fix="write the archive again by torch.export.save, of plain tensors")
+    return BadExternalData(
+        f"the values of {name!r} are not there"[:200],
+        reason=reason[:300],
+        called=user_source(),
+        fix="write the archive again by torch.export.save, of plain tensors",
+    )

@@ -12,11 +12,41 @@ from .call import Call, Row, aten
 __all__: list[str] = []
 
 _SAME = {
-    "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh",
-    "bitwise_not": "bitwise_not", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf", "exp": "exp", "floor": "floor",
-    "hardswish": "hard_swish", "log": "log", "log1p": "log1p", "expm1": "expm1", "mish": "mish", "neg": "negative", "relu": "relu",
-    "round": "nearbyint", "rsqrt": "rsqrt", "sgn": "sign", "sigmoid": "sigmoid", "sign": "sign", "silu": "silu", "sin": "sin",
-    "sinh": "sinh", "softsign": "softsign", "sqrt": "sqrt", "square": "square", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+    "abs": "abs",
+    "acos": "acos",
+    "acosh": "acosh",
+    "asin": "asin",
+    "asinh": "asinh",
+    "atan": "atan",
+    "atanh": "atanh",
+    "bitwise_not": "bitwise_not",
+    "ceil": "ceil",
+    "cos": "cos",
+    "cosh": "cosh",
+    "erf": "erf",
+    "exp": "exp",
+    "floor": "floor",
+    "hardswish": "hard_swish",
+    "log": "log",
+    "log1p": "log1p",
+    "expm1": "expm1",
+    "mish": "mish",
+    "neg": "negative",
+    "relu": "relu",
+    "round": "nearbyint",
+    "rsqrt": "rsqrt",
+    "sgn": "sign",
+    "sigmoid": "sigmoid",
+    "sign": "sign",
+    "silu": "silu",
+    "sin": "sin",
+    "sinh": "sinh",
+    "softsign": "softsign",
+    "sqrt": "sqrt",
+    "square": "square",
+    "tan": "tan",
+    "tanh": "tanh",
+    "trunc": "trunc",
 }
 _WHOLE = {"abs", "bitwise_not", "ceil", "floor", "neg", "relu", "round", "sgn", "sign", "square", "trunc"}
 """What keeps integers; the rest makes floats of them."""
@@ -50,7 +80,6 @@ for _name in ("isnan", "isinf", "isfinite"):
 @aten("logical_not.default")
 def _logical_not(c: Call) -> str:
     return c.emit("logical_not", c.cast(c.tensor(), "bool"))
-
 
 
 @aten("log2.default", "log10.default")
@@ -91,7 +120,9 @@ def _elu(c: Call) -> str:
     alpha, scale, inner = (float(c.known(name, 1.0)) for name in ("alpha", "scale", "input_scale"))
     if inner != 1:
         raise Refused("its input is scaled")
-    return c.emit("elu", c.tensor(), alpha=alpha) if scale == 1 else c.emit("selu", c.tensor(), alpha=alpha, gamma=scale)
+    return (
+        c.emit("elu", c.tensor(), alpha=alpha) if scale == 1 else c.emit("selu", c.tensor(), alpha=alpha, gamma=scale)
+    )
 
 
 @aten("selu.default")
@@ -163,10 +194,23 @@ def _glu(c: Call) -> str:
 
 
 _ALIKE = {
-    "mul": "multiply", "maximum": "maximum", "minimum": "minimum", "remainder": "floor_mod", "fmod": "trunc_mod",
-    "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor", "__and__": "bitwise_and",
-    "__or__": "bitwise_or", "__xor__": "bitwise_xor", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
-    "gt": "greater", "ge": "greater_equal",
+    "mul": "multiply",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "remainder": "floor_mod",
+    "fmod": "trunc_mod",
+    "bitwise_and": "bitwise_and",
+    "bitwise_or": "bitwise_or",
+    "bitwise_xor": "bitwise_xor",
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
 }
 
 
@@ -201,7 +245,7 @@ def _of_two_floats(c: Call) -> str:
         return c.emit("sqrt", c.emit("add", c.emit("square", x), c.emit("square", y)))
     if kind == "copysign":
         size = c.emit("abs", x)
-        below = c.emit("less", c.emit("atan2", y, c.filled(-1, c.dtype)), zero)        # of -0 too
+        below = c.emit("less", c.emit("atan2", y, c.filled(-1, c.dtype)), zero)  # of -0 too
         return c.emit("where", below, c.emit("negative", size), size)
     if kind == "xlogy":
         product = c.emit("multiply", x, c.emit("log", y))
@@ -212,15 +256,26 @@ def _of_two_floats(c: Call) -> str:
     return c.emit("where", c.emit("equal", x, y), c.emit("add", top, c.filled(math.log(2), c.dtype)), sum)
 
 
-@aten("frac.default", "deg2rad.default", "rad2deg.default", "erfc.default", "logit.default", "positive.default", "absolute.default",
-      "signbit.default")
+@aten(
+    "frac.default",
+    "deg2rad.default",
+    "rad2deg.default",
+    "erfc.default",
+    "logit.default",
+    "positive.default",
+    "absolute.default",
+    "signbit.default",
+)
 def _of_one(c: Call) -> str:
     kind, x = c.target.partition(".")[0], c.tensor()
     if kind in ("positive", "absolute"):
         return x if kind == "positive" else c.emit("abs", x)
     if kind == "signbit":
-        return c.emit("less", x, c.filled(0, c.type(x).dtype)) if "float" not in c.type(x).dtype else \
-            c.emit("less", c.emit("atan2", x, c.filled(-1, c.type(x).dtype)), c.filled(0, c.type(x).dtype))
+        return (
+            c.emit("less", x, c.filled(0, c.type(x).dtype))
+            if "float" not in c.type(x).dtype
+            else c.emit("less", c.emit("atan2", x, c.filled(-1, c.type(x).dtype)), c.filled(0, c.type(x).dtype))
+        )
     x = c.cast(x, c.dtype)
     if kind == "frac":
         return c.emit("subtract", x, c.emit("trunc", x))
@@ -254,8 +309,15 @@ def _add(c: Call) -> str:
     return c.emit("add" if c.target.startswith("add") else "subtract", first, second)
 
 
-@aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "true_divide.Tensor", "floor_divide.default",
-      "floor_divide.Scalar")
+@aten(
+    "div.Tensor",
+    "div.Scalar",
+    "div.Tensor_mode",
+    "div.Scalar_mode",
+    "true_divide.Tensor",
+    "floor_divide.default",
+    "floor_divide.Scalar",
+)
 def _div(c: Call) -> str:
     mode = "floor" if c.target.startswith("floor") else c.known("rounding_mode", None)
     kind = c.promoted("self", "other")
@@ -303,8 +365,17 @@ def _masked_fill(c: Call) -> str:
     return c.emit("where", c.tensor("mask"), c.operand("value", c.dtype), c.tensor())
 
 
-@aten("clamp.default", "clamp.Tensor", "clip.default", "clamp_min.default", "clamp_max.default", "hardtanh.default",
-      "relu6.default", "clamp_min.Tensor", "clamp_max.Tensor")
+@aten(
+    "clamp.default",
+    "clamp.Tensor",
+    "clip.default",
+    "clamp_min.default",
+    "clamp_max.default",
+    "hardtanh.default",
+    "relu6.default",
+    "clamp_min.Tensor",
+    "clamp_max.Tensor",
+)
 def _clamp(c: Call) -> str:
     ends = {"hardtanh": ("min_val", "max_val")}.get(c.target.partition(".")[0], ("min", "max"))
     defaults = {"hardtanh": (-1.0, 1.0), "relu6": (0.0, 6.0)}.get(c.target.partition(".")[0], (None, None))
@@ -335,8 +406,10 @@ def _add_product(c: Call) -> str:
 @aten("nan_to_num.default")
 def _nan_to_num(c: Call) -> str:
     value, limits = c.tensor(), np.finfo(c.dtype)
-    zero, above, below = (c.filled(c.known(name, None) if c.gives(name) else default, c.dtype)
-                          for name, default in (("nan", 0.0), ("posinf", limits.max), ("neginf", limits.min)))
+    zero, above, below = (
+        c.filled(c.known(name, None) if c.gives(name) else default, c.dtype)
+        for name, default in (("nan", 0.0), ("posinf", limits.max), ("neginf", limits.min))
+    )
     result = c.emit("where", c.emit("isnan", value), zero, value)
     infinite = c.emit("isinf", value)
     end = c.emit("where", c.emit("greater", value, c.filled(0, c.dtype)), above, below)

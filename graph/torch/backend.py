@@ -47,7 +47,9 @@ def compiled(module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
 
         attention: Any = import_module("torch.nn.attention")
         with attention.sdpa_kernel(attention.SDPBackend.MATH):  # attention whose derivative is made of operators
-            return common.aot_autograd(fw_compiler=part, bw_compiler=part, decompositions=_taken_apart())(module, examples)
+            return common.aot_autograd(fw_compiler=part, bw_compiler=part, decompositions=_taken_apart())(
+                module, examples
+            )
     return _for_sizes(torch, module, examples)
 
 
@@ -56,8 +58,11 @@ def _taken_apart() -> dict[Any, Any]:
     """How torch takes apart what there is no row for, the derivatives of most operators among it, and the norms with what their
     derivatives need, of which rows give the first result alone."""
     table: dict[Any, Any] = import_module("torch._decomp").decomposition_table
-    return {operator: how for operator, how in table.items()
-            if "native_" in str(operator) or str(operator).removeprefix("aten.") not in ROWS}
+    return {
+        operator: how
+        for operator, how in table.items()
+        if "native_" in str(operator) or str(operator).removeprefix("aten.") not in ROWS
+    }
 
 
 def _for_sizes(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
@@ -77,8 +82,10 @@ def _for_sizes(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[...
 
 
 def _is_static(torch: Any, examples: Sequence[Any]) -> bool:
-    return all(isinstance(each, torch.Tensor) and all(type(size) is int for size in (*each.shape, *each.stride()))
-               for each in examples)
+    return all(
+        isinstance(each, torch.Tensor) and all(type(size) is int for size in (*each.shape, *each.stride()))
+        for each in examples
+    )
 
 
 def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
@@ -96,9 +103,15 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
     if not kept:
         return module.forward
     try:
-        with torch._guards.tracing(None), torch.utils._python_dispatch._disable_current_modes():  # the program stands for itself
-            tensors = [torch.empty_strided(each.shape, each.stride(), dtype=each.dtype)
-                       for each in examples if type(each) is not int]
+        with (
+            torch._guards.tracing(None),
+            torch.utils._python_dispatch._disable_current_modes(),
+        ):  # the program stands for itself
+            tensors = [
+                torch.empty_strided(each.shape, each.stride(), dtype=each.dtype)
+                for each in examples
+                if type(each) is not int
+            ]
             g = from_torch(_part(torch, taken, examples, kept), tensors)
     except TilewrightError as problem:
         lines = [problem.headline, *str(problem.reason).strip().splitlines()]
@@ -111,7 +124,9 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
         return _left(module, "it writes to its inputs")
     m = build_model(g, "llvm", None, BuildOptions(), exact=False)
     _counts["compiled"] += 1
-    is_size = [not isinstance(results[at].meta.get("val", tensors[0] if tensors else None), torch.Tensor) for at in kept]
+    is_size = [
+        not isinstance(results[at].meta.get("val", tensors[0] if tensors else None), torch.Tensor) for at in kept
+    ]
 
     def call(*given: Any) -> Any:
         given = (*given, *(draw.made(torch) for draw in draws))
@@ -128,6 +143,7 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
 
 def _part(torch: Any, module: Any, examples: Sequence[Any], kept: Sequence[int]) -> Any:
     """The module that takes the tensors alone, for the sizes that are among the examples, and gives what is computed alone."""
+
     class Part(torch.nn.Module):
         def __init__(self) -> None:
             torch.nn.Module.__init__(self)

@@ -14,8 +14,25 @@ from .schema import Odd, Symbol, TensorMeta, TensorName
 
 __all__ = ["ROWS", "SYNONYMS", "VIEWS", "Call", "Row", "aten"]
 
-_WITHOUT_MEANING = {"copy", "cudnn_enabled", "device", "dtype", "generator", "implicit", "layout", "memory_format", "momentum",
-                    "non_blocking", "padding_idx", "path", "pin_memory", "scale_grad_by_freq", "sorted", "sparse", "stable"}
+_WITHOUT_MEANING = {
+    "copy",
+    "cudnn_enabled",
+    "device",
+    "dtype",
+    "generator",
+    "implicit",
+    "layout",
+    "memory_format",
+    "momentum",
+    "non_blocking",
+    "padding_idx",
+    "path",
+    "pin_memory",
+    "scale_grad_by_freq",
+    "sorted",
+    "sparse",
+    "stable",
+}
 """Arguments that change nothing where a row does not ask for them: a dtype is that of the result, which is checked."""
 
 _NEVER = object()
@@ -26,8 +43,14 @@ class Call(Conversion):
     value of a tensor of the program; numbers: what symbols of the program are."""
 
     def __init__(
-        self, scope: Scope, target: str, arguments: Mapping[str, Any], meta: TensorMeta | None, source: str,
-        tensors: Callable[[str], str], numbers: Callable[[str], Any],
+        self,
+        scope: Scope,
+        target: str,
+        arguments: Mapping[str, Any],
+        meta: TensorMeta | None,
+        source: str,
+        tensors: Callable[[str], str],
+        numbers: Callable[[str], Any],
     ) -> None:
         super().__init__(scope, (), source)
         self.target, self.arguments, self.meta = target, dict(arguments), meta
@@ -117,7 +140,9 @@ class Call(Conversion):
 
     def _list(self, name: str, default: Sequence[Any]) -> list[Any]:
         value = self.given(name, default)
-        return list(cast("Sequence[Any]", value)) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+        return (
+            list(cast("Sequence[Any]", value)) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+        )
 
     def axis(self, name: str = "dim", default: Any = _NEVER, rank: int | None = None, of: str = "self") -> int:
         """An axis of a tensor, counted from the beginning."""
@@ -128,7 +153,11 @@ class Call(Conversion):
         """Axes of a tensor, in order; all of them where none are given."""
         rank = self.rank(self.tensor(of))
         chosen = self.integers(name) if self.given(name, None) is not None else []
-        return tuple(sorted({self.within(axis, max(rank, 1)) for axis in chosen})) if chosen and rank else tuple(range(rank))
+        return (
+            tuple(sorted({self.within(axis, max(rank, 1)) for axis in chosen}))
+            if chosen and rank
+            else tuple(range(rank))
+        )
 
     @property
     def dtype(self) -> str:
@@ -147,7 +176,9 @@ class Call(Conversion):
                 kind = self.type(self._tensors(value))
                 groups[0 if kind.shape else 1].append(kind.dtype)
             else:
-                groups[2].append("bool" if isinstance(value, bool) else "float32" if isinstance(value, float) else "int64")
+                groups[2].append(
+                    "bool" if isinstance(value, bool) else "float32" if isinstance(value, float) else "int64"
+                )
         chosen = ""
         for group in groups:
             best = widest(group)
@@ -164,8 +195,10 @@ class Call(Conversion):
             return self.cast(self.size_value(value), dtype)
         if isinstance(value, Ratio):
             kind = dtype if "float" in dtype else "float32"
-            return self.cast(self.emit("divide", *(self.cast(self.size_value(one), kind) for one in (value.above, value.below))),
-                             dtype)
+            return self.cast(
+                self.emit("divide", *(self.cast(self.size_value(one), kind) for one in (value.above, value.below))),
+                dtype,
+            )
         return self.filled(value, dtype)
 
     def filled(self, value: Any, dtype: str) -> str:
@@ -189,20 +222,51 @@ def widest(dtypes: Sequence[str]) -> str:
         if not best or _rank(dtype) > _rank(best):
             best = dtype
         elif _rank(dtype) == _rank(best) and dtype != best:
-            best = "float32" if {dtype, best} == {"float16", "bfloat16"} else \
-                max(dtype, best, key=lambda each: array_dtype(each).itemsize) if "float" in dtype else \
-                str(np.promote_types(dtype, best))
+            best = (
+                "float32"
+                if {dtype, best} == {"float16", "bfloat16"}
+                else max(dtype, best, key=lambda each: array_dtype(each).itemsize)
+                if "float" in dtype
+                else str(np.promote_types(dtype, best))
+            )
     return best
 
 
 Row = Callable[[Call], "str | Sequence[str]"]
 SYNONYMS = {
-    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
-    "arctan2": "atan2", "arctanh": "atanh", "clip": "clamp", "concat": "cat", "concatenate": "cat", "divide": "div", "fix": "trunc",
-    "ger": "outer", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "linalg_matmul": "matmul",
-    "multiply": "mul", "negative": "neg", "not_equal": "ne", "special_erf": "erf", "special_erfc": "erfc", "special_exp2": "exp2",
-    "special_expit": "sigmoid", "special_expm1": "expm1", "special_log1p": "log1p", "special_logit": "logit",
-    "special_logsumexp": "logsumexp", "special_round": "round", "special_xlogy": "xlogy", "subtract": "sub",
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "clip": "clamp",
+    "concat": "cat",
+    "concatenate": "cat",
+    "divide": "div",
+    "fix": "trunc",
+    "ger": "outer",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "linalg_matmul": "matmul",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "special_erf": "erf",
+    "special_erfc": "erfc",
+    "special_exp2": "exp2",
+    "special_expit": "sigmoid",
+    "special_expm1": "expm1",
+    "special_log1p": "log1p",
+    "special_logit": "logit",
+    "special_logsumexp": "logsumexp",
+    "special_round": "round",
+    "special_xlogy": "xlogy",
+    "subtract": "sub",
     "true_divide": "div",
 }
 """Operators that torch has under two names, by the second one. Exported programs have that which the user wrote."""
@@ -217,6 +281,7 @@ the call, the argument, and the new result; None where that is not known."""
 
 def aten(*names: str) -> Callable[[Row], Row]:
     """Makes a row for these operators, overloads after a point."""
+
     def register(row: Row) -> Row:
         ROWS.update(dict.fromkeys(names, row))
         return row

@@ -22,8 +22,11 @@ def taken_apart(program: Any, is_known: Callable[[str], bool]) -> Any:
     user wrote it."""
     torch, made = sys.modules["torch"], program
     for _ in range(_MOST_LEVELS):
-        others = {node.target for node in made.graph.nodes if isinstance(node.target, torch._ops.OpOverload) and
-                  not is_known(f"torch.ops.{node.target!s}")}
+        others = {
+            node.target
+            for node in made.graph.nodes
+            if isinstance(node.target, torch._ops.OpOverload) and not is_known(f"torch.ops.{node.target!s}")
+        }
         if not others:
             return made
         table = torch.export.default_decompositions()
@@ -31,7 +34,7 @@ def taken_apart(program: Any, is_known: Callable[[str], bool]) -> Any:
             break
         try:
             made = made.run_decompositions({operator: table[operator] for operator in others})
-        except (*FAULTS, RuntimeError, AssertionError):     # it is refused for what the user wrote then
+        except (*FAULTS, RuntimeError, AssertionError):  # it is refused for what the user wrote then
             break
     return program
 

@@ -46,18 +46,40 @@ def value_of(node: ast.expr, depth: int = 0) -> Any:
             return _made("sub", [0, value_of(node.operand, depth + 1)])
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
             return _made(_OPERATORS[type(node.op)], [value_of(node.left, depth + 1), value_of(node.right, depth + 1)])
-        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):       # ceil, or math.ceil
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):  # ceil, or math.ceil
             return _called(node.func.id if isinstance(node.func, ast.Name) else node.func.attr, node.args, depth + 1)
     raise ValueError("it is no sum or product of symbols")
 
 
 _OPERATORS: Mapping[type[ast.operator], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Div: "truediv"}
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Div: "truediv",
+}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
-_FUNCTIONS = {"Add": "add", "CleanDiv": "floordiv", "FloatTrueDiv": "truediv", "FloorDiv": "floordiv", "IntTrueDiv": "truediv",
-              "Mod": "mod", "Mul": "mul", "PythonMod": "mod"}
-_WHOLE = {"CeilToInt": "ceil", "FloorToInt": "floor", "TruncToInt": "trunc", "ceil": "ceil", "ceiling": "ceil",
-          "floor": "floor", "sym_int": "trunc", "trunc": "trunc"}
+_FUNCTIONS = {
+    "Add": "add",
+    "CleanDiv": "floordiv",
+    "FloatTrueDiv": "truediv",
+    "FloorDiv": "floordiv",
+    "IntTrueDiv": "truediv",
+    "Mod": "mod",
+    "Mul": "mul",
+    "PythonMod": "mod",
+}
+_WHOLE = {
+    "CeilToInt": "ceil",
+    "FloorToInt": "floor",
+    "TruncToInt": "trunc",
+    "ceil": "ceil",
+    "ceiling": "ceil",
+    "floor": "floor",
+    "sym_int": "trunc",
+    "trunc": "trunc",
+}
 
 
 def _made(name: str, values: Sequence[Any]) -> Any:
@@ -118,6 +140,10 @@ def _digit(a: Any, b: Any, c: Any) -> Any:
 
 
 _OTHERS: Mapping[str, Callable[..., Any]] = {
-    "CeilDiv": _ceiling, "Max": _extreme("max"), "Min": _extreme("min"), "ModularIndexing": _digit, "Pow": _power,
+    "CeilDiv": _ceiling,
+    "Max": _extreme("max"),
+    "Min": _extreme("min"),
+    "ModularIndexing": _digit,
+    "Pow": _power,
     "PowByNatural": _power,
 }

@@ -20,6 +20,7 @@ from ..errors import UnsupportedModel
 
 __all__ = ["without_flex_attention"]
 
+
 def without_flex_attention(program: Any) -> Any:
     """A torch.export.ExportedProgram whose graph calls no flex_attention; itself where there is none. Raises UnsupportedModel
     (TW0912) where more than the results of one is asked for."""
@@ -30,7 +31,7 @@ def without_flex_attention(program: Any) -> Any:
     for node in list(graph.nodes):
         if _is_flexible(node):
             _replace(module, signature, node)
-    graph.eliminate_dead_code(_is_kept)            # masks of blocks, which were made by loops over elements
+    graph.eliminate_dead_code(_is_kept)  # masks of blocks, which were made by loops over elements
     module.recompile()
     return program._update(module, signature)
 
@@ -102,8 +103,12 @@ def _replace(module: Any, signature: Any, node: Any) -> None:
     seen = trace.inlined(_everywhere(torch, getattr(module, blocks[-1].target), False), scores, *mask_others)
     scores = trace.emit(aten.masked_fill.Scalar, scores, trace.emit(aten.logical_not.default, seen), -float("inf"))
     greatest = trace.emit(aten.amax.default, scores, [-1], True)
-    weights = trace.emit(aten.masked_fill.Scalar, trace.emit(aten.softmax.int, scores, -1),
-                         trace.emit(aten.eq.Scalar, greatest, -float("inf")), 0.0)
+    weights = trace.emit(
+        aten.masked_fill.Scalar,
+        trace.emit(aten.softmax.int, scores, -1),
+        trace.emit(aten.eq.Scalar, greatest, -float("inf")),
+        0.0,
+    )
     result = trace.emit(aten.matmul.default, weights, v)
     result = result if wide == dtype else trace.emit(aten.to.dtype, result, dtype)
     for user in list(node.users):
@@ -114,9 +119,10 @@ def _replace(module: Any, signature: Any, node: Any) -> None:
 
 def _everywhere(torch: Any, function: Any, with_score: bool) -> Any:
     """A function of an element as one of all: of the scores, and of tensors that it reads as they are."""
+
     def computed(scores: Any, *others: Any) -> Any:
         whole = function
-        for at in reversed(range(4)):          # the innermost is the batch: each vmap takes the first dimension that is left
+        for at in reversed(range(4)):  # the innermost is the batch: each vmap takes the first dimension that is left
             own = [0 if at == other else None for other in range(4)]
             whole = torch.vmap(whole, ((0,) if with_score else ()) + tuple(own) + (None,) * len(others))
         places = [torch.arange(extent, device=scores.device, dtype=torch.int32) for extent in scores.shape]
@@ -127,5 +133,9 @@ def _everywhere(torch: Any, function: Any, with_score: bool) -> Any:
 
 
 def _refused(reason: str) -> UnsupportedModel:
-    return UnsupportedModel("the model has a flex_attention that is not supported", reason=reason, called=user_source(),
-                            fix="use what it returns alone, and functions that read what is passed to the module")
+    return UnsupportedModel(
+        "the model has a flex_attention that is not supported",
+        reason=reason,
+        called=user_source(),
+        fix="use what it returns alone, and functions that read what is passed to the module",
+    )

@@ -55,20 +55,31 @@ class FrameReading:
                 continue
             unknown = [name for name in sorted(names) if name not in self.tensors and name not in self.numbers]
             if unknown:
-                raise NotAModel(f"the node {node.name[:100]!r} reads {unknown[0][:100]!r}, which nothing before it gives",
-                                called=user_source(), fix="write the program again by torch.export.save")
+                raise NotAModel(
+                    f"the node {node.name[:100]!r} reads {unknown[0][:100]!r}, which nothing before it gives",
+                    called=user_source(),
+                    fix="write the program again by torch.export.save",
+                )
             self.node(node)
 
     def is_known(self, node: Node) -> bool:
         target = node.target
-        return not target.startswith("torch.ops.") or target in _INLINED or target in _CONTROL \
-            or _is_number(target) or self.row(node) is not None
+        return (
+            not target.startswith("torch.ops.")
+            or target in _INLINED
+            or target in _CONTROL
+            or _is_number(target)
+            or self.row(node) is not None
+        )
 
     def row(self, node: Node) -> Row | None:
         """The row of a node's operator: that of pairs, where it takes or gives complex numbers."""
         name, _ = _row_name(node.target)
-        complexes = {each for each in (*tensors_of(dict(node.arguments)), *node.outputs)
-                     if (meta := self.frame.tensors.get(each)) is not None and meta.parts}
+        complexes = {
+            each
+            for each in (*tensors_of(dict(node.arguments)), *node.outputs)
+            if (meta := self.frame.tensors.get(each)) is not None and meta.parts
+        }
         return row_of_pairs(name, complexes) if complexes else ROWS.get(name)
 
     def node(self, node: Node) -> None:
@@ -126,7 +137,7 @@ class FrameReading:
         """A graph that a node calls, in the place of the node."""
         arguments: list[Any] = list(node.arguments.values())
         at = next(at for at, each in enumerate(arguments) if isinstance(each, Frame))
-        inner = self.entered(self.scope, arguments[at], [self.argument(each) for each in arguments[at + 1:]])
+        inner = self.entered(self.scope, arguments[at], [self.argument(each) for each in arguments[at + 1 :]])
         if inner is None:
             self.waiting.update(name for name in node.outputs if name)
             return
@@ -143,7 +154,13 @@ class FrameReading:
 
     def argument(self, value: Any) -> Any:
         """What an argument is here: the memory of a tensor, or a number."""
-        return self.tensors[value] if isinstance(value, TensorName) else self.numbers[value] if isinstance(value, Symbol) else value
+        return (
+            self.tensors[value]
+            if isinstance(value, TensorName)
+            else self.numbers[value]
+            if isinstance(value, Symbol)
+            else value
+        )
 
     def entered(self, scope: Scope, graph: Frame, given: Sequence[Any]) -> FrameReading | None:
         """A graph of the program after it was read, its inputs being these; None where something of it is refused."""
@@ -157,8 +174,18 @@ class FrameReading:
 
     def inside(self, scope: InnerScope, graph: Frame, given: Sequence[Any]) -> list[str] | None:
         """The results of a graph inside of a node. given: its inputs, values of the scope or of ours, and numbers."""
-        inner = self.entered(scope, graph, [Alias.fresh(scope.taken(each.current())) if isinstance(each, Alias) else
-                                            Alias.fresh(each) if isinstance(each, TensorName) else each for each in given])
+        inner = self.entered(
+            scope,
+            graph,
+            [
+                Alias.fresh(scope.taken(each.current()))
+                if isinstance(each, Alias)
+                else Alias.fresh(each)
+                if isinstance(each, TensorName)
+                else each
+                for each in given
+            ],
+        )
         if inner is None:
             return None
         results: list[Any] = []
@@ -200,15 +227,20 @@ class FrameReading:
         if begins is None or results is None:
             return None
         goes_on = self.inside(scope, condition, [*map(TensorName, results), *rest]) or []
-        flags = [Conversion(each, [], node.source).reshape(value, ()) for each, value in (
-            (self.scope, begins.value(condition.outputs[0])), (scope, goes_on[0]))]
+        flags = [
+            Conversion(each, [], node.source).reshape(value, ())
+            for each, value in ((self.scope, begins.value(condition.outputs[0])), (scope, goes_on[0]))
+        ]
         began = [each.current() for each in first]
         return emit_loop(self.scope, scope, "", flags[0], began, [flags[1], *results], None, node.source)
 
     def scanned(self, node: Node, arguments: list[Any]) -> Sequence[str] | None:
         """torch's scan(body, carried, slices, values), and map_impl(body, slices, values)."""
         body, *carried, slices, values = arguments
-        first, rest = [self.argument(each) for each in carried[0]] if carried else [], [self.argument(each) for each in values]
+        first, rest = (
+            [self.argument(each) for each in carried[0]] if carried else [],
+            [self.argument(each) for each in values],
+        )
         scope, names = self.loop_body(first)
         along = [self.tensor(each) for each in slices]
         parts = [scope.emit("take", (scope.taken(each), _ITERATION), {"axis": 0}, node.source)[0] for each in along]
@@ -225,7 +257,9 @@ class FrameReading:
         scope = InnerScope(self.scope, "body")
         scope.graph.input(_ITERATION, (), "int64")
         kinds = [self.scope.graph.types[each.current()] for each in first]
-        return scope, [TensorName(scope.graph.input(f"carried{at}", kind.shape, kind.dtype)) for at, kind in enumerate(kinds)]
+        return scope, [
+            TensorName(scope.graph.input(f"carried{at}", kind.shape, kind.dtype)) for at, kind in enumerate(kinds)
+        ]
 
     def call(self, node: Node) -> None:
         name, in_place = _row_name(node.target)
@@ -237,8 +271,12 @@ class FrameReading:
         given = row(c)
         c.refuse_unread_arguments()
         values = [given] if isinstance(given, str) else list(given)
-        first, source = next(((key, each) for key, each in node.arguments.items() if isinstance(each, TensorName)), ("", None))
-        if in_place and name in VIEWS:  # which writes nothing: the tensor looks at its memory in another way from here on
+        first, source = next(
+            ((key, each) for key, each in node.arguments.items() if isinstance(each, TensorName)), ("", None)
+        )
+        if (
+            in_place and name in VIEWS
+        ):  # which writes nothing: the tensor looks at its memory in another way from here on
             assert source is not None, "a view has a tensor that it is of"
             turned = self.tensors[source].part(_step(row, c, first, name, 0), values[0])
             self.tensors.update({each: turned for each in (source, *node.outputs[:1]) if each})
@@ -272,7 +310,8 @@ class FrameReading:
         shape, dtype = meta.value_type
         agree = len(shape) == len(kind.shape) and all(
             each == other or not isinstance(each, int) or not isinstance(other, int)
-            for each, other in zip(shape, kind.shape, strict=True))
+            for each, other in zip(shape, kind.shape, strict=True)
+        )
         if dtype != kind.dtype or not agree:
             raise Refused(f"its result would be {kind}, where torch says {dtype}[{', '.join(map(str, shape))}]")
 
@@ -281,10 +320,17 @@ class FrameReading:
         cannot tell it, it is taken for that, which is asked when sizes are there."""
         kind = c.type(value)
         self.check(name, kind)
-        said = [own if one == UNREAD else extent(one) for one, own in zip(
-            self.frame.tensors[name].value_type[0], kind.shape, strict=True)]
-        return c.reshape(value, [one if complexity(one) < complexity(own) and symbols_of([one]) <= self.scope.graph.symbols else own
-                                 for one, own in zip(said, kind.shape, strict=True)])
+        said = [
+            own if one == UNREAD else extent(one)
+            for one, own in zip(self.frame.tensors[name].value_type[0], kind.shape, strict=True)
+        ]
+        return c.reshape(
+            value,
+            [
+                one if complexity(one) < complexity(own) and symbols_of([one]) <= self.scope.graph.symbols else own
+                for one, own in zip(said, kind.shape, strict=True)
+            ],
+        )
 
     def tensor(self, name: str) -> str:
         return self.tensors[name].current()
@@ -296,8 +342,11 @@ class FrameReading:
         """Our value of an output."""
         if isinstance(argument, TensorName):
             if argument not in self.tensors:
-                raise NotAModel(f"the program's output {argument[:100]!r} is no tensor of it", called=user_source(),
-                                fix="write the program again by torch.export.save")
+                raise NotAModel(
+                    f"the program's output {argument[:100]!r} is no tensor of it",
+                    called=user_source(),
+                    fix="write the program again by torch.export.save",
+                )
             return self.tensor(argument)
         if isinstance(argument, Symbol):
             argument = self.numbers.get(argument)
@@ -306,14 +355,19 @@ class FrameReading:
             return self.scope.emit("reshape", (counted,), {"shape": ()}, "output")[0]
         if isinstance(argument, (bool, int, float)):
             return self.scope.constant(np.asarray(argument, np.float32 if isinstance(argument, float) else None))
-        raise NotAModel("the program has an output that is no tensor and no number", called=user_source(),
-                        fix="return tensors alone")
+        raise NotAModel(
+            "the program has an output that is no tensor and no number",
+            called=user_source(),
+            fix="return tensors alone",
+        )
 
 
 Control = Callable[[FrameReading, Node, list[Any]], "Sequence[str] | None"]
 _HIGHER = "torch.ops.higher_order."
 _CONTROL: dict[str, Control] = {
-    _HIGHER + "cond": FrameReading.branch, _HIGHER + "while_loop": FrameReading.repeated, _HIGHER + "scan": FrameReading.scanned,
+    _HIGHER + "cond": FrameReading.branch,
+    _HIGHER + "while_loop": FrameReading.repeated,
+    _HIGHER + "scan": FrameReading.scanned,
     _HIGHER + "map_impl": FrameReading.scanned,
 }
 """Nodes with graphs inside, as they become nodes of ours: their values, None where what is inside is refused."""
@@ -390,7 +444,9 @@ def _needed(frame: Frame) -> list[Node]:
     read = set(_names_of(list(frame.outputs)))
     kept: list[Node] = []
     for node in reversed(frame.nodes):
-        if not _is_assertion(node.target) and (not node.outputs or _row_name(node.target)[1] or not read.isdisjoint(node.outputs)):
+        if not _is_assertion(node.target) and (
+            not node.outputs or _row_name(node.target)[1] or not read.isdisjoint(node.outputs)
+        ):
             read |= set(_names_of(dict(node.arguments)))
             kept.append(node)
     return kept[::-1]

@@ -25,8 +25,11 @@ __all__ = ["from_torch"]
 
 
 def from_torch(
-    model: Any, example_args: Sequence[Any] | None = None, example_kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None, state: Mapping[str, str] | None = None,
+    model: Any,
+    example_args: Sequence[Any] | None = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    state: Mapping[str, str] | None = None,
 ) -> Graph | OpenGraph:
     """A model of torch as a graph, its inputs in the order of torch's pytree.
 
@@ -46,13 +49,16 @@ def from_torch(
     kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(model).__mro__}
     if "torch.nn.modules.module.Module" in kinds and example_args is not None:
         program: Any = sys.modules["torch"].export.export(
-            model, tuple(example_args), dict(example_kwargs or {}), dynamic_shapes=dynamic_shapes)
+            model, tuple(example_args), dict(example_kwargs or {}), dynamic_shapes=dynamic_shapes
+        )
         return _graph(_archive(program), type(model).__name__, state)
     if "torch.export.exported_program.ExportedProgram" in kinds:
         return _graph(_archive(model), "main", state)
-    raise NotAModel(f"from_torch takes no {type(model).__name__}" + (" without example_args" if example_args is None else ""),
-                    called=user_source(),
-                    fix="a torch.nn.Module with example_args=(x,), a torch.export.ExportedProgram, or the path of a file .pt2")
+    raise NotAModel(
+        f"from_torch takes no {type(model).__name__}" + (" without example_args" if example_args is None else ""),
+        called=user_source(),
+        fix="a torch.nn.Module with example_args=(x,), a torch.export.ExportedProgram, or the path of a file .pt2",
+    )
 
 
 def _archive(program: Any) -> Archive:
@@ -66,9 +72,12 @@ def _archive(program: Any) -> Archive:
     except Exception as problem:
         if not isinstance(problem, NotImplementedError) and not type(problem).__module__.startswith("torch."):
             raise
-        raise UnsupportedModel("torch cannot write the program to a file, from which it is read", called=user_source(),
-                               reason=f"{type(problem).__name__}: {problem}"[:500],
-                               fix="leave out what torch.export.save(program, path) refuses") from problem
+        raise UnsupportedModel(
+            "torch cannot write the program to a file, from which it is read",
+            called=user_source(),
+            reason=f"{type(problem).__name__}: {problem}"[:500],
+            fix="leave out what torch.export.save(program, path) refuses",
+        ) from problem
     return Archive(content)
 
 

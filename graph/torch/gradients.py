@@ -18,7 +18,9 @@ def _derived(c: Call, operator: str, inputs: list[str], **attributes: Any) -> li
     """The gradients by the inputs of a node of ours whose value has the gradient "grad_output"."""
     head = c.tensor("grad_output")
     whole = whole_attributes(row_of(operator), attributes)
-    node = Node(operator, tuple(inputs), whole, (head,), (c.type(head),), c.source)  # its value is of the type of its gradient
+    node = Node(
+        operator, tuple(inputs), whole, (head,), (c.type(head),), c.source
+    )  # its value is of the type of its gradient
     return list(RULES[operator](Pullback(c.scope.graph, node, [head], inputs)))
 
 
@@ -26,15 +28,24 @@ def _derived(c: Call, operator: str, inputs: list[str], **attributes: Any) -> li
 def _convolution(c: Call) -> list[str]:
     weight = c.tensor("weight")
     rank = c.rank(weight) - 2
-    stride, padding, dilation, more = (many(c.integers(name), rank) for name in ("stride", "padding", "dilation", "output_padding"))
-    how: dict[str, Any] = {"stride": stride, "padding": (*padding, *padding), "dilation": dilation, "groups": c.integer("groups")}
+    stride, padding, dilation, more = (
+        many(c.integers(name), rank) for name in ("stride", "padding", "dilation", "output_padding")
+    )
+    how: dict[str, Any] = {
+        "stride": stride,
+        "padding": (*padding, *padding),
+        "dilation": dilation,
+        "groups": c.integer("groups"),
+    }
     wanted = [bool(each) for each in c.given("output_mask")]
     if c.known("transposed"):
         found = _derived(c, "conv_transpose", [c.tensor("input"), weight], **how, output_padding=more)
     else:
         found = _derived(c, "conv", [c.tensor("input"), weight], **how)
     c.given("bias_sizes", None)
-    by_bias = c.emit("sum", c.tensor("grad_output"), axes=(0, *range(2, rank + 2)), keepdims=False) if wanted[2] else None
+    by_bias = (
+        c.emit("sum", c.tensor("grad_output"), axes=(0, *range(2, rank + 2)), keepdims=False) if wanted[2] else None
+    )
     return [(each or "") if want else "" for want, each in zip(wanted, [*found, by_bias], strict=True)]
 
 

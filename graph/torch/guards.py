@@ -51,7 +51,17 @@ def _equal(guard: str, inputs: Mapping[str, TensorType]) -> Iterator[Extent]:
             if isinstance(a, str) or isinstance(b, str):
                 yield extent(f"({a}) - ({b})")
                 yield extent(f"({b}) - ({a})")
-    except (SyntaxError, ValueError, TypeError, LookupError, RecursionError, MemoryError, ArithmeticError, GraphError, Refused):
+    except (
+        SyntaxError,
+        ValueError,
+        TypeError,
+        LookupError,
+        RecursionError,
+        MemoryError,
+        ArithmeticError,
+        GraphError,
+        Refused,
+    ):
         return
 
 
@@ -63,7 +73,9 @@ class _Sizes(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         match node:
-            case ast.Subscript(value=ast.Call(func=ast.Attribute(value=source, attr="size")), slice=ast.Constant(value=int(axis))):
+            case ast.Subscript(
+                value=ast.Call(func=ast.Attribute(value=source, attr="size")), slice=ast.Constant(value=int(axis))
+            ):
                 shape = self.inputs["_".join(map(str, _path(source)))].shape
                 return ast.parse(f"({shape[axis]})", mode="eval").body
             case _:

@@ -92,27 +92,41 @@ class _Reading:
     def user_input(self, frame: FrameReading, name: TensorName, at: int) -> None:
         meta = self.program.frame.tensors.get(name)
         if meta is None or meta.dtype is None:
-            raise NotAModel(f"the program's input {at} is of no type that values here can have", called=user_source(),
-                            fix="inputs that are tensors of numbers")
+            raise NotAModel(
+                f"the program's input {at} is of no type that values here can have",
+                called=user_source(),
+                fix="inputs that are tensors of numbers",
+            )
         if UNREAD in meta.shape:
-            raise NotAModel(f"the program's input {at} has a shape that cannot be read", called=user_source(),
-                            reason=f"{name} has {', '.join(map(str, meta.shape))}"[:300],
-                            fix="dynamic_shapes that are symbols of torch.export.Dim, or sums and products of them")
+            raise NotAModel(
+                f"the program's input {at} has a shape that cannot be read",
+                called=user_source(),
+                reason=f"{name} has {', '.join(map(str, meta.shape))}"[:300],
+                fix="dynamic_shapes that are symbols of torch.export.Dim, or sums and products of them",
+            )
         frame.tensors[name] = Alias.fresh(self.scope.graph.input(str(name), meta.shape, meta.dtype))
 
     def held(self, frame: FrameReading, entry: Values) -> None:
         """A parameter, a buffer, or a constant tensor."""
         if entry.kind not in ("parameter", "buffer", "tensor_constant"):
-            raise NotAModel(f"the program has an input that is a {entry.kind[:50]}", called=user_source(), reason="it is no tensor",
-                            fix="a module whose state is tensors")
+            raise NotAModel(
+                f"the program has an input that is a {entry.kind[:50]}",
+                called=user_source(),
+                reason="it is no tensor",
+                fix="a module whose state is tensors",
+            )
         meta = self.program.frame.tensors.get(entry.argument)
         if entry.path in self.state and meta is not None and meta.dtype is not None:
             frame.tensors[entry.argument] = Alias.fresh(self.scope.graph.input(entry.path, meta.shape, meta.dtype))
             return
         param = self.archive.param(entry.path)
         if meta is None or meta.value_type != (param.type.shape, param.type.dtype):
-            raise BadExternalData(f"the values of {entry.path!r} are not those that the program means"[:200], called=user_source(),
-                                  reason=f"they are {param.type}", fix="write the archive again by torch.export.save")
+            raise BadExternalData(
+                f"the values of {entry.path!r} are not those that the program means"[:200],
+                called=user_source(),
+                reason=f"they are {param.type}",
+                fix="write the archive again by torch.export.save",
+            )
         name = entry.path if entry.path and entry.path not in self.scope.graph.types else str(entry.argument)
         held = param if entry.kind == "parameter" and meta.is_trained else replace(param, fixed=True)
         frame.tensors[entry.argument] = Alias.fresh(self.scope.graph.param(name, held))
@@ -122,7 +136,11 @@ class _Reading:
     def results(self, frame: FrameReading, inputs: Mapping[str, Storage]) -> None:
         """The user's outputs first, then what was written of buffers and inputs."""
         asked = self.asked()
-        paths = {entry.argument: entry.path or str(entry.argument) for entry in self.program.inputs if entry.argument is not None}
+        paths = {
+            entry.argument: entry.path or str(entry.argument)
+            for entry in self.program.inputs
+            if entry.argument is not None
+        }
         for entry in self.program.results:
             if entry.kind == "user_output" and entry.argument is not None:
                 name = str(entry.argument) if isinstance(entry.argument, TensorName) else "number"
@@ -137,8 +155,11 @@ class _Reading:
             if entry.kind in ("buffer_mutation", "user_input_mutation", "parameter_mutation"):
                 self.output(entry.path, frame.value(entry.argument))
             elif entry.kind != "user_output":
-                raise NotAModel(f"the program has an output that is a {entry.kind[:50]}", called=user_source(),
-                                fix="a program for inference")
+                raise NotAModel(
+                    f"the program has an output that is a {entry.kind[:50]}",
+                    called=user_source(),
+                    fix="a program for inference",
+                )
 
     def asked(self) -> str:
         """A value without elements, whose shape there is only for sizes of which torch's assumptions hold: what comes after it asks

@@ -29,8 +29,18 @@ def unbatched(c: Call, value: str, single: bool) -> str:
     return c.reshape(value, c.type(value).shape[1:]) if single else value
 
 
-@aten("conv1d.default", "conv2d.default", "conv3d.default", "conv1d.padding", "conv2d.padding", "conv3d.padding",
-      "convolution.default", "conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
+@aten(
+    "conv1d.default",
+    "conv2d.default",
+    "conv3d.default",
+    "conv1d.padding",
+    "conv2d.padding",
+    "conv3d.padding",
+    "convolution.default",
+    "conv_transpose1d.default",
+    "conv_transpose2d.input",
+    "conv_transpose3d.input",
+)
 def _conv(c: Call) -> str:
     weight, bias = c.tensor("weight"), c.optional("bias")
     rank = c.rank(weight) - 2
@@ -46,8 +56,15 @@ def _conv(c: Call) -> str:
     value = c.with_extent(value, 1, c.extent(weight, 0) if transposed else c.extent(weight, 1) * groups)
     operands = [value, weight, *([bias] if bias else [])]
     if transposed:
-        result = c.emit("conv_transpose", *operands, stride=stride, padding=padding, dilation=dilation, groups=groups,
-                        output_padding=more)
+        result = c.emit(
+            "conv_transpose",
+            *operands,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            output_padding=more,
+        )
     else:
         result = c.emit("conv", *operands, stride=stride, padding=padding, dilation=dilation, groups=groups)
     return unbatched(c, result, single)
@@ -65,8 +82,14 @@ def _pool_rank(c: Call) -> int:
     return int(c.target.partition("_pool")[2][0])
 
 
-@aten("max_pool1d.default", "max_pool2d.default", "max_pool3d.default", "avg_pool1d.default", "avg_pool2d.default",
-      "avg_pool3d.default")
+@aten(
+    "max_pool1d.default",
+    "max_pool2d.default",
+    "max_pool3d.default",
+    "avg_pool1d.default",
+    "avg_pool2d.default",
+    "avg_pool3d.default",
+)
 def _pool(c: Call) -> str:
     rank = _pool_rank(c)
     value, single = batched(c, c.tensor(), rank)
@@ -75,16 +98,43 @@ def _pool(c: Call) -> str:
     each = many(c.integers("padding", (0,)), rank)
     ceil = bool(c.known("ceil_mode", False))
     if c.target.startswith("max"):
-        return unbatched(c, c.emit("max_pool", value, kernel=kernel, stride=stride, padding=(*each, *each), ceil_mode=ceil,
-                                    dilation=many(c.integers("dilation", (1,)), rank)), single)
+        return unbatched(
+            c,
+            c.emit(
+                "max_pool",
+                value,
+                kernel=kernel,
+                stride=stride,
+                padding=(*each, *each),
+                ceil_mode=ceil,
+                dilation=many(c.integers("dilation", (1,)), rank),
+            ),
+            single,
+        )
     if c.given("divisor_override", None) is not None:
         raise Refused("what it divides by is given")
-    return unbatched(c, c.emit("avg_pool", value, kernel=kernel, stride=stride, padding=(*each, *each), ceil_mode=ceil,
-                                count_padding=bool(c.known("count_include_pad", True))), single)
+    return unbatched(
+        c,
+        c.emit(
+            "avg_pool",
+            value,
+            kernel=kernel,
+            stride=stride,
+            padding=(*each, *each),
+            ceil_mode=ceil,
+            count_padding=bool(c.known("count_include_pad", True)),
+        ),
+        single,
+    )
 
 
-@aten("adaptive_avg_pool1d.default", "adaptive_avg_pool2d.default", "adaptive_avg_pool3d.default", "_adaptive_avg_pool2d.default",
-      "_adaptive_avg_pool3d.default")
+@aten(
+    "adaptive_avg_pool1d.default",
+    "adaptive_avg_pool2d.default",
+    "adaptive_avg_pool3d.default",
+    "_adaptive_avg_pool2d.default",
+    "_adaptive_avg_pool3d.default",
+)
 def _adaptive_pool(c: Call) -> str:
     """The whole of each dimension, equal windows, or windows that overlap: products with matrices."""
     rank = _pool_rank(c)
@@ -120,7 +170,12 @@ def _channels(c: Call, name: str, count: int, like: str, value: float) -> str:
     return c.optional(name) or c.constant(np.full(count, value), like)
 
 
-@aten("batch_norm.default", "_native_batch_norm_legit_no_training.default", "native_batch_norm.default", "instance_norm.default")
+@aten(
+    "batch_norm.default",
+    "_native_batch_norm_legit_no_training.default",
+    "native_batch_norm.default",
+    "instance_norm.default",
+)
 def _batch_norm(c: Call) -> str | Sequence[str]:
     value = c.tensor("input")
     count = c.type(value).shape[1]
@@ -140,7 +195,9 @@ def _batch_norm(c: Call) -> str | Sequence[str]:
         return c.emit("instance_norm", value, weight, bias, epsilon=epsilon)
     if c.known("training", False) or not c.gives("running_mean") or not c.gives("running_var"):
         raise Refused("it is in training: export the module after module.eval()")
-    result = c.emit("batch_norm", value, weight, bias, c.tensor("running_mean"), c.tensor("running_var"), epsilon=epsilon)
+    result = c.emit(
+        "batch_norm", value, weight, bias, c.tensor("running_mean"), c.tensor("running_var"), epsilon=epsilon
+    )
     return [result, "", ""] if "native" in c.target else result
 
 
@@ -165,8 +222,11 @@ def _rms_norm(c: Call) -> str:
 def _group_norm(c: Call) -> str:
     value, groups = c.tensor("input"), c.integer("num_groups")
     count = c.type(value).shape[1]
-    weights = [_channels(c, "weight", count, value, 1), _channels(c, "bias", count, value, 0)] if isinstance(count, int) else \
-        [c.optional("weight"), c.optional("bias")]
+    weights = (
+        [_channels(c, "weight", count, value, 1), _channels(c, "bias", count, value, 0)]
+        if isinstance(count, int)
+        else [c.optional("weight"), c.optional("bias")]
+    )
     return c.emit("group_norm", value, *weights, groups=groups, epsilon=float(c.known("eps", 1e-5)))
 
 
@@ -189,12 +249,18 @@ def _attention(c: Call) -> str:
     mask = c.optional("attn_mask")
     if c.rank(q) == c.rank(k) == c.rank(v) == 2 and (not mask or c.rank(mask) <= 2):
         q, k, v = (c.reshape(each, (1, *c.type(each).shape)) for each in (q, k, v))
-        y = c.emit("attention", q, k, v, *_of_masks(c, mask), scale=None if scale is None else float(scale), causal=causal)
+        y = c.emit(
+            "attention", q, k, v, *_of_masks(c, mask), scale=None if scale is None else float(scale), causal=causal
+        )
         return c.reshape(y, c.type(y).shape[1:])
-    lead = c.type(q).shape[:-3 if grouped else -2]
-    alike = all(c.type(each).shape[:len(lead)] == lead and c.rank(each) == c.rank(q) for each in (k, v)) and c.rank(q) in (3, 4)
+    lead = c.type(q).shape[: -3 if grouped else -2]
+    alike = all(c.type(each).shape[: len(lead)] == lead and c.rank(each) == c.rank(q) for each in (k, v)) and c.rank(
+        q
+    ) in (3, 4)
     if alike and (not mask or c.rank(mask) <= c.rank(q)):
-        return c.emit("attention", q, k, v, *_of_masks(c, mask), scale=None if scale is None else float(scale), causal=causal)
+        return c.emit(
+            "attention", q, k, v, *_of_masks(c, mask), scale=None if scale is None else float(scale), causal=causal
+        )
     if causal:
         raise Refused("it is causal, over batches that broadcast or with a mask")
     if several > 1:
@@ -221,7 +287,7 @@ def _masked_attention(c: Call, parts: tuple[str, str, str], mask: str, scale: fl
     depth = c.type(q).shape[-1]
     if not isinstance(depth, int):
         raise Refused("the depth of its heads is not known")
-    factor = 1 / depth ** 0.5 if scale is None else float(scale)
+    factor = 1 / depth**0.5 if scale is None else float(scale)
     scores = c.emit("multiply", c.emit("matmul", q, k, transpose_b=True), c.filled(factor, c.dtype))
     if not mask:
         return c.emit("matmul", c.emit("softmax", scores, axis=-1), v)
@@ -243,10 +309,18 @@ def _weight_norm(c: Call) -> str:
 _MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "bicubic": "cubic", "trilinear": "linear"}
 
 
-@aten(*(f"upsample_{kind}.{overload}" for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "bicubic2d",
-                                                    "trilinear3d") for overload in ("vec", "default")),
-      *(f"_upsample_{kind}.{overload}" for kind in ("nearest_exact1d", "nearest_exact2d", "nearest_exact3d", "bilinear2d_aa",
-                                                     "bicubic2d_aa") for overload in ("vec", "default")))
+@aten(
+    *(
+        f"upsample_{kind}.{overload}"
+        for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "bicubic2d", "trilinear3d")
+        for overload in ("vec", "default")
+    ),
+    *(
+        f"_upsample_{kind}.{overload}"
+        for kind in ("nearest_exact1d", "nearest_exact2d", "nearest_exact3d", "bilinear2d_aa", "bicubic2d_aa")
+        for overload in ("vec", "default")
+    ),
+)
 def _resize(c: Call) -> str:
     value = c.tensor("input" if c.gives("input") else "self")
     shape = c.type(value).shape
@@ -255,16 +329,28 @@ def _resize(c: Call) -> str:
     factors = [float(each) for each in c.given("scale_factors", None) or ()]
     names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}[rank]
     own = [c.known(name, None) for name in names]
-    wanted = c.extents("output_size") or [scaled_extent(size, factor) for size, factor in zip(shape[2:], factors, strict=True)]
+    wanted = c.extents("output_size") or [
+        scaled_extent(size, factor) for size, factor in zip(shape[2:], factors, strict=True)
+    ]
     given = factors or [0.0 if each is None else float(each) for each in own]
-    quotients = [size / before if isinstance(size, int) and isinstance(before, int) else 1.0 if size == before else 0.0
-                 for size, before in zip(wanted, shape[2:], strict=True)]
+    quotients = [
+        size / before if isinstance(size, int) and isinstance(before, int) else 1.0 if size == before else 0.0
+        for size, before in zip(wanted, shape[2:], strict=True)
+    ]
     scales = [factor or quotient for factor, quotient in zip(given, quotients, strict=True)]
     aligned, exact = bool(c.known("align_corners", False)), "exact" in kind
     mode = _MODES[kind.removesuffix("_aa").partition("_exact")[0].rstrip("123d")]
     where = "align_corners" if aligned else "asymmetric" if mode == "nearest" and not exact else "half_pixel"
     if aligned:
         scales = quotients
-    return c.emit("resize", value, sizes=(*shape[:2], *wanted), scales=(1.0, 1.0, *scales), mode=mode, coordinates=where,
-                  rounding="round_prefer_ceil" if exact else "floor", antialias=kind.endswith("_aa"),
-                  cubic=-0.5 if kind.endswith("_aa") else -0.75)
+    return c.emit(
+        "resize",
+        value,
+        sizes=(*shape[:2], *wanted),
+        scales=(1.0, 1.0, *scales),
+        mode=mode,
+        coordinates=where,
+        rounding="round_prefer_ceil" if exact else "floor",
+        antialias=kind.endswith("_aa"),
+        cubic=-0.5 if kind.endswith("_aa") else -0.75,
+    )

@@ -21,11 +21,19 @@ def _embedding(c: Call) -> str:
     return c.emit("take", c.tensor("weight"), c.tensor("indices"), axis=0)
 
 
-@aten("embedding_bag.default", "embedding_bag.padding_idx", "_embedding_bag.default", "_embedding_bag_forward_only.default")
+@aten(
+    "embedding_bag.default",
+    "embedding_bag.padding_idx",
+    "_embedding_bag.default",
+    "_embedding_bag_forward_only.default",
+)
 def _embedding_bag(c: Call) -> Sequence[str]:
     """Sums, or means, of the rows of bags, which lie one after another from their offsets on; those of padding_idx do not count."""
     table, places, begins = c.tensor("weight"), c.tensor("indices"), c.tensor("offsets")
-    mode, padding = c.integer("mode", 0), c.integer("padding_idx", -1) if c.given("padding_idx", None) is not None else -1
+    mode, padding = (
+        c.integer("mode", 0),
+        c.integer("padding_idx", -1) if c.given("padding_idx", None) is not None else -1,
+    )
     if mode not in (0, 1):
         raise Refused("it takes the greatest of its rows")
     (count,), (bags,) = c.type(places).shape, c.type(begins).shape
@@ -78,7 +86,8 @@ def _scatter(c: Call) -> str:
         for at, size in enumerate(shape):
             updates = cut(c, updates, at, 0, size)
     kind = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}.get(
-        str(c.known("reduce", "")), "add" if c.target.startswith("scatter_add") else "update")
+        str(c.known("reduce", "")), "add" if c.target.startswith("scatter_add") else "update"
+    )
     if not c.known("include_self", True) or c.gives("reduce") and kind == "update":
         raise Refused("it reduces without what is there, or to a mean")
     return c.emit("scatter_elements", c.tensor(), index, updates, axis=c.axis(), reduction=kind)
@@ -142,18 +151,23 @@ def _index_put(c: Call) -> str:
     rest = [at for at in range(c.rank(value)) if at not in axes]
     order = [*axes, *rest]
     sizes = c.type(value).shape
-    target = (*(sizes[at] for at in rest[:axes[0]]), *shape, *(sizes[at] for at in rest[axes[0]:]))
+    target = (*(sizes[at] for at in rest[: axes[0]]), *shape, *(sizes[at] for at in rest[axes[0] :]))
     updates = c.operand("values", c.dtype)
     if c.type(updates).is_static and product(c.type(updates).shape) == product(target):
-        updates = c.reshape(updates, target)                # extents of 1 alone may stand, or not, before the others
+        updates = c.reshape(updates, target)  # extents of 1 alone may stand, or not, before the others
     updates = updates if c.type(updates).shape == target else c.emit("broadcast_to", updates, shape=target)
     if len(axes) == 1 and len(shape) <= 1 and not c.known("accumulate", False):
-        rows = (*target[:axes[0]], *(shape or (1,)), *target[axes[0] + len(shape):])
+        rows = (*target[: axes[0]], *(shape or (1,)), *target[axes[0] + len(shape) :])
         return c.emit("put", value, c.reshape(indices[0], shape or (1,)), c.reshape(updates, rows), axis=axes[0])
     lead = axes[0]
     moved = [*range(lead, lead + len(shape)), *range(lead), *range(lead + len(shape), len(target))]
-    result = c.emit("scatter_nd", _ordered(c, value, order), _together(c, indices, shape), _ordered(c, updates, moved),
-                    reduction="add" if c.known("accumulate", False) else "update")
+    result = c.emit(
+        "scatter_nd",
+        _ordered(c, value, order),
+        _together(c, indices, shape),
+        _ordered(c, updates, moved),
+        reduction="add" if c.known("accumulate", False) else "update",
+    )
     return _ordered(c, result, [order.index(at) for at in range(len(order))])
 
 
@@ -164,11 +178,11 @@ def _where_masked(c: Call) -> str:
         return ""
     rest = c.rank(c.tensor()) - c.rank(given[0])
     shape = c.type(values).shape
-    if len(shape) > rest and (shape[:len(shape) - rest] != (1,) * (len(shape) - rest)):
+    if len(shape) > rest and (shape[: len(shape) - rest] != (1,) * (len(shape) - rest)):
         return ""
     c.given("unsafe", None)
     mask = c.reshape(given[0], (*c.type(given[0]).shape, *[1] * rest))
-    return c.emit("where", mask, c.reshape(values, shape[max(len(shape) - rest, 0):]), c.tensor())
+    return c.emit("where", mask, c.reshape(values, shape[max(len(shape) - rest, 0) :]), c.tensor())
 
 
 @aten("nonzero.default")
@@ -186,7 +200,9 @@ def _nonzero_numpy(c: Call) -> list[str]:
 def _masked_select(c: Call) -> str:
     value, mask = c.tensor(), c.tensor("mask")
     shape = broadcast(c.type(value).shape, c.type(mask).shape)
-    value, mask = (each if c.type(each).shape == shape else c.emit("broadcast_to", each, shape=shape) for each in (value, mask))
+    value, mask = (
+        each if c.type(each).shape == shape else c.emit("broadcast_to", each, shape=shape) for each in (value, mask)
+    )
     return c.emit("take", c.reshape(value, (product(shape),)), nonzero(c, mask)[0], axis=0)
 
 
@@ -200,8 +216,13 @@ def _index_copy(c: Call) -> str:
     if c.target.startswith("index_copy") and c.rank(c.tensor()) and c.rank(index) == 1:
         return c.emit("put", c.tensor(), index, updates, axis=axis)
     places = c.reshape(index, (*c.type(index).shape, 1))
-    result = c.emit("scatter_nd", _ordered(c, c.tensor(), order), places, _ordered(c, updates, order),
-                    reduction="add" if "add" in c.target else "update")
+    result = c.emit(
+        "scatter_nd",
+        _ordered(c, c.tensor(), order),
+        places,
+        _ordered(c, updates, order),
+        reduction="add" if "add" in c.target else "update",
+    )
     return _ordered(c, result, [order.index(at) for at in range(len(order))])
 
 
@@ -220,11 +241,17 @@ def _histc(c: Call) -> str:
     if low >= high:
         raise Refused("its bins are from the least to the greatest of what it is given")
     value = c.reshape(c.tensor(), (product(c.type(c.tensor()).shape), 1))
-    place = c.emit("divide", c.emit("multiply", c.emit("subtract", value, c.constant(low, value)), c.constant(bins, value)),
-                   c.constant(high - low, value))
+    place = c.emit(
+        "divide",
+        c.emit("multiply", c.emit("subtract", value, c.constant(low, value)), c.constant(bins, value)),
+        c.constant(high - low, value),
+    )
     last = c.emit("minimum", c.emit("floor", place), c.constant(bins - 1, place))
-    inside = c.emit("logical_and", c.emit("greater_equal", value, c.constant(low, value)),
-                    c.emit("less_equal", value, c.constant(high, value)))
+    inside = c.emit(
+        "logical_and",
+        c.emit("greater_equal", value, c.constant(low, value)),
+        c.emit("less_equal", value, c.constant(high, value)),
+    )
     hit = c.emit("logical_and", inside, c.emit("equal", last, c.constant(np.arange(bins), place)))
     return c.emit("sum", c.cast(hit, c.dtype), axes=(0,))
 

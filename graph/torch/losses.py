@@ -61,7 +61,9 @@ def _picked(c: Call, logarithms: str) -> str:
     if c.known("reduction", _MEAN) != _MEAN:
         return _reduced(c, losses)
     axes = tuple(range(len(shape)))
-    return c.emit("divide", c.emit("sum", losses, axes=axes), c.emit("sum", c.emit("cast", counted, dtype=c.dtype), axes=axes))
+    return c.emit(
+        "divide", c.emit("sum", losses, axes=axes), c.emit("sum", c.emit("cast", counted, dtype=c.dtype), axes=axes)
+    )
 
 
 @aten("nll_loss_nd.default", "nll_loss.default", "nll_loss2d.default")
@@ -99,8 +101,12 @@ def _divergence(c: Call) -> str:
     else:
         some = c.emit("greater", target, zero)
         logarithm = c.emit("log", c.emit("where", some, target, c.filled(1, c.dtype)))
-        each = c.emit("where", some, c.emit("multiply", target, c.emit("subtract", logarithm, c.tensor())),
-                      c.emit("negative", c.emit("multiply", target, c.tensor())))
+        each = c.emit(
+            "where",
+            some,
+            c.emit("multiply", target, c.emit("subtract", logarithm, c.tensor())),
+            c.emit("negative", c.emit("multiply", target, c.tensor())),
+        )
     return _reduced(c, each)
 
 

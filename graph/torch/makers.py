@@ -26,14 +26,23 @@ def _full(c: Call) -> str:
     return _whole(c, c.operand("fill_value", c.dtype), c.extents("size"))
 
 
-@aten("zeros.default", "ones.default", "empty.memory_format", "new_zeros.default", "new_ones.default", "new_empty.default")
+@aten(
+    "zeros.default", "ones.default", "empty.memory_format", "new_zeros.default", "new_ones.default", "new_empty.default"
+)
 def _constant(c: Call) -> str:
     c.given("self", None)
     return _whole(c, c.filled(1 if "ones" in c.target else 0, c.dtype), c.extents("size"))
 
 
-@aten("zeros_like.default", "ones_like.default", "empty_like.default", "full_like.default", "fill.Scalar", "fill.Tensor",
-      "zero.default")
+@aten(
+    "zeros_like.default",
+    "ones_like.default",
+    "empty_like.default",
+    "full_like.default",
+    "fill.Scalar",
+    "fill.Tensor",
+    "zero.default",
+)
 def _like(c: Call) -> str:
     shape = c.type(c.tensor()).shape
     name = next((one for one in ("fill_value", "value") if c.gives(one)), "")
@@ -80,8 +89,13 @@ def _linspace(c: Call) -> str:
     return c.constant(np.linspace(begin, end, steps).astype(array_dtype(c.dtype)))
 
 
-@aten(*(f"{name}_window.{kind}" for name in ("hann", "hamming", "blackman", "bartlett")
-        for kind in ("default", "periodic", "periodic_alpha", "periodic_alpha_beta")))
+@aten(
+    *(
+        f"{name}_window.{kind}"
+        for name in ("hann", "hamming", "blackman", "bartlett")
+        for kind in ("default", "periodic", "periodic_alpha", "periodic_alpha_beta")
+    )
+)
 def _window(c: Call) -> str:
     """A window of so many numbers, which without periodic ends where it began."""
     name, count = c.target.partition("_")[0], c.integer("window_length")

@@ -32,8 +32,18 @@ def _same_back(_c: Call, _whole: str, part: str) -> str:
     return part
 
 
-@_view("alias.default", "detach.default", "contiguous.default", "to.dtype", "to.dtype_layout", "to.device", "to.other",
-       "type_as.default", "lift_fresh.default", back=_same_back)
+@_view(
+    "alias.default",
+    "detach.default",
+    "contiguous.default",
+    "to.dtype",
+    "to.dtype_layout",
+    "to.device",
+    "to.other",
+    "type_as.default",
+    "lift_fresh.default",
+    back=_same_back,
+)
 @aten("clone.default", "lift_fresh_copy.default", "_to_copy.default")
 def _converted(c: Call) -> str:
     c.given("other", None)
@@ -46,7 +56,7 @@ def _reshape(c: Call) -> str:
     shape, source = c.extents(name), c.type(c.tensor()).shape
     if -1 in shape:
         at = shape.index(-1)
-        shape[at] = open_extent(source, [*shape[:at], *shape[at + 1:]])
+        shape[at] = open_extent(source, [*shape[:at], *shape[at + 1 :]])
     c.given("stride", None)
     return c.reshape(c.tensor(), shape)
 
@@ -60,7 +70,7 @@ def _reshape_as(c: Call) -> str:
 def _flatten(c: Call) -> str:
     shape = c.type(c.tensor()).shape
     first, last = c.axis("start_dim", 0), c.axis("end_dim", -1)
-    return c.reshape(c.tensor(), (*shape[:first], product(shape[first:last + 1]), *shape[last + 1:]))
+    return c.reshape(c.tensor(), (*shape[:first], product(shape[first : last + 1]), *shape[last + 1 :]))
 
 
 @_view("unflatten.int")
@@ -68,8 +78,8 @@ def _unflatten(c: Call) -> str:
     shape, axis, sizes = c.type(c.tensor()).shape, c.axis(), c.extents("sizes")
     if -1 in sizes:
         at = sizes.index(-1)
-        sizes[at] = open_extent([shape[axis]], [*sizes[:at], *sizes[at + 1:]])
-    return c.reshape(c.tensor(), (*shape[:axis], *sizes, *shape[axis + 1:]))
+        sizes[at] = open_extent([shape[axis]], [*sizes[:at], *sizes[at + 1 :]])
+    return c.reshape(c.tensor(), (*shape[:axis], *sizes, *shape[axis + 1 :]))
 
 
 @_view("squeeze.default", "squeeze.dim", "squeeze.dims")
@@ -114,9 +124,22 @@ def _transposed_back(c: Call, _whole: str, part: str) -> str:
     return c.emit("transpose", part, axes=tuple(order.index(at) for at in range(len(order))))
 
 
-@_view("permute.default", "transpose.int", "transpose.default", "t.default", "numpy_T.default", "mT.default", "adjoint.default",
-       "movedim.intlist", "movedim.int",
-       "moveaxis.intlist", "moveaxis.int", "swapaxes.default", "swapdims.default", back=_transposed_back)
+@_view(
+    "permute.default",
+    "transpose.int",
+    "transpose.default",
+    "t.default",
+    "numpy_T.default",
+    "mT.default",
+    "adjoint.default",
+    "movedim.intlist",
+    "movedim.int",
+    "moveaxis.intlist",
+    "moveaxis.int",
+    "swapaxes.default",
+    "swapdims.default",
+    back=_transposed_back,
+)
 def _transpose(c: Call) -> str:
     order = _order(c)
     return c.tensor() if order == sorted(order) else c.emit("transpose", c.tensor(), axes=tuple(order))
@@ -153,7 +176,12 @@ def _bounds(c: Call) -> tuple[int, Extent, Extent, int]:
     axis = c.axis("dim", 0)
     size = c.type(c.tensor()).shape[axis]
     begin, end = _range(c, "start", 0, size), _range(c, "end", _END, size)
-    return axis, begin, max(begin, end) if isinstance(begin, int) and isinstance(end, int) else end, c.integer("step", 1)
+    return (
+        axis,
+        begin,
+        max(begin, end) if isinstance(begin, int) and isinstance(end, int) else end,
+        c.integer("step", 1),
+    )
 
 
 def cut(c: Call, value: str, axis: int, begin: Extent, end: Extent, step: int = 1) -> str:
@@ -225,7 +253,7 @@ def _select(c: Call) -> str:
     shape = c.type(c.tensor()).shape
     if not isinstance(shape[axis], int):
         return c.emit("take", c.tensor(), c.filled(index, "int64"), axis=axis)
-    return c.reshape(cut(c, c.tensor(), axis, index, index + 1), [*shape[:axis], *shape[axis + 1:]])
+    return c.reshape(cut(c, c.tensor(), axis, index, index + 1), [*shape[:axis], *shape[axis + 1 :]])
 
 
 def _unbound_back(c: Call, whole: str, part: str) -> str:
@@ -242,7 +270,7 @@ def _unbind(c: Call) -> Sequence[str]:
     count = shape[axis]
     if not isinstance(count, int):
         raise Refused("how many parts it has is not known")
-    rest = [*shape[:axis], *shape[axis + 1:]]
+    rest = [*shape[:axis], *shape[axis + 1 :]]
     return [c.reshape(cut(c, c.tensor(), axis, at, at + 1), rest) for at in range(count)]
 
 
@@ -284,7 +312,7 @@ def _cut_at(c: Call, size: Extent) -> tuple[int, ...]:
 def _split_back(c: Call, whole: str, part: str) -> str:
     axis, sizes = _sizes(c)
     at = c.integer("at")
-    return put(c, whole, part, axis, _total(sizes[:at]), _total(sizes[:at + 1]))
+    return put(c, whole, part, axis, _total(sizes[:at]), _total(sizes[: at + 1]))
 
 
 def _total(sizes: Sequence[Extent]) -> Extent:
@@ -294,8 +322,13 @@ def _total(sizes: Sequence[Extent]) -> Extent:
 
 
 @_view("split.Tensor", "split.sizes", "split_with_sizes.default", "chunk.default", back=_split_back)
-@aten("unsafe_split.Tensor", "unsafe_chunk.default", "tensor_split.indices", "tensor_split.sections",
-      *(f"{name}split.{kind}" for name in "hvd" for kind in ("int", "array")))
+@aten(
+    "unsafe_split.Tensor",
+    "unsafe_chunk.default",
+    "tensor_split.indices",
+    "tensor_split.sections",
+    *(f"{name}split.{kind}" for name in "hvd" for kind in ("int", "array")),
+)
 def _split(c: Call) -> Sequence[str]:
     axis, sizes = _sizes(c)
     return [c.tensor()] if len(sizes) == 1 else c.emit_all("split", c.tensor(), sizes=sizes, axis=axis)
@@ -307,7 +340,11 @@ def _cat(c: Call) -> str:
     parts = [each for each in given if c.type(each).shape != (0,)] or given[:1]
     axis = c.axis("dim", 0, rank=c.rank(parts[0]))
     kind = widest([c.type(each).dtype for each in given])
-    return c.cast(parts[0], kind) if len(parts) == 1 else c.emit("concat", *(c.cast(each, kind) for each in parts), axis=axis)
+    return (
+        c.cast(parts[0], kind)
+        if len(parts) == 1
+        else c.emit("concat", *(c.cast(each, kind) for each in parts), axis=axis)
+    )
 
 
 @aten("stack.default")
@@ -337,9 +374,12 @@ def _repeat_interleave(c: Call) -> str:
 def repeated(c: Call, value: str, axis: int, count: int) -> str:
     """Each slice of an axis so many times."""
     shape = c.type(value).shape
-    apart = c.emit("broadcast_to", c.reshape(value, (*shape[:axis + 1], 1, *shape[axis + 1:])),
-                   shape=(*shape[:axis + 1], count, *shape[axis + 1:]))
-    return c.reshape(apart, (*shape[:axis], product((shape[axis], count)), *shape[axis + 1:]))
+    apart = c.emit(
+        "broadcast_to",
+        c.reshape(value, (*shape[: axis + 1], 1, *shape[axis + 1 :])),
+        shape=(*shape[: axis + 1], count, *shape[axis + 1 :]),
+    )
+    return c.reshape(apart, (*shape[:axis], product((shape[axis], count)), *shape[axis + 1 :]))
 
 
 @aten("flip.default")
@@ -401,15 +441,24 @@ def _pixel_unshuffle(c: Call) -> str:
     block = c.integer("downscale_factor")
     high, wide = (open_extent((size,), (block,)) for size in sizes)
     parts = c.reshape(c.tensor(), (n, channels, high, block, wide, block))
-    return c.reshape(c.emit("transpose", parts, axes=(0, 1, 3, 5, 2, 4)), (n, product((channels, block ** 2)), high, wide))
+    return c.reshape(
+        c.emit("transpose", parts, axes=(0, 1, 3, 5, 2, 4)), (n, product((channels, block**2)), high, wide)
+    )
 
 
-@aten("constant_pad_nd.default", "pad.default", "reflection_pad1d.default", "reflection_pad2d.default", "replication_pad1d.default",
-      "replication_pad2d.default")
+@aten(
+    "constant_pad_nd.default",
+    "pad.default",
+    "reflection_pad1d.default",
+    "reflection_pad2d.default",
+    "replication_pad1d.default",
+    "replication_pad2d.default",
+)
 def _pad(c: Call) -> str:
     name = c.target.partition("_pad")[0]
-    mode = {"reflection": "reflect", "replication": "edge"}.get(name) or \
-        {"replicate": "edge", "circular": "wrap"}.get(kind := str(c.known("mode", "constant")), kind)
+    mode = {"reflection": "reflect", "replication": "edge"}.get(name) or {"replicate": "edge", "circular": "wrap"}.get(
+        kind := str(c.known("mode", "constant")), kind
+    )
     pads = c.integers("pad" if c.gives("pad") else "padding")
     value, rank = c.tensor(), c.rank(c.tensor())
     before, after = [0] * rank, [0] * rank

@@ -13,13 +13,47 @@ from ..types import Extent, tensor_type
 
 __all__ = ["Ratio", "combined", "extent", "number", "ratio_of", "whole"]
 
-_FOLDED = ("add", "and_", "ceil", "eq", "floor", "floordiv", "ge", "gt", "le", "lt", "mod", "mul", "ne", "neg", "or_", "pow", "sub",
-           "truediv", "trunc")
+_FOLDED = (
+    "add",
+    "and_",
+    "ceil",
+    "eq",
+    "floor",
+    "floordiv",
+    "ge",
+    "gt",
+    "le",
+    "lt",
+    "mod",
+    "mul",
+    "ne",
+    "neg",
+    "or_",
+    "pow",
+    "sub",
+    "truediv",
+    "trunc",
+)
 _SYMBOLIC: dict[str, Callable[..., Any]] = {
-    "ceil": math.ceil, "floor": math.floor, "sym_max": max, "sym_min": min, "sym_not": operator.not_, "sym_float": float,
-    "sym_int": int, "trunc": math.trunc}
-_TEXTS = {"add": "({}) + ({})", "sub": "({}) - ({})", "mul": "({}) * ({})", "floordiv": "({}) // ({})", "mod": "({}) % ({})",
-          "neg": "0 - ({})", "sym_max": "max({}, {})", "sym_min": "min({}, {})"}
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "sym_max": max,
+    "sym_min": min,
+    "sym_not": operator.not_,
+    "sym_float": float,
+    "sym_int": int,
+    "trunc": math.trunc,
+}
+_TEXTS = {
+    "add": "({}) + ({})",
+    "sub": "({}) - ({})",
+    "mul": "({}) * ({})",
+    "floordiv": "({}) // ({})",
+    "mod": "({}) % ({})",
+    "neg": "0 - ({})",
+    "sym_max": "max({}, {})",
+    "sym_min": "min({}, {})",
+}
 _OPEN = ("ge", "gt", "le", "lt", "eq", "ne", "sym_not", "and_", "or_")
 """What holds of symbols is not asked: it is there to be asserted."""
 _MOST_PARTS = 1 << 10

@@ -21,8 +21,30 @@ PairRow = Callable[[Call, Set[str]], "str | Sequence[str]"]
 PAIRS: dict[str, PairRow] = {}
 """How a call becomes nodes where an argument or the result is complex; with the names of the arguments that are."""
 
-_EACH_PART = ("cat", "stack", "clone", "neg", "sum", "mean", "flip", "roll", "repeat", "repeat_interleave", "index_select", "index",
-              "cumsum", "constant_pad_nd", "pad", "zeros_like", "gather", "diagonal", "tril", "triu", "add", "sub")
+_EACH_PART = (
+    "cat",
+    "stack",
+    "clone",
+    "neg",
+    "sum",
+    "mean",
+    "flip",
+    "roll",
+    "repeat",
+    "repeat_interleave",
+    "index_select",
+    "index",
+    "cumsum",
+    "constant_pad_nd",
+    "pad",
+    "zeros_like",
+    "gather",
+    "diagonal",
+    "tril",
+    "triu",
+    "add",
+    "sub",
+)
 _PRODUCTS = ("mul", "matmul", "mm", "bmm", "einsum", "dot", "mv", "outer")
 
 
@@ -30,7 +52,9 @@ def row_of_pairs(name: str, complexes: Set[str]) -> Callable[[Call], str | Seque
     """The row of an operator that takes or gives complex numbers; None where there is none. complexes: the tensors of the program
     that are complex."""
     kind = name.partition(".")[0]
-    row = PAIRS.get(kind) or (_each_part if kind in _EACH_PART or name in VIEWS else _product if kind in _PRODUCTS else None)
+    row = PAIRS.get(kind) or (
+        _each_part if kind in _EACH_PART or name in VIEWS else _product if kind in _PRODUCTS else None
+    )
     if row is None or row in (_each_part, _product) and name not in ROWS:
         return None
     chosen = row
@@ -74,7 +98,11 @@ def _called(c: Call, given: Mapping[str, Any], values: Mapping[int, str]) -> lis
 
 
 def _marked(
-    c: Call, value: Any, choose: Callable[[TensorName], str], values: dict[int, str], marks: list[TensorName],
+    c: Call,
+    value: Any,
+    choose: Callable[[TensorName], str],
+    values: dict[int, str],
+    marks: list[TensorName],
 ) -> Any:
     """An argument whose tensors are marks of what is chosen for them."""
     if isinstance(value, list):
@@ -108,8 +136,12 @@ def _each_part(c: Call, complexes: Set[str]) -> list[str]:
 
 def _product(c: Call, complexes: Set[str]) -> str:
     """(a + bi)(c + di), whatever product the operator is."""
-    operands = [value for each in c.arguments.values() for value in (cast("list[Any]", each) if isinstance(each, list) else [each])
-                if isinstance(value, TensorName)]
+    operands = [
+        value
+        for each in c.arguments.values()
+        for value in (cast("list[Any]", each) if isinstance(each, list) else [each])
+        if isinstance(value, TensorName)
+    ]
     which = [name in complexes for name in operands]
     if len(operands) > 2:
         raise Refused("it multiplies more than two complex tensors")
@@ -191,19 +223,30 @@ def _divided(c: Call, part: str) -> str:
     return c.emit("divide", part, c.operand("other", c.type(part).dtype))
 
 
-def _transform(c: Call, value: str, axis: int, length: int | None, inverse: bool = False, onesided: bool = False) -> str:
+def _transform(
+    c: Call, value: str, axis: int, length: int | None, inverse: bool = False, onesided: bool = False
+) -> str:
     """One transform, undivided where it is no inverse one; scaled as its norm says."""
     extent: Extent = c.type(value).shape[axis] if length is None else length
     if inverse and onesided and length is None:
         extent = 2 * (int(extent) - 1) if isinstance(extent, int) else extent
-    made = c.emit("dft", value, axis=axis, length=None if length == c.type(value).shape[axis] and not (inverse and onesided)
-                  else length, inverse=inverse, onesided=onesided)
+    made = c.emit(
+        "dft",
+        value,
+        axis=axis,
+        length=None if length == c.type(value).shape[axis] and not (inverse and onesided) else length,
+        inverse=inverse,
+        onesided=onesided,
+    )
     norm = c.given("norm", None)
     if norm in (None, "backward"):
         return made
     if norm not in ("ortho", "forward") or not isinstance(extent, int):
         raise Refused(f"its norm is {norm!r}, of {extent} elements")
-    scale = {"ortho": math.sqrt(extent) if inverse else 1 / math.sqrt(extent), "forward": extent if inverse else 1 / extent}[norm]
+    scale = {
+        "ortho": math.sqrt(extent) if inverse else 1 / math.sqrt(extent),
+        "forward": extent if inverse else 1 / extent,
+    }[norm]
     return c.emit("multiply", made, c.constant(scale, made))
 
 
@@ -231,7 +274,9 @@ def _fourier(c: Call, complexes: Set[str]) -> str:
     if _is_complex(c.arguments["self"], complexes):
         rank -= 1
     else:
-        value = c.reshape(value if "float" in c.type(value).dtype else c.cast(value, "float32"), (*c.type(value).shape, 1))
+        value = c.reshape(
+            value if "float" in c.type(value).dtype else c.cast(value, "float32"), (*c.type(value).shape, 1)
+        )
     *others, last = _ends(c, rank)
     if real and inverse:
         for axis, size in others:
@@ -255,10 +300,15 @@ def _frames(c: Call, complexes: Set[str]) -> str:
     rank = c.rank(value)
     c.given("return_complex", None)
     if bool(c.known("center", False)):
-        mode = {"reflect": "reflect", "constant": "constant", "replicate": "edge"}.get(str(c.given("pad_mode", "reflect")))
+        mode = {"reflect": "reflect", "constant": "constant", "replicate": "edge"}.get(
+            str(c.given("pad_mode", "reflect"))
+        )
         ends = (*[0] * (rank - 1), points // 2)
-        value = c.emit("pad", value, before=ends, after=ends, value=0) if mode == "constant" else \
-            c.emit("pad_with", value, before=ends, after=ends, mode=str(mode))
+        value = (
+            c.emit("pad", value, before=ends, after=ends, value=0)
+            if mode == "constant"
+            else c.emit("pad_with", value, before=ends, after=ends, mode=str(mode))
+        )
     size = c.extent(value, rank - 1)
     places = np.arange((size - points) // step + 1)[:, None] * step + np.arange(points)
     frames = c.emit("take", value, c.constant(places), axis=rank - 1)
@@ -267,8 +317,9 @@ def _frames(c: Call, complexes: Set[str]) -> str:
         window = c.emit("pad", c.tensor("window"), before=(low,), after=(points - length - low,), value=0)
         frames = c.emit("multiply", frames, window)
     onesided = c.given("onesided", None)
-    made = c.emit("dft", c.reshape(frames, (*c.type(frames).shape, 1)), axis=rank, onesided=onesided is None or bool(onesided))
+    made = c.emit(
+        "dft", c.reshape(frames, (*c.type(frames).shape, 1)), axis=rank, onesided=onesided is None or bool(onesided)
+    )
     if bool(c.known("normalized", False)):
         made = c.emit("multiply", made, c.constant(1 / math.sqrt(points), made))
     return c.emit("transpose", made, axes=(*range(rank - 1), rank, rank - 1, rank + 1))
-

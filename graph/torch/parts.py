@@ -46,8 +46,12 @@ def _along(c: Call) -> str:
     for shape in shapes:
         shape[axis] = 1
     whole = broadcast(*shapes)
-    values = [value if c.type(value).shape == (target := (*whole[:axis], c.type(value).shape[axis], *whole[axis + 1:]))
-              else c.emit("broadcast_to", value, shape=target) for value in (c.tensor(), index)]
+    values = [
+        value
+        if c.type(value).shape == (target := (*whole[:axis], c.type(value).shape[axis], *whole[axis + 1 :]))
+        else c.emit("broadcast_to", value, shape=target)
+        for value in (c.tensor(), index)
+    ]
     return c.emit("gather", *values, axis=axis)
 
 
@@ -101,7 +105,7 @@ def _written(c: Call) -> str:
     shape = c.static(value)
     if c.target.startswith("select"):
         index = c.integer("index") % shape[axis]
-        return put(c, value, c.reshape(source, (*shape[:axis], 1, *shape[axis + 1:])), axis, index, index + 1)
+        return put(c, value, c.reshape(source, (*shape[:axis], 1, *shape[axis + 1 :])), axis, index, index + 1)
     begin, end, _ = slice(c.given("start", None), c.given("end", None)).indices(shape[axis])
     if c.integer("step", 1) != 1:
         raise Refused("it is written to through a slice with gaps")
@@ -111,7 +115,7 @@ def _written(c: Call) -> str:
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")
 def _filled(c: Call) -> str:
     axis, shape, count = c.axis(), c.static(c.tensor()), int(np.prod(c.static(c.tensor("index"))))
-    rows = c.emit("broadcast_to", c.operand("value", c.dtype), shape=(*shape[:axis], count, *shape[axis + 1:]))
+    rows = c.emit("broadcast_to", c.operand("value", c.dtype), shape=(*shape[:axis], count, *shape[axis + 1 :]))
     return c.emit("put", c.tensor(), c.reshape(c.tensor("index"), (count,)), rows, axis=axis)
 
 
@@ -124,8 +128,10 @@ def _grids(c: Call) -> Sequence[str]:
         order[:2] = 1, 0
     c.given("indexing", None)
     shape = tuple(sizes[at] for at in order)
-    return [c.emit("broadcast_to", c.reshape(one, [size if place == at else 1 for place in order]), shape=shape)
-            for at, (one, size) in enumerate(zip(given, sizes, strict=True))]
+    return [
+        c.emit("broadcast_to", c.reshape(one, [size if place == at else 1 for place in order]), shape=shape)
+        for at, (one, size) in enumerate(zip(given, sizes, strict=True))
+    ]
 
 
 @aten("tril_indices.default", "triu_indices.default")
@@ -133,15 +139,22 @@ def _indices(c: Call) -> str:
     rows, columns, offset = c.integer("row"), c.integer("col"), c.integer("offset", 0)
     if rows * columns > 1 << 24:
         raise Refused("it has too many numbers")
-    made = np.tril_indices(rows, offset, columns) if c.target.startswith("tril") else np.triu_indices(rows, offset, columns)
+    made = (
+        np.tril_indices(rows, offset, columns)
+        if c.target.startswith("tril")
+        else np.triu_indices(rows, offset, columns)
+    )
     return c.cast(c.constant(np.stack(made)), c.dtype)
 
 
 @aten("linalg_cross.default", "cross.default")
 def _cross(c: Call) -> str:
     axis = c.axis("dim", -1)
-    order = [c.emit("take", c.tensor(name), c.constant(np.asarray(places)), axis=axis)
-             for name in ("self", "other") for places in ((1, 2, 0), (2, 0, 1))]
+    order = [
+        c.emit("take", c.tensor(name), c.constant(np.asarray(places)), axis=axis)
+        for name in ("self", "other")
+        for places in ((1, 2, 0), (2, 0, 1))
+    ]
     return c.emit("subtract", c.emit("multiply", order[0], order[3]), c.emit("multiply", order[1], order[2]))
 
 
@@ -168,7 +181,7 @@ def _of_rank(c: Call) -> Sequence[str]:
     results = [cut(c, one, axis, rank - 1, rank) for one in c.emit_all("topk", value, k=rank, axis=axis, largest=False)]
     if c.known("keepdim", False):
         return results
-    return [c.reshape(one, (*c.type(value).shape[:axis], *c.type(value).shape[axis + 1:])) for one in results]
+    return [c.reshape(one, (*c.type(value).shape[:axis], *c.type(value).shape[axis + 1 :])) for one in results]
 
 
 @aten("linalg_det.default", "det.default")

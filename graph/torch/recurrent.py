@@ -54,7 +54,9 @@ def _recurrent(c: Call) -> Sequence[str]:
         for direction in range(directions):
             at = layer * directions + direction
             given = c.emit("flip", x, axis=0) if direction else x
-            whole, *after = _direction(c, kind, given, weights[at * each:(at + 1) * each], [_part(c, one, at) for one in states])
+            whole, *after = _direction(
+                c, kind, given, weights[at * each : (at + 1) * each], [_part(c, one, at) for one in states]
+            )
             rows.append(c.emit("flip", whole, axis=0) if direction else whole)
             last.append(after)
         x = c.emit("concat", *rows, axis=2) if both else rows[0]
@@ -94,6 +96,16 @@ def _direction(c: Call, kind: str, x: str, weights: Sequence[str], states: list[
         products = c.emit("add", products, c.emit("add", own[2], behind))
     elif kind == "gru":
         inner = c.constant(np.zeros(hidden), x)
-    layer = Layer(c, kind, c.reshape(products, (steps, batch, len(order) * hidden)), own[1], "", hidden, states, (), inner,
-                  _FUNCTIONS[kind])
+    layer = Layer(
+        c,
+        kind,
+        c.reshape(products, (steps, batch, len(order) * hidden)),
+        own[1],
+        "",
+        hidden,
+        states,
+        (),
+        inner,
+        _FUNCTIONS[kind],
+    )
     return layer.run(_CELLS[kind])

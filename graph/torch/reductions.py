@@ -35,8 +35,17 @@ def _reduced(ours: str) -> Row:
     return row
 
 
-for _name, _ours in {"sum": "sum", "mean": "mean", "prod": "prod", "amax": "max", "amin": "min", "all": "all", "any": "any",
-                     "max": "max", "min": "min"}.items():
+for _name, _ours in {
+    "sum": "sum",
+    "mean": "mean",
+    "prod": "prod",
+    "amax": "max",
+    "amin": "min",
+    "all": "all",
+    "any": "any",
+    "max": "max",
+    "min": "min",
+}.items():
     _overloads = ("default", "dim_IntList", "dim", "dims", "dim_int") if _name not in ("max", "min") else ("default",)
     aten(*(f"{_name}.{overload}" for overload in _overloads))(_reduced(_ours))
 
@@ -45,8 +54,10 @@ for _name, _ours in {"sum": "sum", "mean": "mean", "prod": "prod", "amax": "max"
 def _extreme(c: Call) -> Sequence[str]:
     axis, keep = c.axis(), _keep(c)
     kind = c.target.partition(".")[0]
-    return [c.emit(kind, c.tensor(), axes=(axis,), keepdims=keep),
-            c.emit(f"arg{kind}", c.tensor(), axis=axis, keepdims=keep)]
+    return [
+        c.emit(kind, c.tensor(), axes=(axis,), keepdims=keep),
+        c.emit(f"arg{kind}", c.tensor(), axis=axis, keepdims=keep),
+    ]
 
 
 @aten("argmax.default", "argmin.default")
@@ -90,8 +101,18 @@ def _variance(c: Call) -> tuple[str, str, tuple[int, ...]]:
     return c.emit("divide", total, c.filled(rest, c.dtype)), mean, axes
 
 
-@aten("var.default", "var.dim", "var.correction", "std.default", "std.dim", "std.correction", "var_mean.correction", "var_mean.dim",
-      "var_mean.default", "std_mean.correction")
+@aten(
+    "var.default",
+    "var.dim",
+    "var.correction",
+    "std.default",
+    "std.dim",
+    "std.correction",
+    "var_mean.correction",
+    "var_mean.dim",
+    "var_mean.default",
+    "std_mean.correction",
+)
 def _var(c: Call) -> str | Sequence[str]:
     variance, mean, axes = _variance(c)
     spread = c.emit("sqrt", variance) if c.target.startswith("std") else variance
@@ -156,7 +177,9 @@ def _outer(c: Call) -> str:
 
 @aten("addmm.default", "baddbmm.default", "addmv.default")
 def _addmm(c: Call) -> str:
-    names = {"addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2"), "addmv": ("mat", "vec")}[c.target.partition(".")[0]]
+    names = {"addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2"), "addmv": ("mat", "vec")}[
+        c.target.partition(".")[0]
+    ]
     first = c.emit("matmul", c.tensor(names[0]), c.tensor(names[1]))
     alpha, beta = c.known("alpha", 1), c.known("beta", 1)
     first = first if alpha == 1 else c.emit("multiply", first, c.filled(alpha, c.dtype))
@@ -192,7 +215,9 @@ def _cosine(c: Call) -> str:
 
 @aten("topk.default")
 def _topk(c: Call) -> Sequence[str]:
-    return c.emit_all("topk", c.tensor(), k=c.integer("k"), axis=c.axis("dim", -1), largest=bool(c.known("largest", True)))
+    return c.emit_all(
+        "topk", c.tensor(), k=c.integer("k"), axis=c.axis("dim", -1), largest=bool(c.known("largest", True))
+    )
 
 
 @aten("sort.default", "sort.stable", "argsort.default", "argsort.stable")

@@ -13,10 +13,34 @@ from ..errors import NotAModel
 from ..types import Extent
 from .extents import read_extent
 
-__all__ = ["Exported", "Frame", "Node", "Odd", "Symbol", "TensorMeta", "TensorName", "Values", "exported", "tensor_meta"]
+__all__ = [
+    "Exported",
+    "Frame",
+    "Node",
+    "Odd",
+    "Symbol",
+    "TensorMeta",
+    "TensorName",
+    "Values",
+    "exported",
+    "tensor_meta",
+]
 
-_DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool",
-           13: "bfloat16", 28: "uint16", 34: "uint32", 35: "uint64"}
+_DTYPES = {
+    1: "uint8",
+    2: "int8",
+    3: "int16",
+    4: "int32",
+    5: "int64",
+    6: "float16",
+    7: "float32",
+    8: "float64",
+    12: "bool",
+    13: "bfloat16",
+    28: "uint16",
+    34: "uint32",
+    35: "uint64",
+}
 _PARTS = {10: "float32", 11: "float64"}
 _FLOATS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
@@ -116,11 +140,13 @@ def exported(program: Any) -> Exported:
         raise _wrong(f"its schema is {str(version)[:20]}, where 8 is known")
     module = _of(program.get("graph_module"), dict, "its module")
     signature = _of(module.get("signature"), dict, "its signature")
-    return Exported(_frame(module.get("graph"), 0),
-                    tuple(map(_input, _of(signature.get("input_specs"), list, "its inputs"))),
-                    tuple(map(_result, _of(signature.get("output_specs"), list, "its outputs"))),
-                    tuple(map(_text, _of(program.get("guards_code", []), list, "what it assumes"))),
-                    dict(_greatest(program.get("range_constraints", {}))))
+    return Exported(
+        _frame(module.get("graph"), 0),
+        tuple(map(_input, _of(signature.get("input_specs"), list, "its inputs"))),
+        tuple(map(_result, _of(signature.get("output_specs"), list, "its outputs"))),
+        tuple(map(_text, _of(program.get("guards_code", []), list, "what it assumes"))),
+        dict(_greatest(program.get("range_constraints", {}))),
+    )
 
 
 def _greatest(said: Any) -> Iterator[tuple[str, int]]:
@@ -134,7 +160,9 @@ def _input(spec: Any) -> Values:
     kind, said = _union(spec)
     paths = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
     if kind in paths:
-        return Values(kind, TensorName(_text(_of(said.get("arg"), dict, "an input").get("name"))), _text(said.get(paths[kind])))
+        return Values(
+            kind, TensorName(_text(_of(said.get("arg"), dict, "an input").get("name"))), _text(said.get(paths[kind]))
+        )
     return Values(kind, _argument(said.get("arg"), 0) if "arg" in said and kind == "user_input" else None, "")
 
 
@@ -156,7 +184,8 @@ def _frame(graph: Any, depth: int) -> Frame:
         tuple(_argument(one, depth) for one in _of(whole.get("inputs"), list, "its inputs")),
         tuple(_argument(one, depth) for one in _of(whole.get("outputs"), list, "its outputs")),
         tuple(_node(one, depth) for one in _of(whole.get("nodes"), list, "its nodes")),
-        {_text(name): tensor_meta(meta) for name, meta in tensors.items()})
+        {_text(name): tensor_meta(meta) for name, meta in tensors.items()},
+    )
 
 
 def _node(node: Any, depth: int) -> Node:
@@ -182,7 +211,7 @@ def _source(name: str, metadata: Mapping[str, Any]) -> str:
     trace = metadata.get("stack_trace")
     if not isinstance(trace, str) or not trace.startswith('File "'):
         return name[:200]
-    path, _, rest = trace[len('File "'):].partition('", line ')
+    path, _, rest = trace[len('File "') :].partition('", line ')
     number = rest.partition(",")[0]
     return f"{name} ({path.rpartition('/')[2]}:{number})"[:200] if number.isdecimal() else name[:200]
 
@@ -193,9 +222,14 @@ def tensor_meta(meta: Any) -> TensorMeta:
     sizes, strides = (_of(whole.get(key), list, "a tensor's shape") for key in ("sizes", "strides"))
     offset = whole.get("storage_offset")
     return TensorMeta(
-        _DTYPES.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None, tuple(map(_extent, sizes)),
-        tuple(map(_hinted, sizes)), tuple(map(_hinted, strides)), 0 if offset is None else _hinted(offset),
-        _PARTS.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None, whole.get("requires_grad") is True)
+        _DTYPES.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None,
+        tuple(map(_extent, sizes)),
+        tuple(map(_hinted, sizes)),
+        tuple(map(_hinted, strides)),
+        0 if offset is None else _hinted(offset),
+        _PARTS.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None,
+        whole.get("requires_grad") is True,
+    )
 
 
 def _extent(size: Any) -> Extent:
@@ -219,8 +253,10 @@ def _argument(given: Any, depth: int) -> Any:
     if kind in _READ:
         return _READ[kind](said)
     if kind in ("as_tensors", "as_optional_tensors"):
-        return [None if "as_none" in one else TensorName(_text(_inner(one).get("name")))
-                for one in (_of(entry, dict, "a tensor") for entry in _of(said, list, "tensors"))]
+        return [
+            None if "as_none" in one else TensorName(_text(_inner(one).get("name")))
+            for one in (_of(entry, dict, "a tensor") for entry in _of(said, list, "tensors"))
+        ]
     if kind == "as_optional_tensor":
         return None if "as_none" in said else TensorName(_text(_inner(_of(said, dict, "a tensor")).get("name")))
     if kind == "as_graph":
@@ -303,14 +339,32 @@ def _of(said: Any, kind: type[T] | tuple[type[T], ...], what: str) -> Any:
 
 
 def _wrong(reason: str) -> NotAModel:
-    return NotAModel("this is no exported program of torch, or not a whole one", reason=reason[:500], called=user_source(),
-                     fix="write it again by torch.export.save of torch 2.8 or newer")
+    return NotAModel(
+        "this is no exported program of torch, or not a whole one",
+        reason=reason[:500],
+        called=user_source(),
+        fix="write it again by torch.export.save of torch 2.8 or newer",
+    )
 
 
 _READ: Mapping[str, Callable[[Any], Any]] = {
-    "as_none": _nothing, "as_tensor": _tensor, "as_int": _number, "as_ints": _each(_number), "as_float": _float,
-    "as_floats": _each(_float), "as_string": _text, "as_bool": _truth, "as_bools": _each(_truth), "as_sym_int": _symbol,
-    "as_sym_float": _symbol, "as_sym_bool": _symbol, "as_sym_ints": _each(_symbol), "as_sym_floats": _each(_symbol),
-    "as_sym_bools": _each(_symbol), "as_scalar_type": _dtype, "as_memory_format": _odd("a memory format"),
-    "as_layout": _odd("a layout"), "as_device": _odd("a device"),
+    "as_none": _nothing,
+    "as_tensor": _tensor,
+    "as_int": _number,
+    "as_ints": _each(_number),
+    "as_float": _float,
+    "as_floats": _each(_float),
+    "as_string": _text,
+    "as_bool": _truth,
+    "as_bools": _each(_truth),
+    "as_sym_int": _symbol,
+    "as_sym_float": _symbol,
+    "as_sym_bool": _symbol,
+    "as_sym_ints": _each(_symbol),
+    "as_sym_floats": _each(_symbol),
+    "as_sym_bools": _each(_symbol),
+    "as_scalar_type": _dtype,
+    "as_memory_format": _odd("a memory format"),
+    "as_layout": _odd("a layout"),
+    "as_device": _odd("a device"),
 }

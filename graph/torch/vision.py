@@ -20,16 +20,26 @@ _PADDINGS = ("zeros", "border", "reflection")
 @aten("grid_sampler.default", "grid_sampler_2d.default", "grid_sampler_3d.default")
 def _grid_sample(c: Call) -> str:
     mode, padding = c.integer("interpolation_mode"), c.integer("padding_mode")
-    return c.emit("grid_sample", c.tensor("input"), c.tensor("grid"), mode=_MODES[mode], padding=_PADDINGS[padding],
-                  align_corners=bool(c.known("align_corners")))
+    return c.emit(
+        "grid_sample",
+        c.tensor("input"),
+        c.tensor("grid"),
+        mode=_MODES[mode],
+        padding=_PADDINGS[padding],
+        align_corners=bool(c.known("align_corners")),
+    )
 
 
 @aten("affine_grid_generator.default")
 def _affine_grid(c: Call) -> str:
     """The points of an image, in coordinates from -1 to 1, times the maps."""
     theta, (batch, _, *sizes), align = c.tensor("theta"), c.integers("size"), bool(c.known("align_corners"))
-    axes = [np.linspace(-1, 1, size) * (1 if align else (size - 1) / size) if size > 1 else np.zeros(1) for size in sizes]
-    points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(sizes)], -1).reshape(prod(sizes), len(sizes) + 1)
+    axes = [
+        np.linspace(-1, 1, size) * (1 if align else (size - 1) / size) if size > 1 else np.zeros(1) for size in sizes
+    ]
+    points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(sizes)], -1).reshape(
+        prod(sizes), len(sizes) + 1
+    )
     result = c.emit("matmul", c.constant(points, theta), theta, transpose_b=True)
     return c.reshape(result, (batch, *sizes, len(sizes)))
 
@@ -38,9 +48,17 @@ def _affine_grid(c: Call) -> str:
 def _roi_align(c: Call) -> str:
     rois, count = c.tensor("rois"), c.extent(c.tensor("rois"), 0)
     batch, boxes = c.emit_all("split", rois, sizes=(1, 4), axis=1)
-    return c.emit("roi_align", c.tensor("input"), boxes, c.cast(c.reshape(batch, (count,)), "int64"), mode="avg",
-                  size=(c.integer("pooled_height"), c.integer("pooled_width")), scale=float(c.known("spatial_scale")),
-                  samples=c.integer("sampling_ratio"), aligned=bool(c.known("aligned", False)))
+    return c.emit(
+        "roi_align",
+        c.tensor("input"),
+        boxes,
+        c.cast(c.reshape(batch, (count,)), "int64"),
+        mode="avg",
+        size=(c.integer("pooled_height"), c.integer("pooled_width")),
+        scale=float(c.known("spatial_scale")),
+        samples=c.integer("sampling_ratio"),
+        aligned=bool(c.known("aligned", False)),
+    )
 
 
 @aten("torch.ops.torchvision.deform_conv2d.default")
@@ -49,9 +67,18 @@ def _deform_conv(c: Call) -> str:
     mask = [c.tensor("mask")] if c.known("use_mask") else []
     c.given("mask", None)
     pads = (c.integer("pad_h"), c.integer("pad_w"))
-    result = c.emit("deform_conv", c.tensor("input"), c.tensor("offset"), weight, *mask, padding=(*pads, *pads),
-                    stride=(c.integer("stride_h"), c.integer("stride_w")), groups=c.integer("groups"),
-                    dilation=(c.integer("dilation_h"), c.integer("dilation_w")), offset_groups=c.integer("offset_groups"))
+    result = c.emit(
+        "deform_conv",
+        c.tensor("input"),
+        c.tensor("offset"),
+        weight,
+        *mask,
+        padding=(*pads, *pads),
+        stride=(c.integer("stride_h"), c.integer("stride_w")),
+        groups=c.integer("groups"),
+        dilation=(c.integer("dilation_h"), c.integer("dilation_w")),
+        offset_groups=c.integer("offset_groups"),
+    )
     return c.emit("add", result, c.reshape(bias, (c.extent(bias, 0), 1, 1)))
 
 
@@ -59,8 +86,12 @@ def _deform_conv(c: Call) -> str:
 def _columns(c: Call) -> str:
     kernel = many(c.integers("kernel_size"), 2)
     pads = many(c.integers("padding"), 2)
-    how = {"kernel": kernel, "stride": many(c.integers("stride"), 2), "padding": (*pads, *pads),
-           "dilation": many(c.integers("dilation"), 2)}
+    how = {
+        "kernel": kernel,
+        "stride": many(c.integers("stride"), 2),
+        "padding": (*pads, *pads),
+        "dilation": many(c.integers("dilation"), 2),
+    }
     if c.target.startswith("im2col"):
         value, single = batched(c, c.tensor(), 2)
         return unbatched(c, c.emit("im2col", value, **how), single)
@@ -74,10 +105,10 @@ def _unpooled(c: Call) -> str:
     shape, sizes = c.static(c.tensor()), c.integers("output_size")
     c.given("stride", None)
     c.given("padding", None)
-    channels, count = prod(shape[:-len(sizes)]), prod(shape[-len(sizes):])
+    channels, count = prod(shape[: -len(sizes)]), prod(shape[-len(sizes) :])
     zeros = c.emit("broadcast_to", c.filled(0, c.dtype), shape=(channels, prod(sizes)))
     flat = [c.reshape(c.tensor(name), (channels, count)) for name in ("indices", "self")]
-    return c.reshape(c.emit("scatter_elements", zeros, *flat, axis=1), (*shape[:-len(sizes)], *sizes))
+    return c.reshape(c.emit("scatter_elements", zeros, *flat, axis=1), (*shape[: -len(sizes)], *sizes))
 
 
 @aten("channel_shuffle.default", "native_channel_shuffle.default")
@@ -93,8 +124,12 @@ def _pool_with_places(c: Call) -> Sequence[str]:
     value, single = batched(c, c.tensor(), rank)
     kernel = many(c.integers("kernel_size"), rank)
     pads = many(c.integers("padding", (0,)), rank)
-    how = {"kernel": kernel, "stride": many(c.integers("stride"), rank) or kernel, "padding": (*pads, *pads),
-           "dilation": many(c.integers("dilation", (1,)), rank)}
+    how = {
+        "kernel": kernel,
+        "stride": many(c.integers("stride"), rank) or kernel,
+        "padding": (*pads, *pads),
+        "dilation": many(c.integers("dilation", (1,)), rank),
+    }
     values = c.emit("max_pool", value, ceil_mode=bool(c.known("ceil_mode", False)), **how)
     if c.known("ceil_mode", False) and c.type(values).shape != c.type(c.emit("max_pool", value, **how)).shape:
         return [unbatched(c, values, single), ""]

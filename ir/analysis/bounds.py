@@ -51,7 +51,9 @@ class IntervalEvaluator:
             case Cast() if expr.value.dtype.element.is_integer and expr.dtype.element.is_integer:
                 return self._fitted(expr, self(expr.value), expr)
             case Ramp():
-                return INTERVAL_OF[Add](self(expr.base), INTERVAL_OF[Mul](self(expr.stride), Interval(0, expr.lanes - 1)))
+                return INTERVAL_OF[Add](
+                    self(expr.base), INTERVAL_OF[Mul](self(expr.stride), Interval(0, expr.lanes - 1))
+                )
             case Broadcast():
                 return self(expr.value)
             case _:
@@ -75,8 +77,10 @@ def symbolic_bounds(analyzer: Analyzer, expr: Expr, over: Iterable[Var]) -> tupl
     scope, node = analyzer.scope, analyzer.simplify(expr)
     elimination = _Elimination(analyzer, set(over))
     low, high = (elimination.end(value_form(scope, node), upwards) for upwards in (False, True))
-    return (None if low is None else analyzer.simplify(expression_of(scope, low, node.dtype)),
-            None if high is None else analyzer.simplify(expression_of(scope, high, node.dtype)))
+    return (
+        None if low is None else analyzer.simplify(expression_of(scope, low, node.dtype)),
+        None if high is None else analyzer.simplify(expression_of(scope, high, node.dtype)),
+    )
 
 
 class _Elimination:

@@ -51,7 +51,10 @@ class Unbounded(Exception):
 
 
 def boxes_of(
-    bounds: Sequence[Bound], unknowns: Sequence[Var], analyzer: Analyzer, knows: Callable[[Expr], bool],
+    bounds: Sequence[Bound],
+    unknowns: Sequence[Var],
+    analyzer: Analyzer,
+    knows: Callable[[Expr], bool],
 ) -> dict[Var, Box]:
     """A box for each of the unknowns, which holds its values in all solutions of `bounds`, each after those that it speaks of.
     Raises Unbounded.
@@ -63,7 +66,11 @@ def boxes_of(
 
 class _Boxes:
     def __init__(
-        self, bounds: Sequence[Bound], unknowns: Sequence[Var], analyzer: Analyzer, knows: Callable[[Expr], bool],
+        self,
+        bounds: Sequence[Bound],
+        unknowns: Sequence[Var],
+        analyzer: Analyzer,
+        knows: Callable[[Expr], bool],
     ) -> None:
         self.bounds, self.analyzer, self.knows = bounds, analyzer, knows
         self.free = list(unknowns)
@@ -95,8 +102,12 @@ class _Boxes:
 
     def _start(self) -> None:
         for var in self.free:
-            if isinstance(var, IterVar) and var.dom is not None and self.knows(var.dom.begin) \
-                    and self.knows(var.dom.extent):
+            if (
+                isinstance(var, IterVar)
+                and var.dom is not None
+                and self.knows(var.dom.begin)
+                and self.knows(var.dom.extent)
+            ):
                 self.boxes[var] = Box(var.dom.begin, var.dom.extent, own=True)
 
     def _narrow(self, unknowns: Sequence[Var]) -> None:

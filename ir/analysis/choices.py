@@ -29,8 +29,10 @@ def merged(choice: Select | IfThenElse, analyzer: Analyzer) -> Expr | None:
     condition = choice.condition
     while isinstance(condition, Call) and condition.name == "likely":
         condition = condition.args[0]
-    for arm, other, sides in ((choice.true_value, choice.false_value, _sides(condition, holds=True)),
-                              (choice.false_value, choice.true_value, _sides(condition, holds=False))):
+    for arm, other, sides in (
+        (choice.true_value, choice.false_value, _sides(condition, holds=True)),
+        (choice.false_value, choice.true_value, _sides(condition, holds=False)),
+    ):
         for x, edge, above in sides:
             for end in (edge, edge - 1 if above else edge + 1):  # at both of which the arms may be the same
                 at_end = _Replaced(x, end).visit(arm)

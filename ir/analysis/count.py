@@ -79,7 +79,10 @@ class Count:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Count) and (self.form.key, self.form.const, self.is_exact) == (
-            other.form.key, other.form.const, other.is_exact)
+            other.form.key,
+            other.form.const,
+            other.is_exact,
+        )
 
     def __hash__(self) -> int:
         return hash((self.form.key, self.form.const, self.is_exact))

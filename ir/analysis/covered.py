@@ -38,7 +38,11 @@ def _covered(within: Range, domains: Mapping[Var, Range]) -> tuple[Expr, Expr, s
     variables = {var for var in domains if form.coefficient(var)}
     length, low = extent.value, form
     for var in sorted(variables, key=lambda var: abs(form.coefficient(var))):
-        step, begin, count = form.coefficient(var), analyzer.simplify(domains[var].begin), analyzer.simplify(domains[var].extent)
+        step, begin, count = (
+            form.coefficient(var),
+            analyzer.simplify(domains[var].begin),
+            analyzer.simplify(domains[var].extent),
+        )
         if abs(step) > length or not isinstance(count, IntImm) or count.value < 1:
             return None
         first = linear(begin).shifted(count.value - 1 if step < 0 else 0)

@@ -270,7 +270,11 @@ def _values(atom: Expr, widths: Widths, changing: Changing, spread: int = 0) -> 
 
 
 def _divided(
-    atom: FloorDiv | FloorMod, divisor: int, widths: Widths, changing: Changing, spread: int,
+    atom: FloorDiv | FloorMod,
+    divisor: int,
+    widths: Widths,
+    changing: Changing,
+    spread: int,
 ) -> tuple[Number | None, bool]:
     """The values of a quotient or a remainder. Where the dividend begins is known if what stays as it is are multiples."""
     form = linear(atom.a)

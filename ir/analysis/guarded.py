@@ -1,6 +1,6 @@
 """Accesses with what stands around them: the loops that they run in and the conditions under which they happen.
 
-    for i in 10: C[i] = if_then_else(i >= 1, A[i - 1], 0)      the read of A: i in [0, 10), i >= 1
+for i in 10: C[i] = if_then_else(i >= 1, A[i - 1], 0)      the read of A: i in [0, 10), i >= 1
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _MOST_PLACES = 1 << 12
 
 
 def guarded_loads(
-    root: Expr, choices: tuple[type[Expr], ...] = (IfThenElse,), names: Mapping[Var, Expr] | None = None,
+    root: Expr,
+    choices: tuple[type[Expr], ...] = (IfThenElse,),
+    names: Mapping[Var, Expr] | None = None,
     depends: Callable[[Expr], bool] | None = None,
 ) -> list[tuple[Load, Path]]:
     """Every load that evaluating `root` may do, with the conditions under which it does, outermost first; operands come first.
@@ -52,8 +54,10 @@ def guarded_loads(
             return _merged_loads(root, sides)
         if isinstance(node, (BufferLoad, ProducerLoad)):
             loads.append((_plain(node, sides.bound), path))
-        stack += [(child, path if condition is None or condition is TRUE and TRUE in path else (*path, condition))
-                  for child, condition in sides.of(node)]
+        stack += [
+            (child, path if condition is None or condition is TRUE and TRUE in path else (*path, condition))
+            for child, condition in sides.of(node)
+        ]
     loads.reverse()
     return loads
 
@@ -61,7 +65,9 @@ def guarded_loads(
 class _Sides:
     """The operands of nodes, with the condition under which each is evaluated."""
 
-    def __init__(self, choices: tuple[type[Expr], ...], bound: dict[Var, Expr], depends: Callable[[Expr], bool] | None) -> None:
+    def __init__(
+        self, choices: tuple[type[Expr], ...], bound: dict[Var, Expr], depends: Callable[[Expr], bool] | None
+    ) -> None:
         self.choices, self.bound, self.depends = choices, bound, depends
         self.opposite: dict[int, Expr] = {}
         """By the identity of a condition, what says that it does not hold."""
@@ -120,7 +126,11 @@ def _merged_loads(root: Expr, sides: _Sides) -> list[tuple[Load, Path]]:
     for node in reversed(order):
         for child, condition in sides.of(node):
             wanted[id(child)] = either(wanted.get(id(child)), both(wanted[id(node)], condition))
-    return [(_plain(node, sides.bound), (wanted[id(node)],)) for node in order if isinstance(node, (BufferLoad, ProducerLoad))]
+    return [
+        (_plain(node, sides.bound), (wanted[id(node)],))
+        for node in order
+        if isinstance(node, (BufferLoad, ProducerLoad))
+    ]
 
 
 def as_logic(condition: Expr) -> Expr:
@@ -176,8 +186,11 @@ class Access:
 def depends_on_data(value: Expr, data: frozenset[Var] | set[Var] = frozenset()) -> bool:
     """Whether a value depends on what memory holds, or on outside code. data: the variables that do."""
     return reads_memory(value) or any(
-        node in data if isinstance(node, Var) else isinstance(node, Call) and (not is_pure(node.name) or "extern" in node.name)
-        for node in post_order(value))
+        node in data
+        if isinstance(node, Var)
+        else isinstance(node, Call) and (not is_pure(node.name) or "extern" in node.name)
+        for node in post_order(value)
+    )
 
 
 def possible(condition: Expr, depends: Callable[[Expr], bool], truth: bool = True) -> Expr:
@@ -204,7 +217,10 @@ LAZY = (IfThenElse, Select, And, Or)
 
 
 def accesses_within(
-    stmt: Stmt, analyzer: Analyzer, ranges: Mapping[Var, Range] | None = None, choices: tuple[type[Expr], ...] = LAZY,
+    stmt: Stmt,
+    analyzer: Analyzer,
+    ranges: Mapping[Var, Range] | None = None,
+    choices: tuple[type[Expr], ...] = LAZY,
 ) -> Iterator[Access]:
     """The accesses of a statement in the order of the program. While one is looked at, `analyzer` knows the loops and conditions
     around it. ranges: of loops that take less than they say. choices: see guarded_loads."""
@@ -276,7 +292,9 @@ class _Walk:
 
     def loads(self, *values: Expr) -> Iterator[Access]:
         for value in values:
-            for load, guards in guarded_loads(value, self.choices, self.names, lambda part: depends_on_data(part, self.data)):
+            for load, guards in guarded_loads(
+                value, self.choices, self.names, lambda part: depends_on_data(part, self.data)
+            ):
                 path = tuple(map(as_logic, guards))
                 condition = all_of(*path)
                 if not self.never(condition):
@@ -284,5 +302,9 @@ class _Walk:
                         yield self.access(load, load.indices, path)
 
     def access(self, node: Load | BufferStore, indices: Sequence[Expr], path: Path) -> Access:
-        return Access(node, tuple(indices), (*self.around, *(Around(condition=condition) for condition in path)),
-                      frozenset(self.data))
+        return Access(
+            node,
+            tuple(indices),
+            (*self.around, *(Around(condition=condition) for condition in path)),
+            frozenset(self.data),
+        )

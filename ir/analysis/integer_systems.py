@@ -102,15 +102,21 @@ def solve_equations(src: Constraints) -> Transform:
     free = [Var(f"n{number}", dtype) for number in range(len(variables) - first)]
     columns.values += [single(var) for var in free]
     analyzer = Analyzer()
-    to_new = {var: analyzer.simplify(expression(columns.known(row), dtype))
-              for var, row in zip(variables, columns.basis, strict=True)}
-    sums = [LinearForm({old: factor for old, factor in zip(variables, row, strict=True) if factor})
-            for row in columns.inverse[first:]]
+    to_new = {
+        var: analyzer.simplify(expression(columns.known(row), dtype))
+        for var, row in zip(variables, columns.basis, strict=True)
+    }
+    sums = [
+        LinearForm({old: factor for old, factor in zip(variables, row, strict=True) if factor})
+        for row in columns.inverse[first:]
+    ]
     to_old = {var: analyzer.simplify(expression(form, dtype)) for var, form in zip(free, sums, strict=True)}
     return Transform(src, _carried(src, free, others, to_new, to_old), to_new, to_old)
 
 
-def _determined(columns: _Columns, row: list[int], rest: LinearForm, others: list[Expr], variables: Sequence[Var]) -> LinearForm:
+def _determined(
+    columns: _Columns, row: list[int], rest: LinearForm, others: list[Expr], variables: Sequence[Var]
+) -> LinearForm:
     """Has an equation determine one more column; what has to be 0 where none is left for it."""
     first = len(columns.values)
     while len(left := [at for at in range(first, len(row)) if row[at]]) > 1:
@@ -147,8 +153,13 @@ def _form(relation: Expr, variables: Sequence[Var]) -> LinearForm | None:
     return None if any(occurs(var, form) for var in variables) else form
 
 
-def _carried(src: Constraints, free: Sequence[Var], others: Sequence[Expr], to_new: Mapping[Var, Expr],
-             to_old: Mapping[Var, Expr]) -> Constraints:
+def _carried(
+    src: Constraints,
+    free: Sequence[Var],
+    others: Sequence[Expr],
+    to_new: Mapping[Var, Expr],
+    to_old: Mapping[Var, Expr],
+) -> Constraints:
     """What is known of the free variables: where they lie, and what else follows from where the old ones do."""
     analyzer, old = Analyzer(), Analyzer()
     for var, within in src.ranges.items():
@@ -183,8 +194,11 @@ def solve_inequalities(src: Constraints) -> Constraints:
     false. Relations that are not linear stay, and so do the bounds of a variable that has them on one side alone."""
     variables = list(src.variables)
     forms, others = list[LinearForm](), list[Expr]()
-    bounded = [condition for var, within in src.ranges.items()
-               for condition in (var >= within.begin, var < within.begin + within.extent)]
+    bounded = [
+        condition
+        for var, within in src.ranges.items()
+        for condition in (var >= within.begin, var < within.begin + within.extent)
+    ]
     for relation in (*src.relations, *bounded):
         form = _form(relation, variables)
         if form is None:

@@ -65,8 +65,11 @@ class Rewriter:
         extent = self.analyzer.simplify(span.extent)
         if is_const(extent, 1):
             return IterSum((), span.begin)
-        return IterSum((self.whole(IterMark(var, extent)),), const(0, var.dtype)) if self.is_zero(span.begin) else self._shifted(
-            var, Range(span.begin, extent))
+        return (
+            IterSum((self.whole(IterMark(var, extent)),), const(0, var.dtype))
+            if self.is_zero(span.begin)
+            else self._shifted(var, Range(span.begin, extent))
+        )
 
     def _shifted(self, var: Var, span: Range) -> IterSum:
         start = IterMark(IterSum((self.whole(IterMark(var, span.extent)),), -span.begin), span.extent)
@@ -138,7 +141,9 @@ class Rewriter:
         simplify = self.analyzer.simplify
         if self.is_zero(factor):
             return IterSum((), const(0, factor.dtype))
-        args = tuple(IterSplit(each.source, each.lower_factor, each.extent, simplify(each.scale * factor)) for each in a.args)
+        args = tuple(
+            IterSplit(each.source, each.lower_factor, each.extent, simplify(each.scale * factor)) for each in a.args
+        )
         return IterSum(args, simplify(a.base * factor))
 
     def divided(self, a: IterSum, divisor: Expr) -> tuple[IterSum, IterSum]:
@@ -177,7 +182,10 @@ class Rewriter:
         if chain is None:
             raise NoMapError
         simplify, scale = self.analyzer.simplify, chain[0].scale
-        parts = [IterSplit(each.source, each.lower_factor, each.extent, simplify(each.scale // scale)) for each in reversed(chain)]
+        parts = [
+            IterSplit(each.source, each.lower_factor, each.extent, simplify(each.scale // scale))
+            for each in reversed(chain)
+        ]
         extent = simplify(parts[0].scale * parts[0].extent)
         known = self._known(parts)
         mark = known or IterMark(IterSum(tuple(parts), const(0, extent.dtype)), extent)
@@ -201,8 +209,15 @@ class Rewriter:
     def _known(self, parts: Sequence[IterSplit]) -> IterMark | None:
         """The iterator that these digits were seen as before, so that what reads digits of it reads them of one."""
         wanted = {_digit(each): structural_key(each.scale) for each in parts}
-        return next((pattern.mark for pattern in self.patterns if not pattern.condition and wanted == {
-            key: structural_key(scale) for key, scale in pattern.scales.items()}), None)
+        return next(
+            (
+                pattern.mark
+                for pattern in self.patterns
+                if not pattern.condition
+                and wanted == {key: structural_key(scale) for key, scale in pattern.scales.items()}
+            ),
+            None,
+        )
 
     def _remember(self, parts: Iterable[IterSplit], mark: IterMark, shift: Expr, condition: bool = False) -> None:
         self.patterns.append(_Pattern({_digit(each): each.scale for each in parts}, mark, shift, condition))
@@ -221,7 +236,9 @@ class Rewriter:
         if not all(self.analyzer.can_prove_equal(there[key], factor * scale) for key, factor in pattern.scales.items()):
             return total
         kept = tuple(each for each in total.args if _digit(each) not in pattern.scales)
-        return IterSum((*kept, self.whole(pattern.mark, scale)), self.analyzer.simplify(total.base + pattern.shift * scale))
+        return IterSum(
+            (*kept, self.whole(pattern.mark, scale)), self.analyzer.simplify(total.base + pattern.shift * scale)
+        )
 
     # Conditions
 
@@ -266,7 +283,9 @@ class Rewriter:
         self._remember(inside.args, new, begin, condition=True)
 
     def _is_fused(self, split: IterSplit) -> bool:
-        return split.is_whole and any(pattern.mark is split.source and not pattern.condition for pattern in self.patterns)
+        return split.is_whole and any(
+            pattern.mark is split.source and not pattern.condition for pattern in self.patterns
+        )
 
     # Whether the indices move independently
 
@@ -298,8 +317,12 @@ class Rewriter:
         while rest:
             following = next((each for each in rest if self.analyzer.can_prove_equal(each.lower_factor, done)), None)
             if following is None and not bijective:
-                least = min(rest, key=lambda each: each.lower_factor.value if isinstance(each.lower_factor, IntImm) else 0)
-                following = least if self.divides(least.lower_factor, done) and not is_const(least.lower_factor, 1) else None
+                least = min(
+                    rest, key=lambda each: each.lower_factor.value if isinstance(each.lower_factor, IntImm) else 0
+                )
+                following = (
+                    least if self.divides(least.lower_factor, done) and not is_const(least.lower_factor, 1) else None
+                )
             if following is None:
                 return False
             rest.remove(following)
@@ -308,7 +331,10 @@ class Rewriter:
 
 
 def detect(
-    indices: Sequence[Expr], ranges: Mapping[Var, Range], condition: Expr | None = None, bijective: bool = False,
+    indices: Sequence[Expr],
+    ranges: Mapping[Var, Range],
+    condition: Expr | None = None,
+    bijective: bool = False,
 ) -> list[IterSum]:
     """Each index as a base and at most one digit of an iterator, all of which move independently over all of their extents while
     the loops run where the condition holds; nothing where they are no such map. bijective: no two iterations may have one value."""

@@ -162,7 +162,12 @@ def _quotient_apart(form: LinearForm, other: Expr, divisor: int, coefficient: in
     inner = [*_quotients_and_rests(other)]
     for key, factor in form.coeffs.items():
         atom = key.expr if isinstance(key, StructuralKey) else key
-        if factor != coefficient or not isinstance(atom, FloorDiv) or not isinstance(atom.b, IntImm) or not is_index(atom.a):
+        if (
+            factor != coefficient
+            or not isinstance(atom, FloorDiv)
+            or not isinstance(atom.b, IntImm)
+            or not is_index(atom.a)
+        ):
             continue
         if atom.b.value == divisor:
             apart = linear(atom.a).plus(linear(other), -1)

@@ -91,7 +91,9 @@ _KINDS: dict[type[Expr], Kind] = {
     **dict.fromkeys((BufferLoad, ProducerLoad), Kind.LOAD),
     **dict.fromkeys((Ramp, Broadcast, Shuffle), Kind.LANES),
     **dict.fromkeys((Var, SizeVar, IterVar, IntImm, FloatImm, StringImm), Kind.OPERAND),
-    Cast: Kind.CONVERSION, Call: Kind.CALL, Let: Kind.BINDING,
+    Cast: Kind.CONVERSION,
+    Call: Kind.CALL,
+    Let: Kind.BINDING,
 }
 
 

@@ -148,7 +148,9 @@ class SpanEvaluator:
         """The image goes up and down by one step or none with each of the window, so that it is no longer: a window that does not
         lie far outside has it in the window that is moved into the dimension."""
         width, low, high = window.width, window.low, window.high
-        if width is None or not (self._analyzer.can_prove(low >= -width) and self._analyzer.can_prove(high < extent + width)):
+        if width is None or not (
+            self._analyzer.can_prove(low >= -width) and self._analyzer.can_prove(high < extent + width)
+        ):
             return Span.of(const(0, low.dtype), extent)
         first = self._analyzer.simplify(maximum(minimum(low, extent - width), 0))
         return Span(first, self._analyzer.simplify(minimum(first + (width - 1), extent - 1)), width)
@@ -301,10 +303,18 @@ class SpanEvaluator:
 
 
 _RULES: dict[type[Expr], Callable[[SpanEvaluator, Expr, list[Span | None]], Span | None]] = {
-    E.Add: SpanEvaluator._add, E.Sub: SpanEvaluator._subtract, E.Mul: SpanEvaluator._multiply,
-    E.FloorDiv: SpanEvaluator._divide, E.TruncDiv: SpanEvaluator._divide, E.FloorMod: SpanEvaluator._modulo,
-    E.TruncMod: SpanEvaluator._modulo, Min: SpanEvaluator._extremum, Max: SpanEvaluator._extremum,
-    E.Select: SpanEvaluator._choose, E.IfThenElse: SpanEvaluator._choose, E.Cast: SpanEvaluator._convert,
+    E.Add: SpanEvaluator._add,
+    E.Sub: SpanEvaluator._subtract,
+    E.Mul: SpanEvaluator._multiply,
+    E.FloorDiv: SpanEvaluator._divide,
+    E.TruncDiv: SpanEvaluator._divide,
+    E.FloorMod: SpanEvaluator._modulo,
+    E.TruncMod: SpanEvaluator._modulo,
+    Min: SpanEvaluator._extremum,
+    Max: SpanEvaluator._extremum,
+    E.Select: SpanEvaluator._choose,
+    E.IfThenElse: SpanEvaluator._choose,
+    E.Cast: SpanEvaluator._convert,
     E.Call: SpanEvaluator._call,
 }
 
@@ -426,10 +436,16 @@ def union(spans: Iterable[Span], analyzer: Analyzer) -> Span:
         if result is None:
             result = span
         elif span.low is not result.low or span.high is not result.high:
-            low = span.low if distances.at_most(span.low, result.low) else (
-                result.low if distances.at_most(result.low, span.low) else minimum(result.low, span.low))
-            high = result.high if distances.at_most(span.high, result.high) else (
-                span.high if distances.at_most(result.high, span.high) else maximum(result.high, span.high))
+            low = (
+                span.low
+                if distances.at_most(span.low, result.low)
+                else (result.low if distances.at_most(result.low, span.low) else minimum(result.low, span.low))
+            )
+            high = (
+                result.high
+                if distances.at_most(span.high, result.high)
+                else (span.high if distances.at_most(result.high, span.high) else maximum(result.high, span.high))
+            )
             distance = distances.most(high, low)
             result = Span(low, high, distance + 1 if distance is not None else None)
     assert result is not None, "a union of nothing"

@@ -1,7 +1,7 @@
 """For which values of a variable a comparison holds.
 
-    4 a + b < c      holds for a <= (c - 1 - b) // 4; for every b from 2 to 3, where a <= (c - 4) // 4
-    b * a >= c       with b > 0 holds for a >= c // b + 1, and from c // b on where b divides c
+4 a + b < c      holds for a <= (c - 1 - b) // 4; for every b from 2 to 3, where a <= (c - 4) // 4
+b * a >= c       with b > 0 holds for a >= c // b + 1, and from c // b on where b divides c
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def coefficients_of(node: Expr, over: set[Var]) -> dict[Var | None, Expr] | None
 
 
 def solved_bound(
-    var: Var, condition: Expr, analyzer: Analyzer, relaxed: Iterable[Var] = (),
+    var: Var,
+    condition: Expr,
+    analyzer: Analyzer,
+    relaxed: Iterable[Var] = (),
 ) -> tuple[Expr | None, Expr | None] | None:
     """The least and the greatest value of `var` (None: none) between which the condition surely holds, whatever values within
     their ranges the variables in `relaxed` have. Where a quotient is not known to be whole, a bound from below is the next value.

@@ -1,7 +1,7 @@
 """Maps of iterators taken apart into the loops outside of a block and those inside: index = outer * extent of inner + inner.
 
-    z * 12 + y * 3 + x + c  by x in [0, 3):    outer z * 4 + y of extent 8, inner x + c of extent 3
-    (i * 4 + j) // 2 % 4    by j in [0, 4):    outer i % 2, inner j // 2: a digit may have a part on each side
+z * 12 + y * 3 + x + c  by x in [0, 3):    outer z * 4 + y of extent 8, inner x + c of extent 3
+(i * 4 + j) // 2 % 4    by j in [0, 4):    outer i % 2, inner j // 2: a digit may have a part on each side
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ class _Divider:
                 among = part.inner.extent if part.inner is not None else const(1, split.scale.dtype)
                 outer.append(self._scaled(part.outer, self.simplify(split.scale * among)))
         extent = self._extent(inner)
-        return _Parts(self._one([self._scaled(each, self.simplify(each.scale // extent)) for each in outer]), self._one(inner))
+        return _Parts(
+            self._one([self._scaled(each, self.simplify(each.scale // extent)) for each in outer]), self._one(inner)
+        )
 
     def _extent(self, ascending: Sequence[IterSplit]) -> Expr:
         return self.simplify(ascending[-1].scale * ascending[-1].extent)
@@ -106,7 +108,9 @@ class _Divider:
         low = self.simplify(among // lower)
         if not self.rewriter.divides(split.extent, low):
             raise NoMapError
-        return _Parts(self._digit(parts.outer, one, self.simplify(split.extent // low)), self._digit(parts.inner, lower, low))
+        return _Parts(
+            self._digit(parts.outer, one, self.simplify(split.extent // low)), self._digit(parts.inner, lower, low)
+        )
 
     def _digit(self, part: IterSplit, lower: Expr, extent: Expr) -> IterSplit:
         """(part // lower) % extent, of a part whose scale is 1."""
@@ -114,7 +118,10 @@ class _Divider:
 
 
 def subspace_divide(
-    indices: Sequence[Expr], ranges: Mapping[Var, Range], inside: Collection[Var], condition: Expr | None = None,
+    indices: Sequence[Expr],
+    ranges: Mapping[Var, Range],
+    inside: Collection[Var],
+    condition: Expr | None = None,
     bijective: bool = False,
 ) -> list[tuple[IterMark, IterMark]]:
     """Each index as (outer, inner), of which index = outer * inner.extent + inner; then, as the extents of two more, under which
@@ -147,5 +154,7 @@ def _division(divider: _Divider, total: IterSum) -> tuple[IterMark, IterMark]:
         return (trivial, whole) if parts.outer is None else (whole, trivial)
     if not divider.rewriter.analyzer.can_prove_equal(split.scale, 1):
         raise NoMapError
-    return (IterMark(IterSum((parts.outer,), zero), parts.outer.extent),
-            IterMark(IterSum((parts.inner,), total.base), parts.inner.extent))
+    return (
+        IterMark(IterSum((parts.outer,), zero), parts.outer.extent),
+        IterMark(IterSum((parts.inner,), total.base), parts.inner.extent),
+    )

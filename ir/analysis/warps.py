@@ -37,16 +37,33 @@ Known = Mapping[Var, Lanes | None]
 """None: what data decide."""
 
 _OPERATORS: Mapping[type[Expr], Callable[[Any, Any], Any]] = {
-    expr.Add: np.add, expr.Sub: np.subtract, expr.Mul: np.multiply, expr.Min: np.minimum, expr.Max: np.maximum, expr.LT: np.less,
-    expr.LE: np.less_equal, expr.GT: np.greater, expr.GE: np.greater_equal, expr.EQ: np.equal, expr.NE: np.not_equal,
-    expr.And: np.logical_and, expr.Or: np.logical_or,
+    expr.Add: np.add,
+    expr.Sub: np.subtract,
+    expr.Mul: np.multiply,
+    expr.Min: np.minimum,
+    expr.Max: np.maximum,
+    expr.LT: np.less,
+    expr.LE: np.less_equal,
+    expr.GT: np.greater,
+    expr.GE: np.greater_equal,
+    expr.EQ: np.equal,
+    expr.NE: np.not_equal,
+    expr.And: np.logical_and,
+    expr.Or: np.logical_or,
 }
 _QUOTIENTS: Mapping[type[Expr], Callable[[Any, Any], Any]] = {
-    expr.FloorDiv: np.floor_divide, expr.FloorMod: np.mod, expr.TruncMod: np.fmod,
-    expr.TruncDiv: lambda a, b: np.trunc(a / b).astype(np.int64)}
+    expr.FloorDiv: np.floor_divide,
+    expr.FloorMod: np.mod,
+    expr.TruncMod: np.fmod,
+    expr.TruncDiv: lambda a, b: np.trunc(a / b).astype(np.int64),
+}
 _BITS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "bitwise_xor": np.bitwise_xor, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "shift_left": np.left_shift,
-    "shift_right": np.right_shift}
+    "bitwise_xor": np.bitwise_xor,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "shift_left": np.left_shift,
+    "shift_right": np.right_shift,
+}
 
 
 @dataclass(frozen=True)
@@ -114,15 +131,20 @@ def block_of(kernel: For) -> Block:
             arrays.update({stmt.buffer: _Array(size / WORD / of)} if of else {})
         elif isinstance(stmt, BufferStore):
             at += 1
-            loaded = [arrays[node.buffer] for node in post_order(stmt.value)
-                      if isinstance(node, BufferLoad) and node.buffer in arrays]
+            loaded = [
+                arrays[node.buffer]
+                for node in post_order(stmt.value)
+                if isinstance(node, BufferLoad) and node.buffer in arrays
+            ]
             for each in loaded:
                 each.last = at
             if stmt.buffer in arrays:
                 arrays[stmt.buffer].store(stmt, own, virtual, loaded, at)
         stack.extend(child for child in reversed(children(stmt)) if isinstance(child, Stmt))
-    alive = (sum(each.size(virtual) for each in arrays.values() if each.first <= now < max(each.last, each.first + 1))
-             for now in {each.first for each in arrays.values()})
+    alive = (
+        sum(each.size(virtual) for each in arrays.values() if each.first <= now < max(each.last, each.first + 1))
+        for now in {each.first for each in arrays.values()}
+    )
     return Block(threads, shared, max(alive, default=0))
 
 
@@ -139,11 +161,20 @@ class _Array:
     virtual: set[Var] = field(default_factory=set[Var])
 
     def store(
-        self, stmt: BufferStore, own: Mapping[Var, int], virtual: Mapping[Var, int], loaded: Sequence[_Array], at: int,
+        self,
+        stmt: BufferStore,
+        own: Mapping[Var, int],
+        virtual: Mapping[Var, int],
+        loaded: Sequence[_Array],
+        at: int,
     ) -> None:
         self.first = self.first or at
-        self.among = max(self.among, prod(extent for index, extent in zip(stmt.indices, _shape(stmt.buffer) or (), strict=False)
-                                          if index in own))
+        self.among = max(
+            self.among,
+            prod(
+                extent for index, extent in zip(stmt.indices, _shape(stmt.buffer) or (), strict=False) if index in own
+            ),
+        )
         self.virtual.update(node for node in post_order(stmt.value) if isinstance(node, Var) and node in virtual)
         self.virtual.update(*(each.virtual for each in loaded))
 
@@ -173,8 +204,11 @@ def touches(kernel: For) -> Iterator[Touch]:
             known = {**known, stmt.var: value} if value is not None or _by_data(stmt.value, known) else known
         elif isinstance(stmt, If):
             inside, outside = _under(stmt.condition, known, active)
-            stack.extend((body, known, part, at_part) for body, part in ((stmt.else_body, outside), (stmt.then_body, inside))
-                         if body is not None and part.any())
+            stack.extend(
+                (body, known, part, at_part)
+                for body, part in ((stmt.else_body, outside), (stmt.then_body, inside))
+                if body is not None and part.any()
+            )
             continue
         elif isinstance(stmt, BufferStore):
             yield from _touched(stmt.buffer, stmt.indices, True, known, active)
@@ -185,8 +219,10 @@ def touches(kernel: For) -> Iterator[Touch]:
 
 
 def _by_data(value: Expr, known: Known) -> bool:
-    return any(isinstance(node, (BufferLoad, ProducerLoad)) or isinstance(node, Var) and node in known and known[node] is None
-               for node in post_order(value))
+    return any(
+        isinstance(node, (BufferLoad, ProducerLoad)) or isinstance(node, Var) and node in known and known[node] is None
+        for node in post_order(value)
+    )
 
 
 def sectors(values: Sequence[Expr], axes: Sequence[IterVar], extents: Sequence[int], together: int, most: int) -> float:
@@ -195,7 +231,9 @@ def sectors(values: Sequence[Expr], axes: Sequence[IterVar], extents: Sequence[i
     of these. What data decide is not counted."""
     total, whole = 0, WARP * most
     for part in _PARTS:
-        for begin in range(prod(extents) // whole // part * whole, (prod(extents) // whole // part + 1) * whole, WARP * together):
+        for begin in range(
+            prod(extents) // whole // part * whole, (prod(extents) // whole // part + 1) * whole, WARP * together
+        ):
             number: Lanes = begin + np.arange(WARP)[None, :] * together + np.arange(together)[:, None]
             known: dict[Var, Lanes | None] = {}
             for axis, extent in zip(reversed(axes), reversed(extents), strict=True):
@@ -267,7 +305,9 @@ def _loads(value: Expr, known: Known, active: Lanes) -> Iterator[Touch]:
             stack.extend((part, under) for part, under in parts if under.any())
             continue
         if isinstance(node, (BufferLoad, ProducerLoad)):
-            yield from _touched(node.buffer if isinstance(node, BufferLoad) else node.producer, node.indices, False, known, own)
+            yield from _touched(
+                node.buffer if isinstance(node, BufferLoad) else node.producer, node.indices, False, known, own
+            )
         stack.extend((child, own) for child in children(node))
 
 
@@ -296,13 +336,15 @@ def _touched(array: Array, indices: tuple[Expr, ...], stored: bool, known: Known
 
 
 def _accesses(at: Lanes, own: Lanes, item: int) -> Iterator[tuple[Lanes, Lanes, int]]:
-    """The instructions for the places of a vectorized loop, each of which is touched once: addresses, which threads, bytes of each.
-    """
+    """The instructions for the places of a vectorized loop, each of which is touched once: addresses, which threads, bytes of each."""
     rows = [row for row in np.argsort(at[:, 0], kind="stable") if own[row].any()]
     rows = [row for before, row in zip([-1, *rows], rows, strict=False) if before < 0 or (at[row] != at[before]).any()]
     places, count = at[rows], len(rows)
-    together = next(each for each in range(count, 0, -1) if count % each == 0 and each * item <= max(WIDEST, item)
-                    and _is_vector(places.reshape(-1, each, WARP)))
+    together = next(
+        each
+        for each in range(count, 0, -1)
+        if count % each == 0 and each * item <= max(WIDEST, item) and _is_vector(places.reshape(-1, each, WARP))
+    )
     for row in range(0, count, together):
         yield places[row] * item, own[rows[row]], together * item
 
@@ -325,7 +367,7 @@ def _bank_passes(begins: Lanes, there: Lanes, size: int) -> tuple[int, int]:
     """Passes of one access through the banks, and how few its words need."""
     at_once, passes, least = min(WARP, WARP * WORD // size), 0, 0
     for first in range(0, WARP, at_once):
-        some = begins[first:first + at_once][there[first:first + at_once]]
+        some = begins[first : first + at_once][there[first : first + at_once]]
         words = np.unique((some[:, None] + np.arange(0, size, WORD)) // WORD)
         if words.size:
             passes += int(np.bincount(words % BANKS).max())
@@ -341,4 +383,4 @@ def _shape(array: Array) -> tuple[int, ...] | None:
 
 def _strides(array: Array, shape: tuple[int, ...]) -> list[int]:
     said = [stride.value for stride in array.strides if isinstance(stride, IntImm)] if isinstance(array, Buffer) else []
-    return said if said else [prod(shape[at + 1:]) for at in range(len(shape))]
+    return said if said else [prod(shape[at + 1 :]) for at in range(len(shape))]

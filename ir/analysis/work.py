@@ -144,8 +144,10 @@ class Work:
     def touched(self) -> dict[Array, Count]:
         """Distinct bytes that one run reads or writes, by buffer or tensor (see footprint.py)."""
         accesses = (access for statement in self.all_statements() for access in statement.accesses)
-        return {array: size if isinstance(size, Count) else Count.of(size)
-                for array, size in touched(accesses, widths_of(self.nested())).items()}
+        return {
+            array: size if isinstance(size, Count) else Count.of(size)
+            for array, size in touched(accesses, widths_of(self.nested())).items()
+        }
 
     @property
     def bytes(self) -> Count:

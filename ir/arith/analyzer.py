@@ -102,7 +102,6 @@ class Analyzer:
         return form if exact_form(self.scope, form, simplified.dtype) else None
 
 
-
 def simplify(expr: Expr) -> Expr:
     """`expr` simplified with nothing known of its variables."""
     return Analyzer().simplify(expr)

@@ -169,8 +169,14 @@ def _interval_choice(scope: Scope, node: Select | IfThenElse) -> Interval:
 def _interval_ramp(scope: Scope, node: Ramp) -> Interval:
     base, stride = interval_of(scope, node.base), interval_of(scope, node.stride)
     steps = INTERVAL_OF[Mul](stride, Interval(0, node.lanes - 1))
-    return _fitted(scope, Interval(None if base.lo is None or steps.lo is None else base.lo + steps.lo,
-                                   None if base.hi is None or steps.hi is None else base.hi + steps.hi), node)
+    return _fitted(
+        scope,
+        Interval(
+            None if base.lo is None or steps.lo is None else base.lo + steps.lo,
+            None if base.hi is None or steps.hi is None else base.hi + steps.hi,
+        ),
+        node,
+    )
 
 
 def _interval_call(scope: Scope, node: Call) -> Interval:
@@ -187,11 +193,16 @@ def _interval_unknown(scope: Scope, node: Expr) -> Interval:
 
 
 _INTERVALS: dict[type[Expr], Callable[[Scope, Any], Interval]] = {
-    **dict.fromkeys(Var.__subclasses__(), _interval_var), Var: _interval_var,
+    **dict.fromkeys(Var.__subclasses__(), _interval_var),
+    Var: _interval_var,
     IntImm: lambda scope, node: Interval(node.value, node.value),
     **dict.fromkeys(INTERVAL_OF, _interval_binary),
-    Cast: _interval_cast, Select: _interval_choice, IfThenElse: _interval_choice, Ramp: _interval_ramp,
-    Broadcast: lambda scope, node: interval_of(scope, node.value), Call: _interval_call,
+    Cast: _interval_cast,
+    Select: _interval_choice,
+    IfThenElse: _interval_choice,
+    Ramp: _interval_ramp,
+    Broadcast: lambda scope, node: interval_of(scope, node.value),
+    Call: _interval_call,
     Shuffle: lambda scope, node: _union_of(scope, node.vectors),
 }
 
@@ -204,7 +215,7 @@ def _union_of(scope: Scope, nodes: tuple[Expr, ...]) -> Interval:
 
 
 def _magnitude(dtype: DType, operands: list[Interval]) -> Interval:
-    a, = operands
+    (a,) = operands
     if a.lo is not None and a.lo >= 0:
         return a
     return union(Interval(0, 0), union(Interval(max(a.lo or 0, 0), a.hi), scale(a, -1)))._replace(lo=0)
@@ -244,8 +255,12 @@ _CALL_INTERVALS: dict[str, Callable[[DType, list[Interval]], Interval]] = {
     "abs": _magnitude,
     "popcount": lambda dtype, operands: Interval(0, min(dtype.bits, dtype.greatest)),
     "clz": lambda dtype, operands: Interval(0, 64),
-    "bitwise_and": _masked, "bitwise_or": _joined_bits, "bitwise_xor": _joined_bits, "bitwise_not": _flipped,
-    "shift_right": _shifted_right, "shift_left": _shifted_left,
+    "bitwise_and": _masked,
+    "bitwise_or": _joined_bits,
+    "bitwise_xor": _joined_bits,
+    "bitwise_not": _flipped,
+    "shift_right": _shifted_right,
+    "shift_left": _shifted_left,
     "likely": lambda dtype, operands: operands[0],
 }
 
@@ -297,7 +312,9 @@ def _is_exact(scope: Scope, node: Expr) -> bool:
         if form is not None and form.coeffs.get(node) is None:
             return exact_form(scope, form, node.dtype) and _all_exact(scope, list(form.coeffs))
         # The bounds of a node that overflowed are those of its dtype, as are those of one that may be anything.
-        if isinstance(node, Mul | FloorDiv | Call | Cast | Ramp) and interval_of(scope, node) == dtype_interval(node.dtype.element):
+        if isinstance(node, Mul | FloorDiv | Call | Cast | Ramp) and interval_of(scope, node) == dtype_interval(
+            node.dtype.element
+        ):
             return False
     return _all_exact(scope, children(node))
 

@@ -74,8 +74,10 @@ def _decided_lanes(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Ex
     lanes = a.dtype.lanes
     same, apart = left.is_point and left == right, left.hi < right.lo or right.hi < left.lo
     outcomes: dict[type[CompareOp], tuple[bool, bool]] = {
-        LT: (left.hi < right.lo, left.lo >= right.hi), LE: (left.hi <= right.lo, left.lo > right.hi),
-        EQ: (same, apart), NE: (apart, same),
+        LT: (left.hi < right.lo, left.lo >= right.hi),
+        LE: (left.hi <= right.lo, left.lo > right.hi),
+        EQ: (same, apart),
+        NE: (apart, same),
     }
     always, never = outcomes[kind]
     return simplifier.scope.nodes.make(Broadcast, TRUE if always else FALSE, lanes) if always or never else None
@@ -86,7 +88,8 @@ def _balanced(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Expr) -
     scope, dtype = simplifier.scope, a.dtype
     left, right = scope.nodes.form(a), scope.nodes.form(b)
     if (left.coeffs.get(a) == 1 and right.coeffs.get(b) == 1) or not (
-            exact_form(scope, left, dtype) and exact_form(scope, right, dtype)):
+        exact_form(scope, left, dtype) and exact_form(scope, right, dtype)
+    ):
         return a, b, kind
     form = right.plus(left, -1)
     if not form.coeffs:

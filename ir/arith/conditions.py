@@ -125,8 +125,13 @@ def _under(simplifier: Simplifier, condition: Expr, node: Expr, holds: bool, laz
     of its loads must stay good elsewhere too, so it is simplified without."""
     traits = simplifier.scope.nodes.traits
     deepest = _READING_DEPTH if traits(condition) & READS else _CONTEXT_DEPTH
-    if simplifier.depth >= deepest or isinstance(node, Var | IntImm | FloatImm) or condition.dtype.lanes > 1 or (
-            not lazy and traits(node) & READS) or len(simplifier.scope.known.contexts) >= _MOST_CONTEXTS:
+    if (
+        simplifier.depth >= deepest
+        or isinstance(node, Var | IntImm | FloatImm)
+        or condition.dtype.lanes > 1
+        or (not lazy and traits(node) & READS)
+        or len(simplifier.scope.known.contexts) >= _MOST_CONTEXTS
+    ):
         return simplifier.visit(node)
     with simplifier.given(condition, holds):
         return simplifier.visit(node)

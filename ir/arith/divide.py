@@ -66,7 +66,9 @@ def remainder(scope: Scope, form: LinearForm, divisor: int, dtype: DType) -> Lin
     known = form_modular(scope, form).remainder(divisor)
     if known is not None:
         return LinearForm({}, known)
-    rest = LinearForm({a: _least_residue(c, divisor) for a, c in form.coeffs.items() if c % divisor}, form.const % divisor)
+    rest = LinearForm(
+        {a: _least_residue(c, divisor) for a, c in form.coeffs.items() if c % divisor}, form.const % divisor
+    )
     lo, hi = form_interval(scope, rest)
     if lo is not None and hi is not None and lo // divisor == hi // divisor:
         return rest.shifted(-(lo // divisor) * divisor)

@@ -103,7 +103,7 @@ def _learn_nonnegative(scope: Scope, form: LinearForm) -> None:
     if content > 1:
         form = form.divided(content)
     if len(form.coeffs) == 1:
-        (atom, coeff), = form.coeffs.items()
+        ((atom, coeff),) = form.coeffs.items()
         _narrow(scope, atom, Interval(-form.const, None) if coeff > 0 else Interval(None, form.const))
         return
     facts = scope.known.facts
@@ -129,12 +129,10 @@ def _learn_remainder(scope: Scope, node: CompareOp) -> None:
 def _learn_apart(scope: Scope, form: LinearForm) -> None:
     """form != 0, where it is one variable at the end of its range."""
     if len(form.coeffs) == 1:
-        (atom, coeff), = form.coeffs.items()
+        ((atom, coeff),) = form.coeffs.items()
         if abs(coeff) == 1:
             bounds, value = interval_of(scope, atom), -form.const * coeff
             if bounds.lo == value:
                 _narrow(scope, atom, Interval(value + 1, None))
             elif bounds.hi == value:
                 _narrow(scope, atom, Interval(None, value - 1))
-
-

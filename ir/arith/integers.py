@@ -46,8 +46,9 @@ def division(simplifier: Simplifier, node: BinaryOp) -> Expr:
     return simplifier.ruled(simplifier.scope.nodes.make(kind, a, b))
 
 
-def _divided(simplifier: Simplifier, kind: type[BinaryOp], form: LinearForm, divisor: Expr,
-             dtype: DType) -> LinearForm | None:
+def _divided(
+    simplifier: Simplifier, kind: type[BinaryOp], form: LinearForm, divisor: Expr, dtype: DType
+) -> LinearForm | None:
     """The quotient or remainder of a form as a form, or None where nothing can be said."""
     if isinstance(divisor, IntImm):
         if divisor.value <= 0:

@@ -30,7 +30,9 @@ class Interval(NamedTuple):
         return self.lo is not None and self.hi is not None and lo <= self.lo and self.hi <= hi
 
     def __contains__(self, value: object) -> bool:
-        return isinstance(value, int) and (self.lo is None or self.lo <= value) and (self.hi is None or value <= self.hi)
+        return (
+            isinstance(value, int) and (self.lo is None or self.lo <= value) and (self.hi is None or value <= self.hi)
+        )
 
 
 EVERYTHING = Interval(None, None)
@@ -39,8 +41,10 @@ BOOLEAN = Interval(0, 1)
 
 def union(a: Interval, b: Interval) -> Interval:
     """The least interval that holds both."""
-    return Interval(None if a.lo is None or b.lo is None else min(a.lo, b.lo),
-                    None if a.hi is None or b.hi is None else max(a.hi, b.hi))
+    return Interval(
+        None if a.lo is None or b.lo is None else min(a.lo, b.lo),
+        None if a.hi is None or b.hi is None else max(a.hi, b.hi),
+    )
 
 
 def intersect(a: Interval, b: Interval) -> Interval:
@@ -70,8 +74,9 @@ def shift(a: Interval, offset: int) -> Interval:
 
 def add(a: Interval, b: Interval) -> Interval:
     """a + b."""
-    return Interval(None if a.lo is None or b.lo is None else a.lo + b.lo,
-                    None if a.hi is None or b.hi is None else a.hi + b.hi)
+    return Interval(
+        None if a.lo is None or b.lo is None else a.lo + b.lo, None if a.hi is None or b.hi is None else a.hi + b.hi
+    )
 
 
 def _subtract(a: Interval, b: Interval) -> Interval:
@@ -110,8 +115,12 @@ def _positive_part(a: Interval) -> Interval | None:
     return Interval(1 if a.lo is None else max(a.lo, 1), a.hi)
 
 
-def _by_sign(a: Interval, b: Interval, positive: Callable[[Interval, Interval], Interval],
-             negative: Callable[[Interval, Interval], Interval]) -> Interval:
+def _by_sign(
+    a: Interval,
+    b: Interval,
+    positive: Callable[[Interval, Interval], Interval],
+    negative: Callable[[Interval, Interval], Interval],
+) -> Interval:
     """The union over the divisors above, below and equal to 0 of what each of them gives."""
     hull: Interval | None = Interval(0, 0) if 0 in b else None
     above, below = _positive_part(b), _positive_part(negate(b))
@@ -166,27 +175,46 @@ def _at_numerator_sign(a: Interval, b: Interval, natural: Callable[[Interval, In
 
 
 def _truncdiv(a: Interval, b: Interval) -> Interval:
-    return _by_sign(a, b, lambda x, y: _at_numerator_sign(x, y, _floordiv_positive),
-                    lambda x, y: negate(_at_numerator_sign(x, y, _floordiv_positive)))
+    return _by_sign(
+        a,
+        b,
+        lambda x, y: _at_numerator_sign(x, y, _floordiv_positive),
+        lambda x, y: negate(_at_numerator_sign(x, y, _floordiv_positive)),
+    )
 
 
 def _truncmod(a: Interval, b: Interval) -> Interval:
-    return _by_sign(a, b, lambda x, y: _at_numerator_sign(x, y, _floormod_positive),
-                    lambda x, y: _at_numerator_sign(x, y, _floormod_positive))
+    return _by_sign(
+        a,
+        b,
+        lambda x, y: _at_numerator_sign(x, y, _floormod_positive),
+        lambda x, y: _at_numerator_sign(x, y, _floormod_positive),
+    )
 
 
 def _minimum(a: Interval, b: Interval) -> Interval:
-    return Interval(None if a.lo is None or b.lo is None else min(a.lo, b.lo),
-                    b.hi if a.hi is None else a.hi if b.hi is None else min(a.hi, b.hi))
+    return Interval(
+        None if a.lo is None or b.lo is None else min(a.lo, b.lo),
+        b.hi if a.hi is None else a.hi if b.hi is None else min(a.hi, b.hi),
+    )
 
 
 def _maximum(a: Interval, b: Interval) -> Interval:
-    return Interval(b.lo if a.lo is None else a.lo if b.lo is None else max(a.lo, b.lo),
-                    None if a.hi is None or b.hi is None else max(a.hi, b.hi))
+    return Interval(
+        b.lo if a.lo is None else a.lo if b.lo is None else max(a.lo, b.lo),
+        None if a.hi is None or b.hi is None else max(a.hi, b.hi),
+    )
 
 
 INTERVAL_OF: dict[type[BinaryOp], Callable[[Interval, Interval], Interval]] = {
-    Add: add, Sub: _subtract, Mul: _multiply, FloorDiv: _floordiv, FloorMod: _floormod, TruncDiv: _truncdiv,
-    TruncMod: _truncmod, Min: _minimum, Max: _maximum,
+    Add: add,
+    Sub: _subtract,
+    Mul: _multiply,
+    FloorDiv: _floordiv,
+    FloorMod: _floormod,
+    TruncDiv: _truncdiv,
+    TruncMod: _truncmod,
+    Min: _minimum,
+    Max: _maximum,
 }
 """The interval of an operator's results from those of its operands."""

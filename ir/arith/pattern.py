@@ -47,10 +47,39 @@ from ..ops import const
 from .scope import Nodes
 
 __all__ = [
-    "WATCHERS", "Computed", "Constant", "Number", "Operation", "Pattern", "Rule", "RuleTable", "Wild", "broadcast",
-    "build", "c0", "c1", "c2", "equal", "evaluate", "has_wild", "if_then_else", "lanes", "match",
-    "maximum", "minimum", "operation", "ramp",
-    "select", "truncdiv", "truncmod", "unequal", "variants", "w", "x", "y", "z",
+    "WATCHERS",
+    "Computed",
+    "Constant",
+    "Number",
+    "Operation",
+    "Pattern",
+    "Rule",
+    "RuleTable",
+    "Wild",
+    "broadcast",
+    "build",
+    "c0",
+    "c1",
+    "c2",
+    "equal",
+    "evaluate",
+    "has_wild",
+    "if_then_else",
+    "lanes",
+    "match",
+    "maximum",
+    "minimum",
+    "operation",
+    "ramp",
+    "select",
+    "truncdiv",
+    "truncmod",
+    "unequal",
+    "variants",
+    "w",
+    "x",
+    "y",
+    "z",
 ]
 
 Bindings = dict[str, Any]
@@ -64,24 +93,59 @@ class Pattern:
 
     __slots__ = ()
 
-    def __add__(self, other: Operand) -> Operation: return operation(Add, self, other)
-    def __radd__(self, other: Operand) -> Operation: return operation(Add, other, self)
-    def __sub__(self, other: Operand) -> Operation: return operation(Sub, self, other)
-    def __rsub__(self, other: Operand) -> Operation: return operation(Sub, other, self)
-    def __mul__(self, other: Operand) -> Operation: return operation(Mul, self, other)
-    def __rmul__(self, other: Operand) -> Operation: return operation(Mul, other, self)
-    def __truediv__(self, other: Operand) -> Operation: return operation(Div, self, other)
-    def __floordiv__(self, other: Operand) -> Operation: return operation(FloorDiv, self, other)
-    def __rfloordiv__(self, other: Operand) -> Operation: return operation(FloorDiv, other, self)
-    def __mod__(self, other: Operand) -> Operation: return operation(FloorMod, self, other)
-    def __rmod__(self, other: Operand) -> Operation: return operation(FloorMod, other, self)
-    def __lt__(self, other: Operand) -> Operation: return operation(LT, self, other)
-    def __le__(self, other: Operand) -> Operation: return operation(LE, self, other)
-    def __gt__(self, other: Operand) -> Operation: return operation(GT, self, other)
-    def __ge__(self, other: Operand) -> Operation: return operation(GE, self, other)
-    def __and__(self, other: Operand) -> Operation: return operation(And, self, other)
-    def __or__(self, other: Operand) -> Operation: return operation(Or, self, other)
-    def __invert__(self) -> Operation: return operation(Not, self)
+    def __add__(self, other: Operand) -> Operation:
+        return operation(Add, self, other)
+
+    def __radd__(self, other: Operand) -> Operation:
+        return operation(Add, other, self)
+
+    def __sub__(self, other: Operand) -> Operation:
+        return operation(Sub, self, other)
+
+    def __rsub__(self, other: Operand) -> Operation:
+        return operation(Sub, other, self)
+
+    def __mul__(self, other: Operand) -> Operation:
+        return operation(Mul, self, other)
+
+    def __rmul__(self, other: Operand) -> Operation:
+        return operation(Mul, other, self)
+
+    def __truediv__(self, other: Operand) -> Operation:
+        return operation(Div, self, other)
+
+    def __floordiv__(self, other: Operand) -> Operation:
+        return operation(FloorDiv, self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Operation:
+        return operation(FloorDiv, other, self)
+
+    def __mod__(self, other: Operand) -> Operation:
+        return operation(FloorMod, self, other)
+
+    def __rmod__(self, other: Operand) -> Operation:
+        return operation(FloorMod, other, self)
+
+    def __lt__(self, other: Operand) -> Operation:
+        return operation(LT, self, other)
+
+    def __le__(self, other: Operand) -> Operation:
+        return operation(LE, self, other)
+
+    def __gt__(self, other: Operand) -> Operation:
+        return operation(GT, self, other)
+
+    def __ge__(self, other: Operand) -> Operation:
+        return operation(GE, self, other)
+
+    def __and__(self, other: Operand) -> Operation:
+        return operation(And, self, other)
+
+    def __or__(self, other: Operand) -> Operation:
+        return operation(Or, self, other)
+
+    def __invert__(self) -> Operation:
+        return operation(Not, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +193,44 @@ def operation(kind: type[Expr], *operands: Operand, lanes: str = "") -> Operatio
     return Operation(kind, tuple(o if isinstance(o, Pattern) else Number(o) for o in operands), lanes)
 
 
-def minimum(a: Operand, b: Operand) -> Operation: return operation(Min, a, b)
-def maximum(a: Operand, b: Operand) -> Operation: return operation(Max, a, b)
-def truncdiv(a: Operand, b: Operand) -> Operation: return operation(TruncDiv, a, b)
-def truncmod(a: Operand, b: Operand) -> Operation: return operation(TruncMod, a, b)
-def equal(a: Operand, b: Operand) -> Operation: return operation(EQ, a, b)
-def unequal(a: Operand, b: Operand) -> Operation: return operation(NE, a, b)
-def select(c: Operand, a: Operand, b: Operand) -> Operation: return operation(Select, c, a, b)
-def if_then_else(c: Operand, a: Operand, b: Operand) -> Operation: return operation(IfThenElse, c, a, b)
-def ramp(base: Operand, stride: Operand) -> Operation: return operation(Ramp, base, stride, lanes="lanes")
-def broadcast(value: Operand) -> Operation: return operation(Broadcast, value, lanes="lanes")
+def minimum(a: Operand, b: Operand) -> Operation:
+    return operation(Min, a, b)
+
+
+def maximum(a: Operand, b: Operand) -> Operation:
+    return operation(Max, a, b)
+
+
+def truncdiv(a: Operand, b: Operand) -> Operation:
+    return operation(TruncDiv, a, b)
+
+
+def truncmod(a: Operand, b: Operand) -> Operation:
+    return operation(TruncMod, a, b)
+
+
+def equal(a: Operand, b: Operand) -> Operation:
+    return operation(EQ, a, b)
+
+
+def unequal(a: Operand, b: Operand) -> Operation:
+    return operation(NE, a, b)
+
+
+def select(c: Operand, a: Operand, b: Operand) -> Operation:
+    return operation(Select, c, a, b)
+
+
+def if_then_else(c: Operand, a: Operand, b: Operand) -> Operation:
+    return operation(IfThenElse, c, a, b)
+
+
+def ramp(base: Operand, stride: Operand) -> Operation:
+    return operation(Ramp, base, stride, lanes="lanes")
+
+
+def broadcast(value: Operand) -> Operation:
+    return operation(Broadcast, value, lanes="lanes")
 
 
 w, x, y, z = Wild("w"), Wild("x"), Wild("y"), Wild("z")
@@ -183,7 +275,11 @@ def match(pattern: Pattern, node: Expr, bound: Bindings) -> bool:
     assert isinstance(pattern, Operation)
     if type(node) is not pattern.kind:
         return False
-    if pattern.lanes and isinstance(node, (Ramp, Broadcast)) and bound.setdefault(pattern.lanes, node.lanes) != node.lanes:
+    if (
+        pattern.lanes
+        and isinstance(node, (Ramp, Broadcast))
+        and bound.setdefault(pattern.lanes, node.lanes) != node.lanes
+    ):
         return False
     for operand, name in zip(pattern.operands, _OPERANDS.get(pattern.kind, _BINARY), strict=False):
         if not match(operand, getattr(node, name), bound):
@@ -193,8 +289,12 @@ def match(pattern: Pattern, node: Expr, bound: Bindings) -> bool:
 
 _BINARY = ("a", "b")
 _OPERANDS: dict[type[Expr], tuple[str, ...]] = {
-    Not: ("value",), Cast: ("value",), Select: ("condition", "true_value", "false_value"),
-    IfThenElse: ("condition", "true_value", "false_value"), Ramp: ("base", "stride"), Broadcast: ("value",),
+    Not: ("value",),
+    Cast: ("value",),
+    Select: ("condition", "true_value", "false_value"),
+    IfThenElse: ("condition", "true_value", "false_value"),
+    Ramp: ("base", "stride"),
+    Broadcast: ("value",),
 }
 
 
@@ -228,8 +328,13 @@ def evaluate(pattern: Pattern, bound: Bindings) -> int | None:
 
 
 _FOLDED: dict[type[Expr], Callable[[int, int], int]] = {
-    Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b,
-    FloorDiv: lambda a, b: a // b if b else 0, FloorMod: lambda a, b: a % b if b else 0, Min: min, Max: max,
+    Add: lambda a, b: a + b,
+    Sub: lambda a, b: a - b,
+    Mul: lambda a, b: a * b,
+    FloorDiv: lambda a, b: a // b if b else 0,
+    FloorMod: lambda a, b: a % b if b else 0,
+    Min: min,
+    Max: max,
 }
 
 
@@ -272,12 +377,15 @@ class RuleTable:
         candidates = self._candidates.get(classes)
         if candidates is None:
             candidates = self._candidates[classes] = tuple(
-                entry for entry in self._expanded if _may_match(entry[1], classes))
+                entry for entry in self._expanded if _may_match(entry[1], classes)
+            )
         return candidates
 
 
 def _may_match(pattern: Operation, classes: tuple[type[Expr], ...]) -> bool:
-    return pattern.kind is classes[0] and all(_class_fits(p, c) for p, c in zip(pattern.operands, classes[1:], strict=False))
+    return pattern.kind is classes[0] and all(
+        _class_fits(p, c) for p, c in zip(pattern.operands, classes[1:], strict=False)
+    )
 
 
 def _class_fits(pattern: Pattern, kind: type[Expr]) -> bool:

@@ -39,8 +39,9 @@ def always_nonzero(scope: Scope, form: LinearForm) -> bool:
     """Whether `form` is proved never to be 0."""
     if not form.coeffs:
         return form.const != 0
-    if scope.known.disequal and ((form.key, form.const) in scope.known.disequal
-                                 or (form.scaled(-1).key, -form.const) in scope.known.disequal):
+    if scope.known.disequal and (
+        (form.key, form.const) in scope.known.disequal or (form.scaled(-1).key, -form.const) in scope.known.disequal
+    ):
         return True
     return nonnegative(scope, form.shifted(-1)) or nonnegative(scope, form.scaled(-1).shifted(-1))
 
@@ -117,8 +118,10 @@ def _atom_steps(scope: Scope, form: LinearForm, atom: Expr, coeff: int) -> Itera
             yield arms[:1]
             yield arms[1:]
     elif isinstance(atom, Select):
-        yield (form.replaced(atom, value_form(scope, atom.true_value)),
-               form.replaced(atom, value_form(scope, atom.false_value)))
+        yield (
+            form.replaced(atom, value_form(scope, atom.true_value)),
+            form.replaced(atom, value_form(scope, atom.false_value)),
+        )
     elif isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm) and atom.b.value > 0:
         divisor, numerator = atom.b.value, value_form(scope, atom.a)
         step = divisor // gcd(coeff, divisor)  # divisor * quotient lies in [numerator - divisor + 1, numerator]
@@ -195,5 +198,3 @@ def _fact_steps(form: LinearForm, fact: LinearForm) -> Iterator[tuple[LinearForm
         if (scale, times) not in tried:
             tried.add((scale, times))
             yield (form.scaled(scale).plus(fact, -times),)
-
-

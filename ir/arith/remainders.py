@@ -92,5 +92,7 @@ def _modular_unknown(scope: Scope, node: Expr) -> Modular:
 _MODULARS: dict[type[Expr], Callable[[Scope, Any], Modular]] = {
     IntImm: lambda scope, node: Modular(0, node.value),
     **dict.fromkeys(INTERVAL_OF, _modular_binary),
-    Cast: _modular_cast, Select: _modular_choice, IfThenElse: _modular_choice,
+    Cast: _modular_cast,
+    Select: _modular_choice,
+    IfThenElse: _modular_choice,
 }

@@ -30,8 +30,22 @@ code that may have effects."""
 class Knowledge:
     """Ranges, facts, and what was derived under them."""
 
-    __slots__ = ("bounds", "contexts", "disequal", "exact", "facts", "highs", "intervals", "lows", "modulars", "open", "order",
-                 "remainders", "results", "truth")
+    __slots__ = (
+        "bounds",
+        "contexts",
+        "disequal",
+        "exact",
+        "facts",
+        "highs",
+        "intervals",
+        "lows",
+        "modulars",
+        "open",
+        "order",
+        "remainders",
+        "results",
+        "truth",
+    )
 
     def __init__(self) -> None:
         self.bounds: dict[Expr, Interval] = {}
@@ -65,8 +79,13 @@ class Knowledge:
     def content(self) -> object:
         """What was learned, as a key: equal for the same of the same ranges."""
         facts = frozenset((key, form.const) for key, form in self.facts.items())
-        return (frozenset(self.bounds.items()), frozenset(self.remainders.items()), facts, frozenset(self.disequal),
-                frozenset(self.truth.items()))
+        return (
+            frozenset(self.bounds.items()),
+            frozenset(self.remainders.items()),
+            facts,
+            frozenset(self.disequal),
+            frozenset(self.truth.items()),
+        )
 
     def copy(self) -> Knowledge:
         """The same ranges and facts, nothing derived yet."""

@@ -126,8 +126,12 @@ def _is_whole(scope: Scope, value: Cast, dtype: DType) -> bool:
     if not (source.is_integer and middle.is_float and dtype.is_integer) or dtype.is_bool:
         return False
     bounds, exact = interval_of(scope, value.value), 1 << SIGNIFICANT_BITS[middle.kind, middle.bits]
-    return (bounds.lo is not None and bounds.hi is not None and max(-exact, dtype.least) <= bounds.lo
-            and bounds.hi <= min(exact, dtype.greatest))
+    return (
+        bounds.lo is not None
+        and bounds.hi is not None
+        and max(-exact, dtype.least) <= bounds.lo
+        and bounds.hi <= min(exact, dtype.greatest)
+    )
 
 
 SIGNIFICANT_BITS = {("float", 16): 11, ("bfloat", 16): 8, ("float", 32): 24, ("float", 64): 53}
@@ -143,5 +147,9 @@ _HANDLERS: dict[type[Expr], Handler] = {
     **dict.fromkeys((LT, LE, GT, GE, EQ, NE), compare),
     **dict.fromkeys((And, Or), logic),
     **dict.fromkeys((Select, IfThenElse), choice),
-    Not: negation, Cast: _cast, Call: _call, Let: _let, Reduce: _reduce,
+    Not: negation,
+    Cast: _cast,
+    Call: _call,
+    Let: _let,
+    Reduce: _reduce,
 }

@@ -86,8 +86,13 @@ def _put_together(scope: Scope, form: LinearForm, atom: FloorDiv, divisor: int, 
 
 def _into_arms(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[[Expr], Expr]) -> LinearForm | None:
     """min(x, c0) + c1 as min(x + c1, c0 + c1), and c1 - min(x, c0) as max(c1 - x, c1 - c0)."""
-    (atom, coeff), = form.coeffs.items()
-    if not isinstance(atom, Min | Max) or abs(coeff) != 1 or not isinstance(atom.b, IntImm) or not is_exact(scope, atom):
+    ((atom, coeff),) = form.coeffs.items()
+    if (
+        not isinstance(atom, Min | Max)
+        or abs(coeff) != 1
+        or not isinstance(atom.b, IntImm)
+        or not is_exact(scope, atom)
+    ):
         return None
     kind = type(atom) if coeff > 0 else Max if isinstance(atom, Min) else Min
     arms = [value_form(scope, arm).scaled(coeff).shifted(form.const) for arm in (atom.a, atom.b)]
@@ -115,8 +120,9 @@ class _SumRule(NamedTuple):
     second: _Term
     exact: bool
 
-    def applied(self, scope: Scope, form: LinearForm, atom: Expr, coeff: int,
-                simplified: Callable[[Expr], Expr]) -> LinearForm | None:
+    def applied(
+        self, scope: Scope, form: LinearForm, atom: Expr, coeff: int, simplified: Callable[[Expr], Expr]
+    ) -> LinearForm | None:
         """The form with the rule applied to the term in `atom`, or None."""
         bound: dict[str, Any] = {}
         if not match(self.first.atom, atom, bound) or not self.rule.applies(bound):
@@ -149,7 +155,11 @@ class _SumRule(NamedTuple):
             return remaining.plus(value, -factor)
         for other, coeff in remaining.coeffs.items():
             trial = dict(bound)
-            if match(self.second.atom, other, trial) and self.rule.applies(trial) and coeff == times * self.second.factor(trial):
+            if (
+                match(self.second.atom, other, trial)
+                and self.rule.applies(trial)
+                and coeff == times * self.second.factor(trial)
+            ):
                 bound.update(trial)
                 return remaining.without(other)
         return None
@@ -157,8 +167,10 @@ class _SumRule(NamedTuple):
     def _given(self, scope: Scope, bound: dict[str, Any]) -> bool:
         """Conditions of sum rules all say that something is not 0."""
         subjects = [condition.operands[0] for condition in self.rule.given]
-        return all(isinstance(subject, Wild) and always_nonzero(scope, value_form(scope, bound[subject.name]))
-                   for subject in subjects)
+        return all(
+            isinstance(subject, Wild) and always_nonzero(scope, value_form(scope, bound[subject.name]))
+            for subject in subjects
+        )
 
 
 def _terms(pattern: Operation) -> tuple[_Term, _Term]:

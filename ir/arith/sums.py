@@ -20,7 +20,9 @@ that a sum over shared nodes (x + x of x + x ...) takes linear time."""
 
 def keeps_values(source: DType, target: DType) -> bool:
     """Whether every integer of `source` is one of `target`."""
-    return source.is_integer and target.is_integer and target.least <= source.least and source.greatest <= target.greatest
+    return (
+        source.is_integer and target.is_integer and target.least <= source.least and source.greatest <= target.greatest
+    )
 
 
 def collect(scope: Scope, node: Expr, simplified: Callable[[Expr], Expr]) -> LinearForm:
@@ -71,7 +73,9 @@ def wrapped(form: LinearForm, dtype: DType) -> LinearForm:
     if least <= form.const <= greatest and all(-greatest <= coeff <= greatest for coeff in form.coeffs.values()):
         return form
     const = form.const if -greatest <= form.const <= greatest and form.coeffs else wrap_int(form.const, dtype)
-    coeffs = {atom: coeff if -greatest <= coeff <= greatest else wrap_int(coeff, dtype) for atom, coeff in form.coeffs.items()}
+    coeffs = {
+        atom: coeff if -greatest <= coeff <= greatest else wrap_int(coeff, dtype) for atom, coeff in form.coeffs.items()
+    }
     return LinearForm({atom: coeff for atom, coeff in coeffs.items() if coeff}, const)
 
 
@@ -97,7 +101,7 @@ def product(scope: Scope, a: Expr, b: Expr) -> Expr:
 def _content(scope: Scope, node: Expr, form: LinearForm) -> tuple[int, Expr]:
     """A single term's coefficient and the rest of it."""
     if len(form.coeffs) == 1 and not form.const:
-        (atom, coeff), = form.coeffs.items()
+        ((atom, coeff),) = form.coeffs.items()
         if coeff != 1:
             return coeff, converted(scope, atom, node.dtype)
     return 1, node
@@ -176,5 +180,3 @@ def narrowable(scope: Scope, value: Expr, target: DType) -> LinearForm | None:
     if not exact_form(scope, form, value.dtype):
         return None
     return form if all(scope.nodes.traits(atom) & INDEX for atom in form.coeffs) else None
-
-

@@ -30,7 +30,12 @@ def fault(kind: str, *details: Any) -> None:
 
 
 def offsets(
-    buffer: int, indices: Sequence[list[int] | int], extents: Sequence[int], strides: Sequence[int], first: int, lanes: int,
+    buffer: int,
+    indices: Sequence[list[int] | int],
+    extents: Sequence[int],
+    strides: Sequence[int],
+    first: int,
+    lanes: int,
     mask: list[bool] | bool | None,
 ) -> list[int | None]:
     """The element offsets of an access, lane by lane; None for lanes that `mask` excludes."""
@@ -140,5 +145,7 @@ def write(writers: dict[int, int], readers: dict[int, int], place: int | None, i
         raise Fault("race", buffer, place, reader, iteration, "writes what the former reads")
 
 
-HELPERS = {helper.__name__: helper for helper in (
-    fault, offsets, load_lanes, store_lanes, ramp, lanes_of, read, write, allocated, Pointer)}
+HELPERS = {
+    helper.__name__: helper
+    for helper in (fault, offsets, load_lanes, store_lanes, ramp, lanes_of, read, write, allocated, Pointer)
+}

@@ -52,7 +52,10 @@ class GeneratedProgram:
 
 
 def generate(
-    function: Function, symbols: Mapping[Var, int], externs: Mapping[str, Callable[..., Any] | int], check: bool,
+    function: Function,
+    symbols: Mapping[Var, int],
+    externs: Mapping[str, Callable[..., Any] | int],
+    check: bool,
     strides: Mapping[Buffer, tuple[int, ...]],
 ) -> GeneratedProgram:
     """The program for shapes in which `symbols` have these values. `strides` are those of the parameters' memory."""
@@ -76,7 +79,11 @@ class FunctionWriter(ValueWriter):
     """Writes statements."""
 
     def __init__(
-        self, function: Function, symbols: Mapping[Var, int], externs: Mapping[str, Callable[..., Any] | int], check: bool,
+        self,
+        function: Function,
+        symbols: Mapping[Var, int],
+        externs: Mapping[str, Callable[..., Any] | int],
+        check: bool,
     ) -> None:
         super().__init__(function.name, symbols, externs)
         self.check = check
@@ -204,7 +211,9 @@ class FunctionWriter(ValueWriter):
         value = added(node)
         if value is not None:  # in one step, so that other iterations may do the same
             races, self.races = self.races, []
-            self.BufferStore(BufferStore(node.buffer, BufferLoad(node.buffer, node.indices) + value, node.indices, node.predicate))
+            self.BufferStore(
+                BufferStore(node.buffer, BufferLoad(node.buffer, node.indices) + value, node.indices, node.predicate)
+            )
             self.races = races
             return
         self.begin(node)

@@ -29,6 +29,7 @@ from .source import SOURCE_NAME
 
 __all__ = ["EXTERNS", "Interpreter", "run"]
 
+
 class Interpreter:
     """A function made ready to be run often; what is generated is kept for each set of shapes.
 
@@ -37,8 +38,13 @@ class Interpreter:
     of C functions that it calls, by name; others are looked for in the process.
     """
 
-    def __init__(self, function: Function, check: bool = True, declared: Sequence[Buffer | Var] | None = None,
-                 addresses: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        function: Function,
+        check: bool = True,
+        declared: Sequence[Buffer | Var] | None = None,
+        addresses: Mapping[str, int] | None = None,
+    ) -> None:
         self.function, self.check = function, check
         self.addresses = dict(addresses or {})
         self.declared = tuple(function.params if declared is None else declared)
@@ -55,7 +61,9 @@ class Interpreter:
         with deep_recursion(), np.errstate(all="ignore"):
             program = self.programs.get(key)
             if program is None:
-                program = self.programs[key] = generate(function, symbols, {**EXTERNS, **self.addresses}, self.check, strides)
+                program = self.programs[key] = generate(
+                    function, symbols, {**EXTERNS, **self.addresses}, self.check, strides
+                )
             values: list[Any] = []
             for parameter, declared, argument in zip(function.params, self.declared, args, strict=True):
                 if isinstance(parameter, Buffer) and isinstance(declared, Buffer):
@@ -72,7 +80,11 @@ class Interpreter:
 
 
 def run(
-    function: Function, args: Sequence[Any], *, check: bool = True, declared: Sequence[Buffer | Var] | None = None,
+    function: Function,
+    args: Sequence[Any],
+    *,
+    check: bool = True,
+    declared: Sequence[Buffer | Var] | None = None,
 ) -> None:
     """Run `function` on numpy arrays and scalars in call order; outputs are written in place.
 
@@ -89,7 +101,9 @@ def _loop_values(program: GeneratedProgram, trace: TracebackType | None) -> str:
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == SOURCE_NAME:
             values = trace.tb_frame.f_locals
-            texts += [f"{program.variables[name].name} = {values[name]}" for name in _loops_around(lines, trace.tb_lineno)]
+            texts += [
+                f"{program.variables[name].name} = {values[name]}" for name in _loops_around(lines, trace.tb_lineno)
+            ]
         trace = trace.tb_next
     return ", ".join(texts)
 
@@ -115,8 +129,12 @@ def _explained(function: Function, program: GeneratedProgram, fault: Fault) -> E
     where = _loop_values(program, fault.__traceback__)
     at = f", at {where}" if where else ""
     if fault.kind == "assert":
-        return AssertionFailed(f"{function.name}: {fault.details[0]}", reason=f"the assertion does not hold{at}",
-                               called=user_source(), fix="call it with arguments for which the condition holds")
+        return AssertionFailed(
+            f"{function.name}: {fault.details[0]}",
+            reason=f"the assertion does not hold{at}",
+            called=user_source(),
+            fix="call it with arguments for which the condition holds",
+        )
     number: int = fault.details[0]
     buffer = program.buffers[number]
     if fault.kind == "bounds":
@@ -125,19 +143,25 @@ def _explained(function: Function, program: GeneratedProgram, fault: Fault) -> E
         return OutOfBounds(
             f"{function.name} accesses {buffer.name}[{', '.join(map(str, index))}], out of bounds",
             reason=f"index {wrong} is {index[wrong]}, and the extent there is {extents[wrong]}{at}",
-            called=user_source(), fix=_kept_within(extents[wrong] - 1))
+            called=user_source(),
+            fix=_kept_within(extents[wrong] - 1),
+        )
     if fault.kind == "unwritten":
         return UninitializedRead(
             f"{function.name} reads {program.element(*fault.details)}, to which nothing has been written",
-            reason=f"its memory is not initialised{at}", called=user_source(),
-            fix=f"store to all of {buffer.name} that is read: a set_store_predicate, a guard or a loop leaves this element out")
+            reason=f"its memory is not initialised{at}",
+            called=user_source(),
+            fix=f"store to all of {buffer.name} that is read: a set_store_predicate, a guard or a loop leaves this element out",
+        )
     _, place, former, latter, action = fault.details
     several = "several iterations" if former == MANY else f"iteration {former}"
     return ParallelRace(
         f"iterations of a parallel loop of {function.name} race on {buffer.name}",
         reason=f"{program.element(number, place)} is touched by {several} and by iteration {latter}, "
-               f"which {action}{at}",
-        called=user_source(), fix="make the loop serial (`for i in n`), or give every iteration elements of its own")
+        f"which {action}{at}",
+        called=user_source(),
+        fix="make the loop serial (`for i in n`), or give every iteration elements of its own",
+    )
 
 
 def _kept_within(last: int) -> str:

@@ -39,14 +39,19 @@ def constant_value(value: Expr, symbols: Mapping[Var, int]) -> int | None:
 
 
 def find_symbols(
-    function: Function, declared: Sequence[Buffer | Var], args: Sequence[Any],
+    function: Function,
+    declared: Sequence[Buffer | Var],
+    args: Sequence[Any],
 ) -> tuple[dict[Var, int], dict[Buffer, tuple[int, ...]]]:
     """The values of the shape symbols, from the shapes of the arrays, after checking types and shapes; and the strides
     of each parameter of `function` in its memory."""
     if len(args) != len(function.params):
         given, wanted = len(args) - len(function.constants), function.arguments
-        raise ArgumentsDoNotFit(f"{function.name} takes {len(wanted)} arguments, not {given}", called=user_source(),
-                                fix=f"pass one for each of {', '.join(param.name for param in wanted) or 'none'}")
+        raise ArgumentsDoNotFit(
+            f"{function.name} takes {len(wanted)} arguments, not {given}",
+            called=user_source(),
+            fix=f"pass one for each of {', '.join(param.name for param in wanted) or 'none'}",
+        )
     symbols: dict[Var, int] = {}
     pairs = [(d, a) for d, a in zip(declared, args, strict=True) if isinstance(d, Buffer)]
     for parameter, argument in zip(declared, args, strict=True):
@@ -97,12 +102,18 @@ def _steps(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
 def _check_type(function: Function, buffer: Buffer, array: object) -> None:
     if not is_array(array):
         raise ArgumentsDoNotFit(
-            f"argument '{buffer.name}' of {function.name} must be an array", reason=f"got {type(array).__name__}",
-            called=user_source(), fix="np.array(...) with that dtype")
+            f"argument '{buffer.name}' of {function.name} must be an array",
+            reason=f"got {type(array).__name__}",
+            called=user_source(),
+            fix="np.array(...) with that dtype",
+        )
     if array.dtype != numpy_dtype(buffer.dtype):
         raise ArgumentsDoNotFit(
-            f"argument '{buffer.name}' of {function.name} must be {buffer.dtype}", reason=f"got {array.dtype}",
-            called=user_source(), fix=f'x.astype("{buffer.dtype}")')
+            f"argument '{buffer.name}' of {function.name} must be {buffer.dtype}",
+            reason=f"got {array.dtype}",
+            called=user_source(),
+            fix=f'x.astype("{buffer.dtype}")',
+        )
 
 
 def _check_shape(function: Function, buffer: Buffer, array: np.ndarray[Any, Any], symbols: Mapping[Var, int]) -> None:
@@ -117,12 +128,16 @@ def _check_shape(function: Function, buffer: Buffer, array: np.ndarray[Any, Any]
     if not fits:
         raise ArgumentsDoNotFit(
             f"argument '{buffer.name}' of {function.name} has the wrong shape",
-            reason=f"it is declared `{to_text(buffer)}`, and got {list(array.shape)}", called=user_source(),
-            fix="pass an array of the declared shape")
+            reason=f"it is declared `{to_text(buffer)}`, and got {list(array.shape)}",
+            called=user_source(),
+            fix="pass an array of the declared shape",
+        )
 
 
 def _strides_in_memory(
-    parameter: Buffer, array: np.ndarray[Any, Any], symbols: Mapping[Var, int],
+    parameter: Buffer,
+    array: np.ndarray[Any, Any],
+    symbols: Mapping[Var, int],
 ) -> tuple[int, ...]:
     """In elements: the declared ones, else those of compact row-major order."""
     if parameter.strides:
@@ -146,8 +161,12 @@ def _elements(declared: Buffer, array: np.ndarray[Any, Any]) -> np.ndarray[Any, 
     return np.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))
 
 
-def to_list(declared: Buffer, array: np.ndarray[Any, Any], empty: bool, symbols: Mapping[Var, int],
-            ) -> list[Any] | Sparse:
+def to_list(
+    declared: Buffer,
+    array: np.ndarray[Any, Any],
+    empty: bool,
+    symbols: Mapping[Var, int],
+) -> list[Any] | Sparse:
     """Its elements as the interpreter holds them; `empty`: as many None."""
     flat = _elements(declared, array)
     first = 0 if declared.elem_offset is None else constant_value(declared.elem_offset, symbols) or 0
@@ -158,7 +177,9 @@ def to_list(declared: Buffer, array: np.ndarray[Any, Any], empty: bool, symbols:
     return [None] * first + (list(flat) if declared.dtype.is_float else flat.tolist())
 
 
-def write_back(declared: Buffer, array: np.ndarray[Any, Any], data: list[Any] | Sparse, symbols: Mapping[Var, int]) -> None:
+def write_back(
+    declared: Buffer, array: np.ndarray[Any, Any], data: list[Any] | Sparse, symbols: Mapping[Var, int]
+) -> None:
     """The elements that were written, into the array."""
     first = 0 if declared.elem_offset is None else constant_value(declared.elem_offset, symbols) or 0
     if isinstance(data, Sparse):
@@ -188,6 +209,10 @@ def scalar_value(parameter: Var, argument: Any) -> Any:
     if dtype.is_bool:
         return bool(value)
     if dtype.is_integer and not dtype.least <= value <= dtype.greatest:
-        raise ArgumentsDoNotFit(f"argument '{parameter.name}' does not fit {dtype}", reason=f"got {value}", called=user_source(),
-                                fix=f"pass a number from {dtype.least} to {dtype.greatest}")
+        raise ArgumentsDoNotFit(
+            f"argument '{parameter.name}' does not fit {dtype}",
+            reason=f"got {value}",
+            called=user_source(),
+            fix=f"pass a number from {dtype.least} to {dtype.greatest}",
+        )
     return value

@@ -56,8 +56,11 @@ class OutsideCalls(Source, ABC):
             called = c_function(name, args, node.dtype, called)
         if called is None:
             raise UnknownOutsideCode(
-                f"the interpreter cannot call '{name}'", reason=f"`{node}`", called=user_source(),
-                fix=f"give it an implementation: ir.interpret.interpreter.EXTERNS['{name}'] = a Python function of its arguments")
+                f"the interpreter cannot call '{name}'",
+                reason=f"`{node}`",
+                called=user_source(),
+                fix=f"give it an implementation: ir.interpret.interpreter.EXTERNS['{name}'] = a Python function of its arguments",
+            )
         function = self.constant(called, ("extern", name))
         result = self.constant(checked_result(node.dtype), ("result", str(node.dtype)))
         return Code(self.spill(f"{result}({function}({', '.join(self.exact(a).text for a in args)}))"))
@@ -68,9 +71,12 @@ class OutsideCalls(Source, ABC):
         registered = find_func(name)
         if registered is None:
             raise UnknownOutsideCode(
-                f"the interpreter cannot call the packed function '{name}'", reason="no function of this name is registered",
-                called=user_source(), allowed=", ".join(registered_names()) or "nothing is registered",
-                fix=f'@tw.register_func("{name}") above a Python function of its arguments')
+                f"the interpreter cannot call the packed function '{name}'",
+                reason="no function of this name is registered",
+                called=user_source(),
+                allowed=", ".join(registered_names()) or "nothing is registered",
+                fix=f'@tw.register_func("{name}") above a Python function of its arguments',
+            )
         function = self.constant(_guarded(name, registered), ("packed", name))
         return Code(self.spill(f"{function}({', '.join(self._texts(node.args[1:]))})"))
 
@@ -161,7 +167,9 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., int]:
 # C
 
 
-def c_function(name: str, arguments: Sequence[Expr], result: DType, address: int | None = None) -> Callable[..., Any] | None:
+def c_function(
+    name: str, arguments: Sequence[Expr], result: DType, address: int | None = None
+) -> Callable[..., Any] | None:
     """A C function on the interpreter's values: that at `address`, or of a library that this process has loaded; None where there
     is none.
 
@@ -173,7 +181,9 @@ def c_function(name: str, arguments: Sequence[Expr], result: DType, address: int
     if returns is None or any(kind is None for kind in kinds):
         return None
     try:
-        function: Any = getattr(ctypes.CDLL(None), name) if address is None else ctypes.CFUNCTYPE(returns, *kinds)(address)
+        function: Any = (
+            getattr(ctypes.CDLL(None), name) if address is None else ctypes.CFUNCTYPE(returns, *kinds)(address)
+        )
     except AttributeError:
         return None
     function.restype, function.argtypes = returns, kinds
@@ -198,7 +208,10 @@ def c_function(name: str, arguments: Sequence[Expr], result: DType, address: int
 
 
 _C_TYPES: dict[str, Any] = {
-    "float32": ctypes.c_float, "float64": ctypes.c_double, "bool": ctypes.c_bool, "handle": ctypes.c_void_p,
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+    "bool": ctypes.c_bool,
+    "handle": ctypes.c_void_p,
     **{f"int{bits}": getattr(ctypes, f"c_int{bits}") for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": getattr(ctypes, f"c_uint{bits}") for bits in (8, 16, 32, 64)},
 }

@@ -19,11 +19,22 @@ from ..dtype import DType
 from ..expr import Add, BinaryOp, Div, FloorDiv, FloorMod, Max, Min, Mul, Sub, TruncDiv, TruncMod
 from ..rounding import round_float, wrap_int
 
-__all__ = ["FLOAT_TYPES", "binary_text", "cast_function", "intrinsic_function", "numpy_dtype",
-           "unwritten", "wrap_text", "zero_of"]
+__all__ = [
+    "FLOAT_TYPES",
+    "binary_text",
+    "cast_function",
+    "intrinsic_function",
+    "numpy_dtype",
+    "unwritten",
+    "wrap_text",
+    "zero_of",
+]
 
 FLOAT_TYPES: dict[str, Any] = {
-    "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64,
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+    "float32": np.float32,
+    "float64": np.float64,
 }
 
 
@@ -61,14 +72,25 @@ def wrap_text(text: str, dtype: DType) -> str:
 # result may have left the range of its dtype.
 
 _INTEGER_TEXT: dict[type[BinaryOp], tuple[str, bool]] = {
-    Add: ("({a} + {b})", True), Sub: ("({a} - {b})", True), Mul: ("({a} * {b})", True),
-    FloorDiv: ("({a} // {b} if {b} else 0)", True), FloorMod: ("({a} % {b} if {b} else 0)", False),
-    TruncDiv: ("truncated_quotient({a}, {b})", True), TruncMod: ("truncated_remainder({a}, {b})", False),
-    Min: ("({a} if {a} < {b} else {b})", False), Max: ("({a} if {a} > {b} else {b})", False),
+    Add: ("({a} + {b})", True),
+    Sub: ("({a} - {b})", True),
+    Mul: ("({a} * {b})", True),
+    FloorDiv: ("({a} // {b} if {b} else 0)", True),
+    FloorMod: ("({a} % {b} if {b} else 0)", False),
+    TruncDiv: ("truncated_quotient({a}, {b})", True),
+    TruncMod: ("truncated_remainder({a}, {b})", False),
+    Min: ("({a} if {a} < {b} else {b})", False),
+    Max: ("({a} if {a} > {b} else {b})", False),
 }
 _FLOAT_TEXT: dict[type[BinaryOp], str] = {
-    Add: "({a} + {b})", Sub: "({a} - {b})", Mul: "({a} * {b})", Div: "({a} / {b})", FloorDiv: "({a} // {b})",
-    FloorMod: "({a} % {b})", TruncDiv: "trunc_{t}({a} / {b})", TruncMod: "fmod_{t}({a}, {b})",
+    Add: "({a} + {b})",
+    Sub: "({a} - {b})",
+    Mul: "({a} * {b})",
+    Div: "({a} / {b})",
+    FloorDiv: "({a} // {b})",
+    FloorMod: "({a} % {b})",
+    TruncDiv: "trunc_{t}({a} / {b})",
+    TruncMod: "fmod_{t}({a}, {b})",
     Min: "({a} if {a} < {b} or {a} != {a} or ({a} == {b} and copysign(1.0, {b}) > 0.0) else {b})",
     Max: "({a} if {a} > {b} or {a} != {a} or ({a} == {b} and copysign(1.0, {b}) < 0.0) else {b})",
 }
@@ -168,13 +190,41 @@ def _round_half_away(value: float) -> float:
 
 
 _FLOAT_FUNCTIONS: dict[str, Callable[[Any], Any] | Callable[[Any, Any], Any]] = {
-    "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(10.0, x), "log": np.log, "log2": np.log2,
-    "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin,
-    "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "erf": math.erf, "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil,
-    "round": _round_half_away, "trunc": np.trunc, "nearbyint": np.rint, "pow": np.float_power, "atan2": np.arctan2,
-    "copysign": np.copysign, "hypot": np.hypot, "abs": np.abs, "fmod": np.fmod,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda x: np.power(10.0, x),
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "erf": math.erf,
+    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": _round_half_away,
+    "trunc": np.trunc,
+    "nearbyint": np.rint,
+    "pow": np.float_power,
+    "atan2": np.arctan2,
+    "copysign": np.copysign,
+    "hypot": np.hypot,
+    "abs": np.abs,
+    "fmod": np.fmod,
 }
 
 
@@ -187,7 +237,9 @@ def _float_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
 
         return fused
     tests: dict[str, Callable[[Any], bool]] = {
-        "isnan": lambda x: math.isnan(x), "isinf": lambda x: math.isinf(x), "isfinite": lambda x: math.isfinite(x),
+        "isnan": lambda x: math.isnan(x),
+        "isinf": lambda x: math.isinf(x),
+        "isfinite": lambda x: math.isfinite(x),
     }
     if name in tests:
         return tests[name]
@@ -204,9 +256,12 @@ def _integer_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
         "abs": lambda a: wrap_int(abs(a), dtype),
         "popcount": lambda a: (a & mask).bit_count(),
         "clz": lambda a: bits - (a & mask).bit_length(),
-        "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b, "bitwise_xor": lambda a, b: a ^ b,
+        "bitwise_and": lambda a, b: a & b,
+        "bitwise_or": lambda a, b: a | b,
+        "bitwise_xor": lambda a, b: a ^ b,
         "bitwise_not": lambda a: wrap_int(~a, dtype),
-        "shift_left": lambda a, b: wrap_int(a << b % bits, dtype), "shift_right": lambda a, b: a >> b % bits,
+        "shift_left": lambda a, b: wrap_int(a << b % bits, dtype),
+        "shift_right": lambda a, b: a >> b % bits,
     }
     return table.get(name)
 

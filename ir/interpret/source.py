@@ -62,8 +62,12 @@ class Source:
 
     def __init__(self) -> None:
         self.space: dict[str, Any] = {
-            **HELPERS, "truncated_quotient": truncated_quotient, "truncated_remainder": truncated_remainder,
-            "copysign": math.copysign, "nan": float("nan"), "inf": float("inf"),
+            **HELPERS,
+            "truncated_quotient": truncated_quotient,
+            "truncated_remainder": truncated_remainder,
+            "copysign": math.copysign,
+            "nan": float("nan"),
+            "inf": float("inf"),
         }
         """What the source may name."""
         self.finished: list[list[str]] = []

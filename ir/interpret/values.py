@@ -51,7 +51,10 @@ class ValueWriter(OutsideCalls):
     """Writes expressions."""
 
     def __init__(
-        self, function_name: str, symbols: Mapping[Var, int], externs: Mapping[str, Callable[..., Any] | int],
+        self,
+        function_name: str,
+        symbols: Mapping[Var, int],
+        externs: Mapping[str, Callable[..., Any] | int],
     ) -> None:
         super().__init__()
         self.function_name, self.externs = function_name, externs
@@ -90,7 +93,8 @@ class ValueWriter(OutsideCalls):
         memory = self.memories.get(buffer)
         if memory is None:
             raise NotWellFormed(
-                f"buffer '{buffer.name}' is used where it has no memory", reason=f"in function {self.function_name}")
+                f"buffer '{buffer.name}' is used where it has no memory", reason=f"in function {self.function_name}"
+            )
         return memory
 
     def place(self, memory: Memory, indices: tuple[Expr, ...], pointed: bool = False) -> Code:
@@ -102,8 +106,13 @@ class ValueWriter(OutsideCalls):
         tests: list[str] = []
         for index, extent, stride in zip(indices, memory.extents, memory.strides, strict=True):
             code = self.exact(index)
-            safe = (code.lo is not None and code.hi is not None and extent.isdigit()
-                    and code.lo >= 0 and code.hi < int(extent))
+            safe = (
+                code.lo is not None
+                and code.hi is not None
+                and extent.isdigit()
+                and code.lo >= 0
+                and code.hi < int(extent)
+            )
             text = code.text if safe else self.atom(code)
             nesting = max(nesting, code.nesting + 1)
             if not safe:
@@ -218,7 +227,8 @@ class ValueWriter(OutsideCalls):
         code = self.values.get(node)
         if code is None:
             raise NotWellFormed(
-                f"'{node.name}' is used where it has no value", reason=f"in function {self.function_name}")
+                f"'{node.name}' is used where it has no value", reason=f"in function {self.function_name}"
+            )
         return code
 
     def IntImm(self, node: IntImm) -> Code:
@@ -299,7 +309,8 @@ class ValueWriter(OutsideCalls):
             return Code(f"({a.text} if {condition} else {b.text})", max(a.nesting, b.nesting) + 1, *bounds)
         self.select_depth += 1
         result = self.branches(
-            condition, lambda: (self.unchosen(node.false_value), self.exact(node.true_value).text)[1],
+            condition,
+            lambda: (self.unchosen(node.false_value), self.exact(node.true_value).text)[1],
             lambda: (self.unchosen(node.true_value), self.exact(node.false_value).text)[1],
         )
         self.select_depth -= 1
@@ -315,7 +326,8 @@ class ValueWriter(OutsideCalls):
     def reads_tracked(self, node: Select) -> bool:
         return any(
             isinstance(inner, BufferLoad) and self.memories[inner.buffer].tracked
-            for value in (node.true_value, node.false_value) for inner in post_order(value)
+            for value in (node.true_value, node.false_value)
+            for inner in post_order(value)
         )
 
     def branches(self, condition: str, chosen: Callable[[], str], otherwise: Callable[[], str]) -> Code:
@@ -332,11 +344,14 @@ class ValueWriter(OutsideCalls):
     def IfThenElse(self, node: IfThenElse) -> Code:
         if node.condition.dtype.lanes > 1:
             raise NotWellFormed(
-                "if_then_else by lanes cannot be run", reason=f"`{node}`: only a whole value can be left out",
-                fix="use select, with predicates on the loads")
+                "if_then_else by lanes cannot be run",
+                reason=f"`{node}`: only a whole value can be left out",
+                fix="use select, with predicates on the loads",
+            )
         condition = self.atom(self.exact(node.condition))
         return self.branches(
-            condition, lambda: self.exact(node.true_value).text, lambda: self.exact(node.false_value).text)
+            condition, lambda: self.exact(node.true_value).text, lambda: self.exact(node.false_value).text
+        )
 
     def Let(self, node: Let) -> Code:
         code = self.exact(node.value)
@@ -383,7 +398,9 @@ class ValueWriter(OutsideCalls):
             function = self.constant(_reinterpretation(source, target), ("reinterpret", str(source), str(target)))
             return Code(self.spill(f"{function}({operands[0].text})"))
         dtype = node.args[0].dtype if node.args else node.dtype
-        implementation = scalars.intrinsic_function(node.name, dtype.element) if dtype.kind not in ("bool", "handle") else None
+        implementation = (
+            scalars.intrinsic_function(node.name, dtype.element) if dtype.kind not in ("bool", "handle") else None
+        )
         if implementation is None:
             return self.outside(node)
         function = self.constant(implementation, (node.name, str(dtype.element)))

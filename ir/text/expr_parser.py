@@ -53,6 +53,7 @@ class Number:
 
 _Value = Expr | Number
 
+
 class ExpressionParser:
     """Reads expressions, over the names that are visible."""
 
@@ -217,8 +218,11 @@ class ExpressionParser:
         token = self.advance()
         after = self.token
         if after.kind == "name" and after.line == token.line and after.column == token.column + len(token.text):
-            self.fail("a number without a suffix", after, fix="a number takes the type of what stands beside it; to "
-                      f"say it, write float32({token.text})")
+            self.fail(
+                "a number without a suffix",
+                after,
+                fix=f"a number takes the type of what stands beside it; to say it, write float32({token.text})",
+            )
         return Number(int(token.text) if token.text.isdigit() else float(token.text), token)
 
     def load(self, token: Token) -> BufferLoad:
@@ -253,8 +257,11 @@ class ExpressionParser:
         elif name in INTRINSICS:
             result = self.intrinsic(token)
         else:
-            self.fail("an intrinsic, a dtype or an operator", token,
-                      fix=f'outside code is called by call_extern(float32, "{name}", ...)')
+            self.fail(
+                "an intrinsic, a dtype or an operator",
+                token,
+                fix=f'outside code is called by call_extern(float32, "{name}", ...)',
+            )
         self.expect(")")
         return result
 
@@ -349,8 +356,11 @@ class ExpressionParser:
 
 
 _SPECIAL: dict[str, Callable[[ExpressionParser], Expr]] = {
-    "select": lambda parser: parser.choice(Select), "if_then_else": lambda parser: parser.choice(IfThenElse),
-    "ramp": ExpressionParser.ramp, "broadcast": ExpressionParser.broadcast, "shuffle": ExpressionParser.shuffle,
+    "select": lambda parser: parser.choice(Select),
+    "if_then_else": lambda parser: parser.choice(IfThenElse),
+    "ramp": ExpressionParser.ramp,
+    "broadcast": ExpressionParser.broadcast,
+    "shuffle": ExpressionParser.shuffle,
     "let": ExpressionParser.let,
     "call": ExpressionParser.any_call,
 }

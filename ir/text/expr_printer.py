@@ -17,13 +17,47 @@ from ..expr import Expr, FloatImm, IntImm, Var
 from ..intrinsics import INTRINSICS
 from ..rounding import round_float
 
-__all__ = ["INFIX", "INFIX_CALLS", "NAME", "PREFIX_FUNCTIONS", "RESERVED", "Names", "beside", "call_dtype",
-           "expression_text", "indexed", "number_text", "value_text"]
+__all__ = [
+    "INFIX",
+    "INFIX_CALLS",
+    "NAME",
+    "PREFIX_FUNCTIONS",
+    "RESERVED",
+    "Names",
+    "beside",
+    "call_dtype",
+    "expression_text",
+    "indexed",
+    "number_text",
+    "value_text",
+]
 
-RESERVED = frozenset((
-    "def", "for", "while", "in", "with", "if", "elif", "else", "scope", "pass", "assert", "attr", "and", "or", "not", "True",
-    "False", "None", "inf", "nan", "out", "size",
-))
+RESERVED = frozenset(
+    (
+        "def",
+        "for",
+        "while",
+        "in",
+        "with",
+        "if",
+        "elif",
+        "else",
+        "scope",
+        "pass",
+        "assert",
+        "attr",
+        "and",
+        "or",
+        "not",
+        "True",
+        "False",
+        "None",
+        "inf",
+        "nan",
+        "out",
+        "size",
+    )
+)
 """Words that no variable or buffer is printed as."""
 
 Piece = Any
@@ -35,15 +69,34 @@ NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 _OR, _AND, _NOT, _COMPARE, _BITOR, _BITXOR, _BITAND, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(1, 13)
 
 INFIX: dict[type[E.BinaryOp], tuple[str, int]] = {
-    E.Or: ("or", _OR), E.And: ("and", _AND), E.LT: ("<", _COMPARE), E.LE: ("<=", _COMPARE), E.GT: (">", _COMPARE),
-    E.GE: (">=", _COMPARE), E.EQ: ("==", _COMPARE), E.NE: ("!=", _COMPARE), E.Add: ("+", _SUM), E.Sub: ("-", _SUM),
-    E.Mul: ("*", _PRODUCT), E.Div: ("/", _PRODUCT), E.FloorDiv: ("//", _PRODUCT), E.FloorMod: ("%", _PRODUCT),
+    E.Or: ("or", _OR),
+    E.And: ("and", _AND),
+    E.LT: ("<", _COMPARE),
+    E.LE: ("<=", _COMPARE),
+    E.GT: (">", _COMPARE),
+    E.GE: (">=", _COMPARE),
+    E.EQ: ("==", _COMPARE),
+    E.NE: ("!=", _COMPARE),
+    E.Add: ("+", _SUM),
+    E.Sub: ("-", _SUM),
+    E.Mul: ("*", _PRODUCT),
+    E.Div: ("/", _PRODUCT),
+    E.FloorDiv: ("//", _PRODUCT),
+    E.FloorMod: ("%", _PRODUCT),
 }
 INFIX_CALLS: dict[str, tuple[str, int]] = {
-    "bitwise_or": ("|", _BITOR), "bitwise_xor": ("^", _BITXOR), "bitwise_and": ("&", _BITAND),
-    "shift_left": ("<<", _SHIFT), "shift_right": (">>", _SHIFT),
+    "bitwise_or": ("|", _BITOR),
+    "bitwise_xor": ("^", _BITXOR),
+    "bitwise_and": ("&", _BITAND),
+    "shift_left": ("<<", _SHIFT),
+    "shift_right": (">>", _SHIFT),
 }
-PREFIX_FUNCTIONS: dict[type[E.BinaryOp], str] = {E.Min: "min", E.Max: "max", E.TruncDiv: "truncdiv", E.TruncMod: "truncmod"}
+PREFIX_FUNCTIONS: dict[type[E.BinaryOp], str] = {
+    E.Min: "min",
+    E.Max: "max",
+    E.TruncDiv: "truncdiv",
+    E.TruncMod: "truncmod",
+}
 
 
 class Names:
@@ -108,7 +161,9 @@ def _is_default(dtype: DType) -> bool:
 
 
 def beside(
-    operands: Iterable[Expr], precedence: Callable[[int], int] | None = None, like: DType | None = None,
+    operands: Iterable[Expr],
+    precedence: Callable[[int], int] | None = None,
+    like: DType | None = None,
 ) -> list[Piece]:
     """Operands whose numbers take each other's type (or the type `like`) as pieces."""
     operands = tuple(operands)

@@ -310,7 +310,10 @@ class _Parser(ExpressionParser):
 
 
 _COMPOUND: dict[str, Callable[[_Parser], Stmt]] = {
-    "for": _Parser.loop, "if": _Parser.condition, "while": _Parser.repetition, "scope": _Parser.scoped,
+    "for": _Parser.loop,
+    "if": _Parser.condition,
+    "while": _Parser.repetition,
+    "scope": _Parser.scoped,
 }
 
 

@@ -120,7 +120,9 @@ def _function_header(function: Function, names: Names) -> list[str]:
     header = [f"{opening}{', '.join(params)}):"]
     if len(header[0]) > 110:
         header = [opening, *(f"        {parameter}," for parameter in params), "):"]
-    header += [f"    # {names(buffer)} is a constant: {_glimpse(held)}" for buffer, held in function.constant_buffers.items()]
+    header += [
+        f"    # {names(buffer)} is a constant: {_glimpse(held)}" for buffer, held in function.constant_buffers.items()
+    ]
     if function.attrs:
         facts = ", ".join(f"{_key(key)}={_plain(value)}" for key, value in function.attrs.items())
         header.insert(0, f"@attrs({facts})")
@@ -133,7 +135,8 @@ def _glimpse(held: Constant) -> str:
         return "not given yet"
     first = held.data.reshape(-1)[:_SHOWN].tolist()
     return ", ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in first) + (
-        f", ... {held.data.size} elements" if held.data.size > _SHOWN else "" if first else "no elements")
+        f", ... {held.data.size} elements" if held.data.size > _SHOWN else "" if first else "no elements"
+    )
 
 
 _SHOWN = 4

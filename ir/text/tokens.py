@@ -11,13 +11,16 @@ from ..errors import TextDoesNotParse
 
 __all__ = ["Token", "fail", "tokenize"]
 
-_TOKEN = re.compile(r"""
+_TOKEN = re.compile(
+    r"""
     (?P<space>[ \t]+|\#[^\n]*) | (?P<newline>\n)
   | (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)
   | (?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_0-9]\w*)*)
   | (?P<string>"(?:[^"\\\n]|\\.)*")
   | (?P<op>//|<<|>>|<=|>=|==|!=|[-+*/%<>=()\[\]{},:&|^~@])
-""", re.VERBOSE)
+""",
+    re.VERBOSE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,12 @@ class Token:
     column: int
 
     def __str__(self) -> str:
-        return {"newline": "the end of the line", "indent": "a deeper indentation", "dedent": "the end of the block",
-                "end": "the end of the text"}.get(self.kind, f"`{self.text}`")
+        return {
+            "newline": "the end of the line",
+            "indent": "a deeper indentation",
+            "dedent": "the end of the block",
+            "end": "the end of the text",
+        }.get(self.kind, f"`{self.text}`")
 
 
 def tokenize(text: str) -> list[Token]:
@@ -81,6 +88,7 @@ def fail(text: str, token: Token, expected: str, fix: str = "") -> NoReturn:
     shown = lines[token.line - 1] if token.line <= len(lines) else ""
     raise TextDoesNotParse(
         f"line {token.line} of the program's text cannot be read: expected {expected}, found {token}",
-        called=user_source(), loops=f"{shown}\n{' ' * token.column}^",
+        called=user_source(),
+        loops=f"{shown}\n{' ' * token.column}^",
         fix=fix or f"write {expected} there; str(function) shows how functions are written",
     )

@@ -104,8 +104,12 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
             strides = (buffer.strides[0] * buffer.shape[0], *buffer.strides) if buffer.strides else ()
             larger = storage.buffers[tensor] = replace(buffer, shape=(turns, *buffer.shape), strides=strides)
             places[buffer] = larger, lambda indices, turns=turns: (floormod(var, turns), *indices)
-    parts = [(overlap, moved_accesses(seq(*(statement for _, statement in alike)), places, analyzer))
-             for overlap, alike in groupby(sorted(ahead, key=lambda part: _overlap(part[0]).bulk), lambda part: _overlap(part[0]))]
+    parts = [
+        (overlap, moved_accesses(seq(*(statement for _, statement in alike)), places, analyzer))
+        for overlap, alike in groupby(
+            sorted(ahead, key=lambda part: _overlap(part[0]).bulk), lambda part: _overlap(part[0])
+        )
+    ]
     if roles:
         turns = parts[0][0].turns
         filled = [bulk_copy(part, _turn(var, turns)) for _, part in parts]
@@ -119,9 +123,13 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
         later = var + (overlap.turns - 1)
         begun = _filled(overlap, substitute(part, {var: later}), _turn(later, overlap.turns))
         following.append(If(later < cast(nest.extent, var.dtype), begun))
-    body = seq(*([wait(waits - 2)] if waits else []), *([bulk_wait(_turn(var, boxes))] if boxes else []),
-               *(simplify_stmt(each, analyzer) for each in following), *([commit()] if waits else []),
-               moved_accesses(nest.body, places, analyzer))
+    body = seq(
+        *([wait(waits - 2)] if waits else []),
+        *([bulk_wait(_turn(var, boxes))] if boxes else []),
+        *(simplify_stmt(each, analyzer) for each in following),
+        *([commit()] if waits else []),
+        moved_accesses(nest.body, places, analyzer),
+    )
     result = seq(*before, replace(nest, body=body))
     return _allocated(places, bulk_pipeline(boxes, result) if boxes else result)
 
@@ -133,7 +141,9 @@ def _first(nest: For, parts: Sequence[tuple[Overlap, Stmt]], waits: int, analyze
     looped = len(steps) > 1 and len(turns) == 1 and not any(overlap.bulk for overlap, _ in parts)
     step = Var(f"first.{nest.var.name}", nest.var.dtype)
     if looped:
-        loop = For(step, const(0, step.dtype), const(len(steps), step.dtype), LoopKind.SERIAL, _begun(nest, parts, step, waits))
+        loop = For(
+            step, const(0, step.dtype), const(len(steps), step.dtype), LoopKind.SERIAL, _begun(nest, parts, step, waits)
+        )
         return [simplify_stmt(loop, analyzer)]
     return [simplify_stmt(_begun(nest, parts, each, waits), analyzer) for each in steps]
 
@@ -141,8 +151,11 @@ def _first(nest: For, parts: Sequence[tuple[Overlap, Stmt]], waits: int, analyze
 def _begun(nest: For, parts: Sequence[tuple[Overlap, Stmt]], step: Expr, waits: int) -> Stmt:
     """What is begun of an iteration."""
     number = step.value if isinstance(step, IntImm) else 0
-    filled = [_filled(overlap, fresh_copy(part, {nest.var: step}), cast(step, INT32)) for overlap, part in parts
-              if number < overlap.turns - 1]
+    filled = [
+        _filled(overlap, fresh_copy(part, {nest.var: step}), cast(step, INT32))
+        for overlap, part in parts
+        if number < overlap.turns - 1
+    ]
     return seq(If(cast(nest.extent, step.dtype) > step, seq(*filled)), *([commit()] if number < waits - 1 else []))
 
 
@@ -167,38 +180,60 @@ def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> 
     """That iterations follow each other, and that all that is waited for is waited for alike."""
     if loop.attr.kind not in ("serial", "unrolled"):
         kind = loop.thread or loop.attr.kind
-        raise _refused(computation.stage, loop, f"the iterations of {loop.axis.name} do not follow each other: it is {kind}",
-                       "compute it at a serial loop inside")
+        raise _refused(
+            computation.stage,
+            loop,
+            f"the iterations of {loop.axis.name} do not follow each other: it is {kind}",
+            "compute it at a serial loop inside",
+        )
     own = _overlap(computation)
     for other, _ in ahead:
         if own.roles and own.cluster != _overlap(other).cluster:
             raise _refused(
-                computation.stage, loop, f"{own.cluster} blocks copy it together, and {_overlap(other).cluster} copy {other.name}, "
-                "at the same loop", f's[{other.name}].pipeline({own.turns}, by="tma", warp_specialize=True, cluster={own.cluster})')
+                computation.stage,
+                loop,
+                f"{own.cluster} blocks copy it together, and {_overlap(other).cluster} copy {other.name}, "
+                "at the same loop",
+                f's[{other.name}].pipeline({own.turns}, by="tma", warp_specialize=True, cluster={own.cluster})',
+            )
         if own.roles != _overlap(other).roles:
             raise _refused(
-                computation.stage, loop, f"it has {'' if own.roles else 'no '}warps of its own, and {other.name}, at the same "
-                f"loop, {'none' if own.roles else 'has'}", f's[{other.name}].pipeline({own.turns}, by="tma", warp_specialize=True)')
+                computation.stage,
+                loop,
+                f"it has {'' if own.roles else 'no '}warps of its own, and {other.name}, at the same "
+                f"loop, {'none' if own.roles else 'has'}",
+                f's[{other.name}].pipeline({own.turns}, by="tma", warp_specialize=True)',
+            )
         if own.asynchronous and _overlap(other).asynchronous and _overlap(other).turns != own.turns:
             raise _refused(
-                computation.stage, loop, f"it takes {own.turns} turns and {other.name}, at the same loop, {_overlap(other).turns}: "
+                computation.stage,
+                loop,
+                f"it takes {own.turns} turns and {other.name}, at the same loop, {_overlap(other).turns}: "
                 "what is begun in an iteration is waited for together",
-                f"s[{other.name}].pipeline({own.turns})")
+                f"s[{other.name}].pipeline({own.turns})",
+            )
 
 
 def _check_alignment(loop: Loop, nest: For, ahead: Sequence[Part], storage: Storage) -> None:
     """Code that gets pointers was promised alignments, which the other places have too where they begin on a cache line."""
-    pointed = {target[0] for part in (nest.body, *(statement for _, statement in ahead)) for node in walk(part)
-               if (target := pointed_to(node)) is not None}
+    pointed = {
+        target[0]
+        for part in (nest.body, *(statement for _, statement in ahead))
+        for node in walk(part)
+        if (target := pointed_to(node)) is not None
+    }
     for computation, _ in ahead:
         for tensor in computation.op.outputs:
             buffer = storage.buffers[tensor]
             size = _bytes(buffer)
             if buffer in pointed and (size is None or size % _LINE_BYTES):
                 raise _refused(
-                    computation.stage, loop, f"code that gets a pointer to {buffer.name} relies on its alignment, and the second "
+                    computation.stage,
+                    loop,
+                    f"code that gets a pointer to {buffer.name} relies on its alignment, and the second "
                     f"place would begin at byte {'?' if size is None else size}",
-                    f"make the part of {buffer.name} a multiple of {_LINE_BYTES} bytes, or drop {_overlap(computation).primitive}")
+                    f"make the part of {buffer.name} a multiple of {_LINE_BYTES} bytes, or drop {_overlap(computation).primitive}",
+                )
 
 
 def _bytes(buffer: Buffer) -> int | None:
@@ -216,17 +251,28 @@ def _refused(stage: Stage, loop: Loop | None, reason: str, fix: str) -> CannotCo
     """The error for a stage that cannot be computed ahead."""
     where = stage.attach_stage
     return CannotComputeAhead(
-        f"cannot give stage {stage.name} a {stage.overlap} buffer", reason=reason, declared=stage.op.source, called=user_source(),
-        loops="" if loop is None or where is None else outline(where, [loop.axis]), fix=fix)
+        f"cannot give stage {stage.name} a {stage.overlap} buffer",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops="" if loop is None or where is None else outline(where, [loop.axis]),
+        fix=fix,
+    )
 
 
 def _check_reads(
-    computation: Computation, statement: Stmt, loop: Loop, nest: For, owners: dict[Buffer, Computation], storage: Storage,
+    computation: Computation,
+    statement: Stmt,
+    loop: Loop,
+    nest: For,
+    owners: dict[Buffer, Computation],
+    storage: Storage,
 ) -> None:
     """What is computed ahead may read only what does not change in the loop, or is computed ahead as far and is there at once."""
     changed, own = written_buffers(nest.body) | {*owners}, _overlap(computation)
     inside = {node.buffer for node in walk(statement) if isinstance(node, Allocate)} | {
-        storage.buffers[tensor] for tensor in computation.op.outputs}
+        storage.buffers[tensor] for tensor in computation.op.outputs
+    }
     for node in walk(statement):
         if not isinstance(node, BufferLoad) or node.buffer not in changed or node.buffer in inside:
             continue
@@ -234,8 +280,16 @@ def _check_reads(
         if owner is not None and not _overlap(owner).asynchronous and _overlap(owner).turns == own.turns:
             continue
         if owner is not None:
-            raise _refused(computation.stage, loop, f"it reads {name}, which is not there that many iterations ahead",
-                           f"compute {name} at root, or inline one of the two")
+            raise _refused(
+                computation.stage,
+                loop,
+                f"it reads {name}, which is not there that many iterations ahead",
+                f"compute {name} at root, or inline one of the two",
+            )
         too = not own.asynchronous and any(buffer is node.buffer for buffer in storage.buffers.values())
-        raise _refused(computation.stage, loop, f"it reads {name}, which an iteration of {loop.axis.name} computes itself",
-                       f"s[{name}].{own.primitive}() too" if too else f"compute {name} outside of the loop")
+        raise _refused(
+            computation.stage,
+            loop,
+            f"it reads {name}, which an iteration of {loop.axis.name} computes itself",
+            f"s[{name}].{own.primitive}() too" if too else f"compute {name} outside of the loop",
+        )

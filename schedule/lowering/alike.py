@@ -46,10 +46,14 @@ def alike_values(nest: Nest, reduction: Reduce, inner: Sequence[Loop]) -> Alike 
     """Which values of a reduction in registers are the same along axes of which the innermost loops are; None where none is. inner:
     its loops from the first over terms on."""
     stage, marks = nest.computation.stage, nest.stage_bounds.marks
-    if len(reduction.sources) < 2 or stage.scope not in ("local", *FRAGMENT_SCOPES) or stage.store_predicate is not None:
+    if (
+        len(reduction.sources) < 2
+        or stage.scope not in ("local", *FRAGMENT_SCOPES)
+        or stage.store_predicate is not None
+    ):
         return None
     last = max((at for at, loop in enumerate(inner) if marks.get(loop.axis, 0) & 2), default=-1)
-    within = tuple(inner[last + 1:])
+    within = tuple(inner[last + 1 :])
     if any(loop.thread and stage.scope == "local" for loop in within):
         return None
     whole = {axis: frozenset({axis}) for axis in nest.computation.op.axis}
@@ -63,19 +67,28 @@ def alike_values(nest: Nest, reduction: Reduce, inner: Sequence[Loop]) -> Alike 
     if not values or len(values) == len(reduction.sources):
         return None
     axes, inside = frozenset(found[values]), {loop.axis for loop in within}
-    placed = {each.op for member in stage.schedule.placed_at(stage) if member.own_placement.loop in inside
-              for each in (member.members if isinstance(member, Group) else [member])}
+    placed = {
+        each.op
+        for member in stage.schedule.placed_at(stage)
+        if member.own_placement.loop in inside
+        for each in (member.members if isinstance(member, Group) else [member])
+    }
     if any(tensor_of(load).op in placed for at in values for load in collect_loads(reduction.sources[at])):
         return None  # what all have in common would be computed again for each
-    return Alike(values, axes, within, tuple(loop for loop in within if own.get(loop, roots.keys()) <= axes and not loop.thread))
+    return Alike(
+        values, axes, within, tuple(loop for loop in within if own.get(loop, roots.keys()) <= axes and not loop.thread)
+    )
 
 
 def _unchanged(reduction: Reduce, axis: IterVar) -> frozenset[int]:
     """The values of a reduction whose terms do not read an axis, and that are combined of one another alone."""
     combiner = reduction.combiner
     begins = reduction.init or combiner.identity
-    same = {at for at, source in enumerate(reduction.sources) if not _reads(source, axis) and not _reads(begins[at], axis)
-            and not _reads(combiner.result[at], axis)}
+    same = {
+        at
+        for at, source in enumerate(reduction.sources)
+        if not _reads(source, axis) and not _reads(begins[at], axis) and not _reads(combiner.result[at], axis)
+    }
     while True:
         others = {var for at in range(len(begins)) if at not in same for var in (combiner.lhs[at], combiner.rhs[at])}
         kept = {at for at in same if others.isdisjoint(post_order(combiner.result[at]))}

@@ -47,11 +47,18 @@ def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
         scope = bounds.of[home].scope if home is not None else computation.stage.scope or default_scope(enclosing)
         running = _while_running(bounds, computation, enclosing)
         region, circular = _region(bounds, computation, enclosing, scope, running)
-        stage_bounds = bounds.of[computation] = _stage_bounds(computation, region, circular, enclosing, scope, shared, analyzer)
-        stage_bounds.storage = {axis: _storage_extent(within, stage_bounds.domains[axis], enclosing, running)
-                                for axis, within in region.items()}
-        stage_bounds.parts = {axis: bounds.of[scan].ranges[dim] for axis, (scan, dim) in computation.parts.items()
-                       if _inside(computation, scan)}
+        stage_bounds = bounds.of[computation] = _stage_bounds(
+            computation, region, circular, enclosing, scope, shared, analyzer
+        )
+        stage_bounds.storage = {
+            axis: _storage_extent(within, stage_bounds.domains[axis], enclosing, running)
+            for axis, within in region.items()
+        }
+        stage_bounds.parts = {
+            axis: bounds.of[scan].ranges[dim]
+            for axis, (scan, dim) in computation.parts.items()
+            if _inside(computation, scan)
+        }
     return bounds
 
 
@@ -66,9 +73,14 @@ def _while_running(bounds: Bounds, computation: Computation, enclosing: tuple[Lo
         for relation in reversed(parent.stage.relations):
             if around.intersection(relation.children):
                 around.update(relation.parents)
-                extents += [ranges[axis].extent for axis in relation.parents if isinstance(relation, Fuse) and axis in ranges]
-                extents += [size for size in (relation.factor, relation.nparts) if size is not None] if isinstance(
-                    relation, Split) else []
+                extents += [
+                    ranges[axis].extent for axis in relation.parents if isinstance(relation, Fuse) and axis in ranges
+                ]
+                extents += (
+                    [size for size in (relation.factor, relation.nparts) if size is not None]
+                    if isinstance(relation, Split)
+                    else []
+                )
         parent = parent.parent
     symbolic = [extent for extent in extents if not isinstance(extent, IntImm) and not reads_memory(extent)]
     within = bounds.analyzer.copy() if symbolic else bounds.analyzer
@@ -88,7 +100,11 @@ def _inside(computation: Computation, scan: Computation) -> bool:
 
 
 def _region(
-    bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...], scope: str, running: Analyzer,
+    bounds: Bounds,
+    computation: Computation,
+    enclosing: tuple[Loop, ...],
+    scope: str,
+    running: Analyzer,
 ) -> tuple[dict[IterVar, Range], set[IterVar]]:
     """The part of each dimension that is computed, and the dimensions of which that is a range of positions. running: knows what
     holds within the loops around."""
@@ -116,7 +132,9 @@ def _region(
         if not unknown.isdisjoint(together):
             unknown.update(together)
     circular: set[IterVar] = set()
-    whole: Container[IterVar] = computation.op.whole_axes if computation.op.calls_intrinsic else _filled(computation.stage)
+    whole: Container[IterVar] = (
+        computation.op.whole_axes if computation.op.calls_intrinsic else _filled(computation.stage)
+    )
     if computation.linked:
         whole = {*axes}.difference(*computation.linked)
     for axis, spans_read in spans.items():
@@ -137,19 +155,33 @@ def _region(
 def _has_elements(computation: Computation) -> bool:
     """Whether it is an expression for each element that is computed by loops."""
     stage = computation.stage
-    return bool(computation.op.values) and not any(stage.attr(axis).kind == "tensorized" for axis in stage.leaf_iter_vars)
+    return bool(computation.op.values) and not any(
+        stage.attr(axis).kind == "tensorized" for axis in stage.leaf_iter_vars
+    )
 
 
 def _may_turn(computation: Computation, enclosing: tuple[Loop, ...]) -> bool:
     """Whether dimensions of a computation may be circular."""
-    return bool(enclosing) and _has_elements(computation) and not (
-        computation.linked or computation.held or computation.parts or computation.free or computation.home is not None)
+    return (
+        bool(enclosing)
+        and _has_elements(computation)
+        and not (
+            computation.linked
+            or computation.held
+            or computation.parts
+            or computation.free
+            or computation.home is not None
+        )
+    )
 
 
 def _lies_in(within: Range, domain: Range, analyzer: Analyzer) -> bool:
     """Whether a range is a part of a domain."""
-    return within is domain or analyzer.can_prove(within.begin >= domain.begin) and analyzer.can_prove(
-        within.begin + within.extent <= domain.begin + domain.extent)
+    return (
+        within is domain
+        or analyzer.can_prove(within.begin >= domain.begin)
+        and analyzer.can_prove(within.begin + within.extent <= domain.begin + domain.extent)
+    )
 
 
 def _filled(stage: Stage) -> set[IterVar]:
@@ -161,17 +193,27 @@ def _filled(stage: Stage) -> set[IterVar]:
     counted = {relation.rebased: relation.parent for relation in stage.relations if isinstance(relation, Rebase)}
     mine = [axis for leaf in stage.leaf_iter_vars[place:] if (axis := counted.get(leaf, leaf)) in stage.op.axis]
     pairs = zip(reversed(mine), reversed(intrinsic.op.axis), strict=False)
-    return {axis for axis, its in pairs if axis.dom is not None and its.dom is not None
-            and isinstance(axis.dom.extent, IntImm) and isinstance(its.dom.extent, IntImm)
-            and axis.dom.extent.value == its.dom.extent.value}
+    return {
+        axis
+        for axis, its in pairs
+        if axis.dom is not None
+        and its.dom is not None
+        and isinstance(axis.dom.extent, IntImm)
+        and isinstance(its.dom.extent, IntImm)
+        and axis.dom.extent.value == its.dom.extent.value
+    }
 
 
 def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...], analyzer: Analyzer) -> Range:
     """A span as the range that is computed: with a constant extent where one bounds it, and never larger than the domain."""
     low = cast(span.low, axis.dtype)
     extent = analyzer.simplify(cast(span.high, axis.dtype) - low + 1)
-    if not isinstance(extent, IntImm) and span.width is not None and not _is_plain(extent) and not (
-            enclosing and _triangular(domain, low, extent, span.width)):
+    if (
+        not isinstance(extent, IntImm)
+        and span.width is not None
+        and not _is_plain(extent)
+        and not (enclosing and _triangular(domain, low, extent, span.width))
+    ):
         if span.width > axis.dtype.greatest:  # of an index by a 64-bit symbol, into a dimension that counts in 32
             return domain
         extent = const(span.width, axis.dtype)
@@ -188,7 +230,11 @@ def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...]
 def _triangular(domain: Range, low: Expr, extent: Expr, width: int) -> bool:
     """Whether a region from the domain's begin on has an extent that changes, up to all of the domain, as it is for the
     triangular loops of tiles: i * 32 + 32, min(i * 32 + 32, n). Its greatest value would stand for the domain each time."""
-    if not is_const(domain.begin, 0) or not is_const(low, 0) or any(isinstance(node, Max) for node in post_order(extent)):
+    if (
+        not is_const(domain.begin, 0)
+        or not is_const(low, 0)
+        or any(isinstance(node, Max) for node in post_order(extent))
+    ):
         return False
     whole = domain.extent
     if isinstance(whole, IntImm):
@@ -208,14 +254,22 @@ def _never_less(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
 
 
 def _read_by(
-    bounds: Bounds, computation: Computation, consumer: Computation, enclosing: tuple[Loop, ...], scope: str, turns: bool,
+    bounds: Bounds,
+    computation: Computation,
+    consumer: Computation,
+    enclosing: tuple[Loop, ...],
+    scope: str,
+    turns: bool,
 ) -> list[tuple[IterVar, Span | None, bool]]:
     """What `consumer` reads of each dimension, in terms of the loops around the computation, and whether that is a span of
     positions, as it may be where the dimension `turns`."""
     reader = bounds.of[consumer]
     around = len(enclosing)
-    relaxed = [loop for at, loop in enumerate(reader.enclosing + reader.loops)
-               if loop.var is not None and (at >= around or _shared_over(loop, scope))]
+    relaxed = [
+        loop
+        for at, loop in enumerate(reader.enclosing + reader.loops)
+        if loop.var is not None and (at >= around or _shared_over(loop, scope))
+    ]
     boxes = _taken(reader, relaxed, bounds.analyzer, False)
     reads: dict[IterVar, list[Expr]] = {}
     for tensor, dimensions in zip(computation.op.outputs, computation.op.dimensions, strict=True):
@@ -226,13 +280,17 @@ def _read_by(
     guarded: _Taken | None = None
     for axis, indices in reads.items():
         span, positions = _part_read(reader, boxes, axis, indices, bounds.analyzer, turns)
-        if not computation.stage.is_tensorized and any(isinstance(node, (FloorDiv, FloorMod)) for node in post_order(*indices)):
+        if not computation.stage.is_tensorized and any(
+            isinstance(node, (FloorDiv, FloorMod)) for node in post_order(*indices)
+        ):
             guarded = guarded or _taken(reader, relaxed, bounds.analyzer, True)
             narrow = _part_read(reader, guarded, axis, indices, bounds.analyzer, turns)
             span, positions = narrow if _is_narrower(narrow[0], span) else (span, positions)
         if positions is not None:
             reader.positions.update(((axis, index), at) for index, at in zip(indices, positions, strict=True))
-        result.append((axis, None if span is None else relaxed_over(span, relaxed, bounds.analyzer), positions is not None))
+        result.append(
+            (axis, None if span is None else relaxed_over(span, relaxed, bounds.analyzer), positions is not None)
+        )
     return result
 
 
@@ -249,7 +307,12 @@ def _taken(reader: StageBounds, relaxed: Sequence[Loop], analyzer: Analyzer, gua
 
 
 def _part_read(
-    reader: StageBounds, taken: _Taken, axis: IterVar, indices: Sequence[Expr], analyzer: Analyzer, turns: bool,
+    reader: StageBounds,
+    taken: _Taken,
+    axis: IterVar,
+    indices: Sequence[Expr],
+    analyzer: Analyzer,
+    turns: bool,
 ) -> tuple[Span | None, list[Expr] | None]:
     """What indices take of a dimension, None where that is not known, and their positions where the dimension `turns` and they have
     such."""
@@ -261,7 +324,9 @@ def _part_read(
     if extent is not None and any(isinstance(node, _BROUGHT_IN) or node in reader.circular for node in nodes):
         within = SpanEvaluator(known, _while_reading(reader, spans, extent, analyzer))
         positions = within.positions(indices, extent, _remainders(reader)) if turns else None
-        return within.hull([of_fused(reader, index, every, analyzer) for index in positions or indices], extent), positions
+        return within.hull(
+            [of_fused(reader, index, every, analyzer) for index in positions or indices], extent
+        ), positions
     evaluate = SpanEvaluator(known, analyzer)
     parts = [evaluate(of_fused(reader, index, every, analyzer)) for index in indices]
     spans_read = [part for part in parts if part is not None]
@@ -269,7 +334,11 @@ def _part_read(
 
 
 def _is_narrower(span: Span | None, other: Span | None) -> bool:
-    return span is not None and span.width is not None and (other is None or other.width is None or span.width < other.width)
+    return (
+        span is not None
+        and span.width is not None
+        and (other is None or other.width is None or span.width < other.width)
+    )
 
 
 _BROUGHT_IN = (Min, Max, Select, IfThenElse, FloorMod)
@@ -278,10 +347,15 @@ _BROUGHT_IN = (Min, Max, Select, IfThenElse, FloorMod)
 
 def _remainders(reader: StageBounds) -> dict[Var, Expr]:
     """The circular axes of a reader by what stands for their positions."""
-    return {axis: floormod(position, cast(reader.domains[axis].extent, axis.dtype)) for axis, position in reader.circular.items()}
+    return {
+        axis: floormod(position, cast(reader.domains[axis].extent, axis.dtype))
+        for axis, position in reader.circular.items()
+    }
 
 
-def _while_reading(reader: StageBounds, spans: Mapping[IterVar, Span | None], extent: Expr, analyzer: Analyzer) -> Analyzer:
+def _while_reading(
+    reader: StageBounds, spans: Mapping[IterVar, Span | None], extent: Expr, analyzer: Analyzer
+) -> Analyzer:
     """An analyzer that knows what holds where anything is read of a dimension of this extent: it has elements, and the data axes
     of the reader are within their domains. So a clamp that only the iterations beyond those need is none."""
     within = analyzer.copy()
@@ -311,8 +385,13 @@ def _shared_over(loop: Loop, scope: str) -> bool:
 
 
 def _stage_bounds(
-    computation: Computation, region: dict[IterVar, Range], circular: set[IterVar], enclosing: tuple[Loop, ...], scope: str,
-    shared: SharedLoops, analyzer: Analyzer,
+    computation: Computation,
+    region: dict[IterVar, Range],
+    circular: set[IterVar],
+    enclosing: tuple[Loop, ...],
+    scope: str,
+    shared: SharedLoops,
+    analyzer: Analyzer,
 ) -> StageBounds:
     stage, op = computation.stage, computation.op
     roots = {**dict.fromkeys(op.axis, 1), **dict.fromkeys(op.reduce_axis, 2)}
@@ -324,7 +403,9 @@ def _stage_bounds(
     bounds = StageBounds(computation, ranges, {}, (), enclosing, scope, {}, marks, domains)
     bounds.circular = {axis: IterVar(axis.name, axis.dtype) for axis in circular}
     bounds.ranges.update((axis, domains[axis]) for axis in op.reduce_axis if axis not in dependent)
-    bound = {axis: True for place, axis in enumerate(stage.leaf_iter_vars) if computation.attr(place).bind_thread is not None}
+    bound = {
+        axis: True for place, axis in enumerate(stage.leaf_iter_vars) if computation.attr(place).bind_thread is not None
+    }
     keeps_factor = spread_up(stage.relations, bound, lambda a, b: a or b)
     _derive(bounds, keeps_factor, shared, analyzer)
     for axis in dependent:  # its loops lie within those of the axes it depends on: reorder and fuse see to that
@@ -337,8 +418,11 @@ def _derive(bounds: StageBounds, keeps_factor: Mapping[IterVar, bool], shared: S
     """Pass the ranges known so far down, make loops of the leaves that have got one, and pass their values up."""
     stage, loop_of = bounds.computation.stage, {loop.axis: loop for loop in bounds.loops}
     bounds.ranges.update(pass_down_range(stage.relations, bounds.ranges, keeps_factor))
-    loops = [loop_of.get(axis) or _loop(bounds.computation, place, bounds.ranges[axis].extent, shared, analyzer)
-             for place, axis in enumerate(stage.leaf_iter_vars) if axis in bounds.ranges]
+    loops = [
+        loop_of.get(axis) or _loop(bounds.computation, place, bounds.ranges[axis].extent, shared, analyzer)
+        for place, axis in enumerate(stage.leaf_iter_vars)
+        if axis in bounds.ranges
+    ]
     bounds.loops = tuple(loops)
     bounds.offsets = pass_up_value(stage.relations, bounds.from_zero, {loop.axis: loop.value for loop in loops})
 
@@ -377,8 +461,13 @@ def plain_loop(stage: Stage, axis: IterVar, extent: Expr) -> Loop:
 def _roots_in(domain: Range, op: Operation) -> list[IterVar]:
     """The axes of the operation that the domain of a reduce axis speaks of."""
     axes = {*op.axis, *op.reduce_axis}
-    return [node for value in (domain.begin, domain.extent) if not isinstance(value, IntImm)
-            for node in post_order(value) if isinstance(node, IterVar) and node in axes]
+    return [
+        node
+        for value in (domain.begin, domain.extent)
+        if not isinstance(value, IntImm)
+        for node in post_order(value)
+        if isinstance(node, IterVar) and node in axes
+    ]
 
 
 def _in_loops(domain: Range, axes: Mapping[IterVar, Expr]) -> Range:

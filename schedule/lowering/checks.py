@@ -54,9 +54,11 @@ def _check_early_reads(bounds: Bounds, stage_bounds: StageBounds) -> None:
         if producer is not None and producer.parent is computation and producer.place >= stage_bounds.first_reduce_loop:
             loop, name = stage_bounds.loops[producer.place], computation.name
             raise InitReadsUnrealised(
-                f"cannot compute {producer.name} at '{loop.axis.name}' of {name}", declared=computation.op.source,
+                f"cannot compute {producer.name} at '{loop.axis.name}' of {name}",
+                declared=computation.op.source,
                 reason=f"{name} reads {producer.name} before its reduction begins, for init= or for the domain of an axis",
-                called=user_source(), loops=outline(computation.stage, [loop.axis]),
+                called=user_source(),
+                loops=outline(computation.stage, [loop.axis]),
                 fix=f"compute {producer.name} outside '{stage_bounds.loops[stage_bounds.first_reduce_loop].axis.name}', or at root",
             )
 
@@ -64,20 +66,28 @@ def _check_early_reads(bounds: Bounds, stage_bounds: StageBounds) -> None:
 def _vector_extent(loop: Loop) -> VectorExtentNotConstant:
     name, axis = loop.stage.name, loop.axis.name
     return VectorExtentNotConstant(
-        f"cannot vectorize '{axis}' of stage {name}", reason=f"its extent is {loop.extent}: vectors have a constant length",
-        declared=loop.stage.op.source, called=user_source(), loops=outline(loop.stage, [loop.axis]),
+        f"cannot vectorize '{axis}' of stage {name}",
+        reason=f"its extent is {loop.extent}: vectors have a constant length",
+        declared=loop.stage.op.source,
+        called=user_source(),
+        loops=outline(loop.stage, [loop.axis]),
         fix=f"outer, inner = s[{name}].split({axis}, factor=8), then vectorize inner",
     )
 
 
 def _check_not_nested(bounds: StageBounds, loop: Loop) -> None:
-    around = next((outer for outer in bounds.enclosing if outer.var is not None and outer.attr.kind == "parallel"), None)
+    around = next(
+        (outer for outer in bounds.enclosing if outer.var is not None and outer.attr.kind == "parallel"), None
+    )
     if around is None:
         return
     raise NestedParallelLoops(
         f"cannot lower: '{loop.axis.name}' of {loop.stage.name} is parallel inside the parallel loop '{around.axis.name}' of "
-        f"{around.stage.name}", reason="parallel loops do not nest: the outer one takes all threads",
-        declared=loop.stage.op.source, called=user_source(), loops=outline(loop.stage, [loop.axis]),
+        f"{around.stage.name}",
+        reason="parallel loops do not nest: the outer one takes all threads",
+        declared=loop.stage.op.source,
+        called=user_source(),
+        loops=outline(loop.stage, [loop.axis]),
         fix=f"make '{loop.axis.name}' serial or vectorized",
     )
 
@@ -89,16 +99,21 @@ def _check_thread(loop: Loop, seen: dict[str, Loop], analyzer: Analyzer) -> None
     first = seen.setdefault(loop.thread, loop)
     if not _equal(first.extent, loop.extent, analyzer):
         raise ThreadExtentsDiffer(
-            f"cannot lower: {loop.thread} has two extents in one kernel", declared=loop.stage.op.source,
-            called=user_source(), loops=outline(loop.stage, [loop.axis]),
+            f"cannot lower: {loop.thread} has two extents in one kernel",
+            declared=loop.stage.op.source,
+            called=user_source(),
+            loops=outline(loop.stage, [loop.axis]),
             reason=f"{first.extent} by '{first.axis.name}' of {first.stage.name}, {loop.extent} by '{loop.axis.name}' of "
-                   f"{loop.stage.name}", fix="split the loops by one factor, and bind the inner ones",
+            f"{loop.stage.name}",
+            fix="split the loops by one factor, and bind the inner ones",
         )
     if bound.dom is not None and not _equal(bound.dom.extent, loop.extent, analyzer):
         raise ThreadExtentsDiffer(
             f"cannot lower: '{loop.axis.name}' of {loop.stage.name} does not fit the thread axis that it is bound to",
             reason=f"its extent is {loop.extent}, {bound.name} was declared with {bound.dom.extent}",
-            declared=loop.stage.op.source, called=user_source(), loops=outline(loop.stage, [loop.axis]),
+            declared=loop.stage.op.source,
+            called=user_source(),
+            loops=outline(loop.stage, [loop.axis]),
             fix=f"split it by {bound.dom.extent} and bind the inner loop, or leave the thread axis open",
         )
 

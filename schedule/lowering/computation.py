@@ -49,7 +49,9 @@ class Computation:
     """Of a scan: the dimensions of which less than all may be computed, those that go together."""
     held: dict[IterVar, Computation] = field(default_factory=dict[IterVar, "Computation"])
     """Of what is computed in a step of a scan: the dimensions that are its time, and the scan."""
-    parts: dict[IterVar, tuple[Computation, IterVar]] = field(default_factory=dict[IterVar, tuple["Computation", IterVar]])
+    parts: dict[IterVar, tuple[Computation, IterVar]] = field(
+        default_factory=dict[IterVar, tuple["Computation", IterVar]]
+    )
     """Of what is computed in a step of a scan: the dimensions of which no more is needed than of one of the scan's, and which."""
     home: Computation | None = None
     """The scan in whose memory its results lie."""

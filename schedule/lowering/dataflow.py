@@ -70,9 +70,12 @@ def _check_output(stage: Stage) -> None:
         return
     where = getattr(stage.attach_stage, "name", "?")
     how = {"at": f"computed at a loop of {where}", "with": f"computed with {where}, which is not at root"}.get(
-        stage.attach_type, "inlined")
+        stage.attach_type, "inlined"
+    )
     raise OutputNotAtRoot(
-        f"cannot lower: the output {stage.name} is {how}", declared=stage.op.source, called=user_source(),
+        f"cannot lower: the output {stage.name} is {how}",
+        declared=stage.op.source,
+        called=user_source(),
         reason=f"{stage.name} is an output of the schedule, so all of it must be computed, once",
         fix=f"s[{stage.name}].compute_root()",
     )
@@ -91,7 +94,10 @@ def _substituted(schedule: Schedule, judgement: Judgement) -> dict[Operation, Co
         """A read of an inlined tensor becomes its definition, in which reads of further ones are expanded in turn."""
         if not isinstance(node, ProducerLoad) or node.producer not in inlined:
             return None
-        key = (tensor_of(node), tuple(map(analyzer.simplify, node.indices)))  # 7 - (7 - i) is i: what is shared stays shared
+        key = (
+            tensor_of(node),
+            tuple(map(analyzer.simplify, node.indices)),
+        )  # 7 - (7 - i) is i: what is shared stays shared
         value = expanded.get(key)
         if value is None:
             op = key[0].op
@@ -119,7 +125,9 @@ def _substituted(schedule: Schedule, judgement: Judgement) -> dict[Operation, Co
         values = judged(op, values)
         if values and inlined and not inlined.keys().isdisjoint(op.input_tensors):
             values = tuple(rewrite(value, rule) for value in values)
-            domains = {axis: Range(rewrite(dom.begin, rule), rewrite(dom.extent, rule)) for axis, dom in domains.items()}
+            domains = {
+                axis: Range(rewrite(dom.begin, rule), rewrite(dom.extent, rule)) for axis, dom in domains.items()
+            }
         computations[op] = Computation(stage, op, values, domains, stage.is_output, kind.whole)
         computations[op].free.update(_without_loops(op))
     return computations
@@ -128,7 +136,12 @@ def _substituted(schedule: Schedule, judgement: Judgement) -> dict[Operation, Co
 def _without_loops(op: Operation) -> dict[IterVar, Range]:
     """The dimensions of an operation's outputs that are none of its loops."""
     axes = {*op.axis}
-    return {axis: axis.dom for dimensions in op.dimensions for axis in dimensions if axis not in axes and axis.dom is not None}
+    return {
+        axis: axis.dom
+        for dimensions in op.dimensions
+        for axis in dimensions
+        if axis not in axes and axis.dom is not None
+    }
 
 
 _MOST_EXPANDED = 1 << 12
@@ -140,9 +153,12 @@ def _inlined_too_often(ops: Iterable[Operation]) -> InlinedTooOften:
     often, _ = counts.most_common(1)[0]
     names = ", ".join(f"{op.name} ({count})" for op, count in counts.most_common(5))
     return InlinedTooOften(
-        f"cannot inline {often.name}: its elements are needed at too many places", declared=often.source, called=user_source(),
+        f"cannot inline {often.name}: its elements are needed at too many places",
+        declared=often.source,
+        called=user_source(),
         reason=f"more than {_MOST_EXPANDED} definitions would be written out, most often of {names}; what is shared counts once",
-        fix=f"s[{often.name}].compute_root(), or compute it at a loop of its consumer")
+        fix=f"s[{often.name}].compute_root(), or compute it at a loop of its consumer",
+    )
 
 
 # Attach points
@@ -178,13 +194,22 @@ def _attach_point(dataflow: Dataflow, computation: Computation) -> tuple[Computa
     parent = dataflow.by_op.get(onto.op)
     if parent is None:
         how = "is inlined" if onto.attach_type in ("inline", "inlined") else "is not computed"
-        raise AttachedNowhere(headline, reason=f"{onto.name} {how}, so it has no loops", declared=onto.op.source,
-                              called=user_source(), fix=f"compute {stage.name} at a stage that has loops, or at root")
+        raise AttachedNowhere(
+            headline,
+            reason=f"{onto.name} {how}, so it has no loops",
+            declared=onto.op.source,
+            called=user_source(),
+            fix=f"compute {stage.name} at a stage that has loops, or at root",
+        )
     place = place_of(onto.leaf_iter_vars, axis)
     if place < 0:
         raise AttachedNowhere(
-            headline, reason=f"'{axis.name}' is no loop of {onto.name} any more", declared=onto.op.source,
-            called=user_source(), loops=outline(onto), fix=f"s[{stage.name}].compute_at(s[{onto.name}], one of its loops)",
+            headline,
+            reason=f"'{axis.name}' is no loop of {onto.name} any more",
+            declared=onto.op.source,
+            called=user_source(),
+            loops=outline(onto),
+            fix=f"s[{stage.name}].compute_at(s[{onto.name}], one of its loops)",
         )
     return parent, place
 
@@ -194,10 +219,14 @@ def _check_no_cycle(computation: Computation) -> None:
     current: Computation | None = computation
     while current is not None:
         if current in seen:
-            names = " at ".join(attached.name for attached in [*seen[seen.index(current):], current])
-            raise AttachCycle(f"cannot lower: stages are computed at each other ({names})", called=user_source(),
-                              declared=current.op.source, reason="each would have to lie inside the other",
-                              fix=f"s[{current.name}].compute_root(), or compute it at its consumer")
+            names = " at ".join(attached.name for attached in [*seen[seen.index(current) :], current])
+            raise AttachCycle(
+                f"cannot lower: stages are computed at each other ({names})",
+                called=user_source(),
+                declared=current.op.source,
+                reason="each would have to lie inside the other",
+                fix=f"s[{current.name}].compute_root(), or compute it at its consumer",
+            )
         seen.append(current)
         current = current.parent
 
@@ -214,11 +243,18 @@ def _check_under(computation: Computation, consumer: Computation) -> None:
             return
     axis = parent.stage.leaf_iter_vars[max(min(place, len(parent.stage.leaf_iter_vars) - 1), 0)]
     begins = any(init.op is consumer.op for init in parent.op.begins_with)
-    outside = (f"let {consumer.name} read a declaration of its own, or " if begins else
-               f"s[{consumer.name}].compute_at(s[{parent.name}], {axis.name}), or " if parent.stage.reads(consumer.stage) else "")
+    outside = (
+        f"let {consumer.name} read a declaration of its own, or "
+        if begins
+        else f"s[{consumer.name}].compute_at(s[{parent.name}], {axis.name}), or "
+        if parent.stage.reads(consumer.stage)
+        else ""
+    )
     raise ConsumerOutsideAttach(
         f"cannot compute {computation.name} at '{axis.name}' of {parent.name}",
-        reason=f"{consumer.name} reads {computation.name} too, but does not lie under that loop", declared=consumer.op.source,
-        called=user_source(), loops=outline(parent.stage, [axis]),
+        reason=f"{consumer.name} reads {computation.name} too, but does not lie under that loop",
+        declared=consumer.op.source,
+        called=user_source(),
+        loops=outline(parent.stage, [axis]),
         fix=f"{outside}s[{computation.name}].compute_root()",
     )

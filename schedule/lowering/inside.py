@@ -21,7 +21,20 @@ from weakref import WeakKeyDictionary
 from ...ir.analysis.bounds import symbolic_bounds
 from ...ir.analysis.guarded import LAZY, Access, accesses_within, as_logic, depends_on_data
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import And, BufferLoad, Expr, IfThenElse, IntImm, IterVar, Or, Producer, ProducerLoad, Range, Select, Var
+from ...ir.expr import (
+    And,
+    BufferLoad,
+    Expr,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Or,
+    Producer,
+    ProducerLoad,
+    Range,
+    Select,
+    Var,
+)
 from ...ir.ops import FALSE, TRUE, all_of, cast, const, if_then_else, likely, logical_not, maximum, minimum
 from ...ir.stmt import Stmt
 from ...ir.visit import children, free_vars, post_order, rebuild, rewrite
@@ -53,7 +66,11 @@ class Judgement:
         readers: dict[Operation, list[Operation]] = {}
         for stage in reversed(stages):
             op, declared = stage.op, stage.origin_op
-            if declared in self.partial or declared not in self.declared and not partial.isdisjoint(readers.get(op, ())):
+            if (
+                declared in self.partial
+                or declared not in self.declared
+                and not partial.isdisjoint(readers.get(op, ()))
+            ):
                 partial.add(op)
             for tensor in op.input_tensors:
                 readers.setdefault(tensor.op, []).append(op)
@@ -91,7 +108,9 @@ def _judged(outputs: tuple[Operation, ...]) -> Judgement:
 def guarded(op: Operation, values: Sequence[Any], states: Container[Producer] = ()) -> tuple[Any, ...]:
     """`values` of an operation with a guard for each read that leaves its tensor somewhere in the operation's domain. states: of
     scans, which judge themselves which steps are read."""
-    doubts = {id(node): [at for at in dimensions if at or node.producer not in states] for node, dimensions in _doubts(op)}
+    doubts = {
+        id(node): [at for at in dimensions if at or node.producer not in states] for node, dimensions in _doubts(op)
+    }
     if not any(doubts.values()):
         return tuple(values)
     found: dict[int, Any] = {}
@@ -171,7 +190,10 @@ def _analyzer(op: Operation) -> Analyzer:
 
 
 def _unproved(
-    op: Operation, analyzer: Analyzer, box: Box, choices: tuple[type[Expr], ...] = LAZY,
+    op: Operation,
+    analyzer: Analyzer,
+    box: Box,
+    choices: tuple[type[Expr], ...] = LAZY,
 ) -> Iterable[tuple[Access, int]]:
     """The accesses whose place no data decides and which are not proved to stay inside, with the dimension. `analyzer` knows what
     stands around them. choices: what guards a read."""
@@ -181,7 +203,11 @@ def _unproved(
         if op.values and not isinstance(access.node, ProducerLoad):
             continue  # the element that is computed
         for dimension, (index, extent) in enumerate(zip(access.indices, access.shape, strict=True)):
-            if _is_whole(index, extent, box) or depends_on_data(index, access.data) or is_inside(analyzer, index, extent):
+            if (
+                _is_whole(index, extent, box)
+                or depends_on_data(index, access.data)
+                or is_inside(analyzer, index, extent)
+            ):
                 continue
             for chosen, condition in _ways(index):
                 with analyzer.constraint(condition):
@@ -192,8 +218,18 @@ def _unproved(
 def _is_whole(index: Expr, extent: Expr, box: Box) -> bool:
     """Whether this is a loop over just that dimension, as most indices are."""
     dom = index.dom if isinstance(index, IterVar) else None
-    return dom is not None and isinstance(dom.begin, IntImm) and dom.begin.value == 0 and index not in box and (
-        dom.extent is extent or isinstance(dom.extent, IntImm) and isinstance(extent, IntImm) and dom.extent.value <= extent.value)
+    return (
+        dom is not None
+        and isinstance(dom.begin, IntImm)
+        and dom.begin.value == 0
+        and index not in box
+        and (
+            dom.extent is extent
+            or isinstance(dom.extent, IntImm)
+            and isinstance(extent, IntImm)
+            and dom.extent.value <= extent.value
+        )
+    )
 
 
 _MOST_WAYS = 8
@@ -260,7 +296,9 @@ def _ends(access: Access, index: Expr, analyzer: Analyzer) -> tuple[Expr, Expr] 
     return low, high
 
 
-def _note(needs: Mapping[Operation, _Need], tensor: Tensor, read: Sequence[tuple[Expr, Expr] | None], analyzer: Analyzer) -> None:
+def _note(
+    needs: Mapping[Operation, _Need], tensor: Tensor, read: Sequence[tuple[Expr, Expr] | None], analyzer: Analyzer
+) -> None:
     """Take in that a part of a tensor is read: of each dimension the first and the last index."""
     need = needs.get(tensor.op)
     if need is None:
@@ -272,10 +310,18 @@ def _note(needs: Mapping[Operation, _Need], tensor: Tensor, read: Sequence[tuple
             need.ends[axis] = ends
         else:
             low, high = need.ends[axis]
-            need.ends[axis] = (low if analyzer.can_prove(low <= ends[0]) else
-                               ends[0] if analyzer.can_prove(ends[0] <= low) else minimum(low, ends[0]),
-                               high if analyzer.can_prove(high >= ends[1]) else
-                               ends[1] if analyzer.can_prove(ends[1] >= high) else maximum(high, ends[1]))
+            need.ends[axis] = (
+                low
+                if analyzer.can_prove(low <= ends[0])
+                else ends[0]
+                if analyzer.can_prove(ends[0] <= low)
+                else minimum(low, ends[0]),
+                high
+                if analyzer.can_prove(high >= ends[1])
+                else ends[1]
+                if analyzer.can_prove(ends[1] >= high)
+                else maximum(high, ends[1]),
+            )
 
 
 def _box(op: Operation, need: _Need, analyzer: Analyzer) -> Box:

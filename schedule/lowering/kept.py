@@ -15,7 +15,10 @@ __all__ = ["fill_together"]
 
 
 def fill_together(
-    region: Mapping[IterVar, Range], declared: Mapping[IterVar, Range], enclosing: tuple[Loop, ...], analyzer: Analyzer,
+    region: Mapping[IterVar, Range],
+    declared: Mapping[IterVar, Range],
+    enclosing: tuple[Loop, ...],
+    analyzer: Analyzer,
 ) -> bool:
     """Whether what the iterations of the loops around compute is, together, all that was declared.
 
@@ -31,7 +34,8 @@ def fill_together(
             ranges[loop.var] = Range(const(0, loop.var.dtype), cast(loop.extent, loop.var.dtype))
     begins = detect([analyzer.simplify(region[axis].begin) for axis in moving], ranges)
     return len(begins) == len(moving) and all(
-        _fills(begin, region[axis], declared[axis], analyzer) for axis, begin in zip(moving, begins, strict=True))
+        _fills(begin, region[axis], declared[axis], analyzer) for axis, begin in zip(moving, begins, strict=True)
+    )
 
 
 def _fills(begin: IterSum, within: Range, domain: Range, analyzer: Analyzer) -> bool:

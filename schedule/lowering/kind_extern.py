@@ -39,15 +39,18 @@ def _nest(nest: Nest) -> Stmt:
 
     def error(kind: type[LoweringError], reason: str, fix: str) -> LoweringError:
         del kind  # that of tensorized loops
-        return ExternBuffer(f"cannot compute the extern {op.name}", reason=reason, declared=op.source, called=user_source(),
-                            fix=fix)
+        return ExternBuffer(
+            f"cannot compute the extern {op.name}", reason=reason, declared=op.source, called=user_source(), fix=fix
+        )
 
     body = bind_parts(nest, parts, fresh_copy(op.body, {}), error, {})
     return nest.loops(nest.stage_bounds.loops, nest.predicated(body, nest.stage_bounds.offsets), attach=True)
 
 
 def _whole(tensor: Tensor) -> Part:
-    return Part(tensor, tuple(const(0, zero_based(extent).begin.dtype) for extent in tensor.shape), tuple(range(tensor.ndim)))
+    return Part(
+        tensor, tuple(const(0, zero_based(extent).begin.dtype) for extent in tensor.shape), tuple(range(tensor.ndim))
+    )
 
 
 KIND = OperationKind("extern", _collect_reads, _nest, whole=True)

@@ -1,10 +1,10 @@
 """Hybrid scripts as a kind of operation: the loops of a statement, each nest of which a schedule may change.
 
-    for i in n:                    for i.outer in ceildiv(n, 4):
-      x = a[i]                →      for i.inner in 4:
-      for j in m:                      if likely(i.outer * 4 + i.inner < n):
-        ...                              x = a[...]
-                                         for j in m: ...
+for i in n:                    for i.outer in ceildiv(n, 4):
+  x = a[i]                →      for i.inner in 4:
+  for j in m:                      if likely(i.outer * 4 + i.inner < n):
+    ...                              x = a[...]
+                                     for j in m: ...
 """
 
 from __future__ import annotations
@@ -76,12 +76,19 @@ class _HybridNest(Rewriter):
         return self.visit(self._placed(body))
 
     def _private(self, body: Stmt) -> Iterator[Buffer]:
-        bound = {root for loop in self.stage_bounds.loops if loop.thread.startswith("threadIdx")
-                 for root in derived_roots(self.nest.computation.stage, loop.axis)}
+        bound = {
+            root
+            for loop in self.stage_bounds.loops
+            if loop.thread.startswith("threadIdx")
+            for root in derived_roots(self.nest.computation.stage, loop.axis)
+        }
         for loop in post_order(body):
             if isinstance(loop, For) and (loop.var in bound or loop.thread.startswith("threadIdx")):
-                yield from (node.buffer for node in post_order(loop.body) if isinstance(node, Allocate)
-                            and node.buffer.scope == "global")
+                yield from (
+                    node.buffer
+                    for node in post_order(loop.body)
+                    if isinstance(node, Allocate) and node.buffer.scope == "global"
+                )
 
     def _placed(self, body: Stmt) -> Stmt:
         """The statement with its outputs where the schedule keeps them, and its own memory as large as the loops say."""
@@ -127,7 +134,9 @@ class _HybridNest(Rewriter):
             assert isinstance(inner, For)
             inner = inner.body
         loops = [loop for loop in self.stage_bounds.loops if self.nest_of.get(loop.axis) is chain]
-        others = frozenset(axis for axis in self.nest.computation.stage.all_iter_vars if self.nest_of.get(axis) is not chain)
+        others = frozenset(
+            axis for axis in self.nest.computation.stage.all_iter_vars if self.nest_of.get(axis) is not chain
+        )
         body = self.nest.guarded(self.visit(inner), self.stage_bounds.offsets, others)
         return self.nest.loops(loops, body, attach=True)
 

@@ -44,5 +44,6 @@ def _nest(nest: Nest) -> Stmt:
     return nest.wrap(-1, body)
 
 
-KIND = OperationKind("scan", _collect_reads, _nest, whole=True, place=place_body, check=check_steps,
-                     allocated=allocated_states)
+KIND = OperationKind(
+    "scan", _collect_reads, _nest, whole=True, place=place_body, check=check_steps, allocated=allocated_states
+)

@@ -87,14 +87,18 @@ class _Lowering:
         self.schedule, self.name = schedule, name
         declared = {*producers_first(schedule.outputs)}
         self.arguments = _arguments(schedule, args)
-        self.computed = [arg.op for arg in args if isinstance(arg, Tensor) and not arg.op.is_given and arg.op in declared]
+        self.computed = [
+            arg.op for arg in args if isinstance(arg, Tensor) and not arg.op.is_given and arg.op in declared
+        ]
         """The operations, as declared, of whose results the caller wants all."""
         self.analyzer = Analyzer()
         self.storage = Storage()
         self.pending: dict[tuple[Computation | None, int], list[tuple[Computation, Stmt]]] = {}
         self.parts: dict[Computation, Parts] = {}
         """What is computed with another, until that is built."""
-        self.extensions = [extension(self.storage, self.analyzer) for extension in lowerings() if issubclass(extension, Extension)]
+        self.extensions = [
+            extension(self.storage, self.analyzer) for extension in lowerings() if issubclass(extension, Extension)
+        ]
         self.storage.strides = self._strides
         self.bounds: dict[Computation, StageBounds] = {}
         self.shared: set[Tensor] = set()
@@ -135,7 +139,9 @@ class _Lowering:
     def _constants(self, dataflow: Dataflow) -> tuple[Constant, ...]:
         """What is read and known becomes the last parameters, which nobody passes."""
         constants: list[Constant] = []
-        for tensor in (stage.op.output(0) for stage in self.schedule.stages):  # in an order that scheduling does not change
+        for tensor in (
+            stage.op.output(0) for stage in self.schedule.stages
+        ):  # in an order that scheduling does not change
             if (value := tensor.op.constant) is not None and tensor in dataflow.placeholders:
                 buffer = Buffer(tensor.name, tensor.shape, tensor.dtype, alignment=ALIGNMENT)
                 self.arguments.buffers[tensor] = buffer
@@ -146,7 +152,9 @@ class _Lowering:
     def _facts(self) -> dict[str, Any]:
         """The attributes of the function. import_llvm, import_c: the texts that its pragmas bring, each once."""
         facts: dict[str, Any] = {"stage": "loops"}
-        pragmas = [pair for stage in self.schedule.stages for attr in stage.iter_var_attrs.values() for pair in attr.pragmas]
+        pragmas = [
+            pair for stage in self.schedule.stages for attr in stage.iter_var_attrs.values() for pair in attr.pragmas
+        ]
         for kind in IMPORTS:
             texts = dict.fromkeys(value.value for key, value in pragmas if key == kind and isinstance(value, StringImm))
             if texts:
@@ -188,7 +196,11 @@ class _Lowering:
             for parts in reversed(joined):
                 body = parts.within(places[loop], body)
             body = self._with_pending(computation, places[loop], body)
-            first = [] if loop.var is None else [stmt for extension in self.extensions for stmt in extension.begin(nest, loop)]
+            first = (
+                []
+                if loop.var is None
+                else [stmt for extension in self.extensions for stmt in extension.begin(nest, loop)]
+            )
             body = seq(*first, body) if first else body
             for extension in self.extensions:
                 body = extension.within(nest, loop, body)
@@ -232,8 +244,11 @@ class _Lowering:
             for computation in (leader, *leader.followers):
                 if any(extension.allocates(computation) for extension in self.extensions):
                     continue
-                own = [self.storage.buffers[tensor] for tensor in computation.op.outputs
-                       if tensor not in self.arguments.buffers and tensor not in self.shared]
+                own = [
+                    self.storage.buffers[tensor]
+                    for tensor in computation.op.outputs
+                    if tensor not in self.arguments.buffers and tensor not in self.shared
+                ]
                 body = kind_of(computation.op).allocated(self.bounds[computation], own, body, self.analyzer)
         return body if body is not None else seq()
 
@@ -246,9 +261,13 @@ def _arguments(schedule: Schedule, args: Sequence[object]) -> _Arguments:
     seen: set[Tensor | Var] = set()
     for position, arg in enumerate(args):
         if isinstance(arg, Tensor) and arg.op.constant is not None:
-            raise NotAnArgument(f"argument {position}, {arg.name}, is a constant", declared=arg.op.source, called=user_source(),
-                                reason="its elements are known, so that nobody passes them",
-                                fix=f"leave {arg.name} out, or declare it as te.placeholder to pass it")
+            raise NotAnArgument(
+                f"argument {position}, {arg.name}, is a constant",
+                declared=arg.op.source,
+                called=user_source(),
+                reason="its elements are known, so that nobody passes them",
+                fix=f"leave {arg.name} out, or declare it as te.placeholder to pass it",
+            )
         if isinstance(arg, Tensor):
             tensor = _current(schedule, arg, position)
             buffer = Buffer(arg.name, tensor.shape, arg.dtype)
@@ -257,11 +276,19 @@ def _arguments(schedule: Schedule, args: Sequence[object]) -> _Arguments:
         elif isinstance(arg, Var) and not isinstance(arg, IterVar):
             arguments.params.append(arg)
         else:
-            raise NotAnArgument(f"argument {position} is neither a tensor nor a scalar", called=user_source(),
-                                reason=f"got {arg!r}"[:200], allowed="tensors and te.vars, in call order")
+            raise NotAnArgument(
+                f"argument {position} is neither a tensor nor a scalar",
+                called=user_source(),
+                reason=f"got {arg!r}"[:200],
+                allowed="tensors and te.vars, in call order",
+            )
         if arg in seen:
-            raise NotAnArgument(f"argument {position}, {arg.name}, is given twice", called=user_source(),
-                                reason="each argument has one place in the call", fix="list it once")
+            raise NotAnArgument(
+                f"argument {position}, {arg.name}, is given twice",
+                called=user_source(),
+                reason="each argument has one place in the call",
+                fix="list it once",
+            )
         seen.add(arg)
     return arguments
 
@@ -272,15 +299,20 @@ def _current(schedule: Schedule, tensor: Tensor, position: int) -> Tensor:
         if tensor.op.is_passed:
             return tensor  # a parameter that nothing reads
         raise NotAnArgument(
-            f"argument {position}, {tensor.name}, is not computed by this schedule", declared=tensor.op.source,
-            called=user_source(), reason="the schedule was created from other outputs",
+            f"argument {position}, {tensor.name}, is not computed by this schedule",
+            declared=tensor.op.source,
+            called=user_source(),
+            reason="the schedule was created from other outputs",
             fix=f"te.create_schedule([..., {tensor.name}.op])",
         )
     stage = schedule[tensor]
     if stage.attach_type in ("inline", "inlined"):
         raise NotAnArgument(
-            f"argument {position}, {tensor.name}, is not stored anywhere", declared=tensor.op.source, called=user_source(),
-            reason=f"{stage.name} is inlined into its consumers", fix=f"s[{stage.name}].compute_root(), or do not pass it",
+            f"argument {position}, {tensor.name}, is not stored anywhere",
+            declared=tensor.op.source,
+            called=user_source(),
+            reason=f"{stage.name} is inlined into its consumers",
+            fix=f"s[{stage.name}].compute_root(), or do not pass it",
         )
     return stage.op.output(tensor.value_index)
 
@@ -296,9 +328,13 @@ def _check_arguments(schedule: Schedule, dataflow: Dataflow, given: dict[Tensor,
 
 
 def _missing(op: Operation, what: str) -> MissingArgument:
-    return MissingArgument(f"cannot lower: {what}", declared=op.source, called=user_source(),
-                           reason="a kernel reads and writes memory that its caller passes",
-                           fix=f"add {op.name} to the list of arguments")
+    return MissingArgument(
+        f"cannot lower: {what}",
+        declared=op.source,
+        called=user_source(),
+        reason="a kernel reads and writes memory that its caller passes",
+        fix=f"add {op.name} to the list of arguments",
+    )
 
 
 def _check_symbols(function: Function) -> None:
@@ -310,7 +346,8 @@ def _check_symbols(function: Function) -> None:
     for var in free_vars(function):
         if var not in known:
             raise MissingSymbol(
-                f"cannot lower: {var.name} is read, but is not among the arguments", called=user_source(),
+                f"cannot lower: {var.name} is read, but is not among the arguments",
+                called=user_source(),
                 reason=f"no argument's shape tells {var.name}, so its value must be passed",
                 fix=f"add {var.name} to the list of arguments",
             )

@@ -42,7 +42,7 @@ def is_needed(nest: Nest, loop: Loop) -> Expr | None:
     bounds = nest.stage_bounds
     if nest.computation.stage.mirrored is None or loop.var is None or loop.attr.kind not in _COUNTED:
         return None
-    greatest = _apart(bounds, bounds.offsets, bounds.loops[bounds.loops.index(loop) + 1:], greatest=True)
+    greatest = _apart(bounds, bounds.offsets, bounds.loops[bounds.loops.index(loop) + 1 :], greatest=True)
     if greatest is None or loop.var not in free_vars(greatest):
         return None
     condition = nest.analyzer.simplify(greatest >= 0)
@@ -64,7 +64,9 @@ def mirrored_nest(nest: Nest) -> Stmt:
         stores: list[Stmt] = []
         for at, leasts in ((offsets, near), ({**offsets, i: offsets[j], j: offsets[i]}, far)):
             store = nest.stores(values, at)
-            stores += [store if least is None else If(nest.analyzer.simplify(apart >= least), store) for least in leasts]
+            stores += [
+                store if least is None else If(nest.analyzer.simplify(apart >= least), store) for least in leasts
+            ]
         return nest.guarded(seq(*stores), offsets)
 
     def tile(within: Sequence[Loop], near: Sequence[int | None], far: Sequence[int | None]) -> Stmt:
@@ -95,7 +97,9 @@ def _is_asked(nest: Nest) -> bool:
     return any(condition is not None and structural_key(condition) == needed for condition in asked)
 
 
-def _apart(bounds: StageBounds, offsets: Mapping[IterVar, Expr], loops: Sequence[Loop], greatest: bool = False) -> Expr | None:
+def _apart(
+    bounds: StageBounds, offsets: Mapping[IterVar, Expr], loops: Sequence[Loop], greatest: bool = False
+) -> Expr | None:
     """How far an element lies from the diagonal, the least or greatest of all iterations of these loops; None where that cannot
     be told."""
     mirrored = bounds.computation.stage.mirrored

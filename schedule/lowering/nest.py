@@ -36,8 +36,13 @@ from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["Nest", "Storage"]
 
-_KINDS = {"serial": LoopKind.SERIAL, "parallel": LoopKind.PARALLEL, "vectorized": LoopKind.VECTORIZED,
-          "unrolled": LoopKind.UNROLLED, "thread": LoopKind.THREAD}
+_KINDS = {
+    "serial": LoopKind.SERIAL,
+    "parallel": LoopKind.PARALLEL,
+    "vectorized": LoopKind.VECTORIZED,
+    "unrolled": LoopKind.UNROLLED,
+    "thread": LoopKind.THREAD,
+}
 
 
 class Storage:
@@ -52,7 +57,9 @@ class Storage:
         """What the addresses of arguments must be multiples of, in bytes, beside their elements' size."""
         self.loops: dict[Var, Loop] = {}
         """What each loop variable of the nests runs over."""
-        self.strides: Callable[[Stage, Sequence[IterVar], Sequence[Expr]], tuple[Expr, ...]] = lambda stage, axes, shape: ()
+        self.strides: Callable[[Stage, Sequence[IterVar], Sequence[Expr]], tuple[Expr, ...]] = (
+            lambda stage, axes, shape: ()
+        )
         """Those of storage of a shape for outputs of a stage with these dimensions; () for compact storage."""
 
     def place(self, tensor: Tensor, buffer: Buffer, origin: tuple[Expr, ...] = ()) -> None:
@@ -71,8 +78,14 @@ class Nest:
     is made, the loops over threads that it asks for (see `predicated`).
     """
 
-    def __init__(self, bounds: Bounds, stage_bounds: StageBounds, storage: Storage, wrap: Callable[[Loop | int, Stmt], Stmt],
-                 around: Callable[[Loop, Stmt], Stmt]) -> None:
+    def __init__(
+        self,
+        bounds: Bounds,
+        stage_bounds: StageBounds,
+        storage: Storage,
+        wrap: Callable[[Loop | int, Stmt], Stmt],
+        around: Callable[[Loop, Stmt], Stmt],
+    ) -> None:
         self.bounds = bounds
         self.analyzer: Analyzer = bounds.analyzer
         self.dataflow = bounds.dataflow
@@ -107,10 +120,19 @@ class Nest:
                     body = seq()
                 extent = loop.extent
                 if not isinstance(extent, IntImm):
-                    renamed: dict[Var, Expr] = {old.var: new for old, new in self.renamed.items() if old.var is not None}
+                    renamed: dict[Var, Expr] = {
+                        old.var: new for old, new in self.renamed.items() if old.var is not None
+                    }
                     extent = self.value(substitute(extent, renamed), {})
-                body = For(var, const(0, var.dtype), extent, _KINDS[loop.attr.kind], body, loop.thread,
-                           loop_pragmas(loop.attr.pragmas))
+                body = For(
+                    var,
+                    const(0, var.dtype),
+                    extent,
+                    _KINDS[loop.attr.kind],
+                    body,
+                    loop.thread,
+                    loop_pragmas(loop.attr.pragmas),
+                )
                 if attach and not skips(loop.attr.pragmas):
                     body = self.around(loop, body)
             if reads_memory(loop.extent):
@@ -148,7 +170,9 @@ class Nest:
         if isinstance(value, IntImm):
             return value
         value = lazy_select(rewrite(self.at_positions(value), at_loops), self.analyzer)
-        return self.analyzer.simplify(rewrite(value, lambda node: self.load(node) if isinstance(node, ProducerLoad) else None))
+        return self.analyzer.simplify(
+            rewrite(value, lambda node: self.load(node) if isinstance(node, ProducerLoad) else None)
+        )
 
     def at_positions(self, value: Expr) -> Expr:
         """`value` with what is read of circular dimensions read by positions, of which the storage holds a range."""
@@ -163,7 +187,9 @@ class Nest:
             if producer is None or not self.bounds.of[producer].circular:
                 return None
             dimensions = producer.op.dimensions[tensor.value_index]
-            return replace(node, indices=tuple(map(self.position, repeat(self.bounds.of[producer]), dimensions, node.indices)))
+            return replace(
+                node, indices=tuple(map(self.position, repeat(self.bounds.of[producer]), dimensions, node.indices))
+            )
 
         return rewrite(value, rule)
 
@@ -173,7 +199,9 @@ class Nest:
             return index
         known = self.stage_bounds.positions.get((axis, index))
         begin = of.ranges[axis].begin
-        return known if known is not None else begin + floormod(index - begin, cast(of.domains[axis].extent, index.dtype))
+        return (
+            known if known is not None else begin + floormod(index - begin, cast(of.domains[axis].extent, index.dtype))
+        )
 
     def load(self, node: ProducerLoad) -> BufferLoad:
         tensor = node.producer
@@ -195,9 +223,12 @@ class Nest:
             return self.borrowed[axis.thread_tag][0]
         name = self.computation.name
         raise UnboundThread(
-            f"cannot lower {name}: it reads the thread axis {axis.name}", called=user_source(),
-            reason=f"no loop of {name}, or around it, is bound to {axis.thread_tag}", declared=self.computation.op.source,
-            loops=outline(self.computation.stage), fix=f"s[{name}].bind(a loop, the thread axis {axis.name})",
+            f"cannot lower {name}: it reads the thread axis {axis.name}",
+            called=user_source(),
+            reason=f"no loop of {name}, or around it, is bound to {axis.thread_tag}",
+            declared=self.computation.op.source,
+            loops=outline(self.computation.stage),
+            fix=f"s[{name}].bind(a loop, the thread axis {axis.name})",
         )
 
     # Elements

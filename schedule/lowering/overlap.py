@@ -23,14 +23,20 @@ def check_shared(computation: Computation) -> None:
     if computation.parent is not None and not computation.in_step and not is_argument:
         return
     raise StorageNotShared(
-        f"cannot lower: stage {stage.name} is to have a {stage.overlap} buffer", declared=stage.op.source, called=user_source(),
-        reason="it is among the arguments, so all of it is kept" if is_argument else
-        "it is computed at root, once, so there are no iterations to share its storage",
-        fix="do not pass it" if is_argument else f"s[{stage.name}].compute_at(s[consumer], a serial loop)")
+        f"cannot lower: stage {stage.name} is to have a {stage.overlap} buffer",
+        declared=stage.op.source,
+        called=user_source(),
+        reason="it is among the arguments, so all of it is kept"
+        if is_argument
+        else "it is computed at root, once, so there are no iterations to share its storage",
+        fix="do not pass it" if is_argument else f"s[{stage.name}].compute_at(s[consumer], a serial loop)",
+    )
 
 
 def moved_accesses(
-    body: Stmt, places: Mapping[Buffer, tuple[Buffer, Callable[[tuple[Expr, ...]], tuple[Expr, ...]]]], analyzer: Analyzer,
+    body: Stmt,
+    places: Mapping[Buffer, tuple[Buffer, Callable[[tuple[Expr, ...]], tuple[Expr, ...]]]],
+    analyzer: Analyzer,
 ) -> Stmt:
     """`body` with accesses of buffers moved to others, at the indices that are said there. Expressions that contain one
     are simplified."""
@@ -42,4 +48,3 @@ def moved_accesses(
         return None
 
     return rewrite(body, rule)
-

@@ -20,7 +20,10 @@ __all__ = ["guards"]
 
 
 def guards(
-    bounds: StageBounds, offsets: dict[IterVar, Expr], analyzer: Analyzer, skipped: Container[IterVar] = (),
+    bounds: StageBounds,
+    offsets: dict[IterVar, Expr],
+    analyzer: Analyzer,
+    skipped: Container[IterVar] = (),
 ) -> list[Expr]:
     """The conditions under which the iteration at `offsets` computes an element; provable ones left out.
 
@@ -35,7 +38,9 @@ def guards(
     for axis, domain in limits:
         within = bounds.ranges[axis]
         if axis in bounds.circular:
-            with analyzer.constraint(all_of(*(loop.extent >= 1 for loop in bounds.enclosing if not reads_memory(loop.extent)))):
+            with analyzer.constraint(
+                all_of(*(loop.extent >= 1 for loop in bounds.enclosing if not reads_memory(loop.extent)))
+            ):
                 _unless_proved(domain.extent >= 1, conditions, analyzer)
         elif axis in offsets and axis not in skipped and not _same_range(domain, within, analyzer):
             value = shifted(offsets[axis], within, axis)
@@ -50,7 +55,8 @@ def _inexact(bounds: StageBounds, analyzer: Analyzer) -> set[IterVar]:
     for relation in reversed(bounds.computation.stage.relations):
         if isinstance(relation, Split):
             if not relation.disable_predication and (
-                    relation.outer in inexact or relation.inner in inexact or not _divides(relation, bounds, analyzer)):
+                relation.outer in inexact or relation.inner in inexact or not _divides(relation, bounds, analyzer)
+            ):
                 inexact.add(relation.parent)
         elif isinstance(relation, Fuse) and relation.fused in inexact:
             inexact.update((relation.outer, relation.inner))

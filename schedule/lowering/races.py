@@ -28,15 +28,20 @@ def check_races(bounds: Bounds) -> None:
             continue
         own = {loop.thread for loop in stage.loops}
         for at, loop in enumerate(stage.enclosing):
-            at_once = loop.attr.kind == "parallel" or (loop.thread not in own and loop.thread.startswith(("blockIdx", "threadIdx")))
+            at_once = loop.attr.kind == "parallel" or (
+                loop.thread not in own and loop.thread.startswith(("blockIdx", "threadIdx"))
+            )
             if at_once and loop.var is not None and _meet(stage, at, loop.var, bounds):
                 raise _racing(stage, loop)
 
 
 def _meet(stage: StageBounds, at: int, loop: Var, bounds: Bounds) -> bool:
     """Whether different iterations of the loop at a place around a stage may compute one element."""
+
     def taken(each: Loop) -> dict[Var, Range | None]:
-        return {} if each.var is None else {each.var: Range(const(0, each.var.dtype), cast(each.extent, each.var.dtype))}
+        return (
+            {} if each.var is None else {each.var: Range(const(0, each.var.dtype), cast(each.extent, each.var.dtype))}
+        )
 
     own: dict[Var, Range | None] = {}
     shared: dict[Var, Range] = {}
@@ -53,7 +58,9 @@ def _meet(stage: StageBounds, at: int, loop: Var, bounds: Bounds) -> bool:
     every = {var: within for var, within in own.items() if within is not None}
     if _apart(stage, loop, every, bounds):
         return False
-    return Iterations(loop, own, shared=shared, analyzer=bounds.analyzer).between(tuple(indices), tuple(indices)).carried
+    return (
+        Iterations(loop, own, shared=shared, analyzer=bounds.analyzer).between(tuple(indices), tuple(indices)).carried
+    )
 
 
 def _apart(stage: StageBounds, loop: Var, ranges: Mapping[Var, Range], bounds: Bounds) -> bool:
@@ -64,7 +71,9 @@ def _apart(stage: StageBounds, loop: Var, ranges: Mapping[Var, Range], bounds: B
     sums = detect(begins, {var: within for var, within in ranges.items() if var in read}, bijective=True)
     return len(sums) == len(begins) and all(
         bounds.analyzer.can_prove(split.scale >= within.extent)
-        for each, within in zip(sums, moving, strict=True) for split in each.args)
+        for each, within in zip(sums, moving, strict=True)
+        for split in each.args
+    )
 
 
 def _racing(stage: StageBounds, loop: Loop) -> RacingReduction:
@@ -73,5 +82,8 @@ def _racing(stage: StageBounds, loop: Loop) -> RacingReduction:
     return RacingReduction(
         f"cannot lower: {name} is computed in the loop '{loop.axis.name}' of {consumer}, which is {kind}",
         reason=f"{name} is an argument, and its iterations may compute the same elements of it, which each of them sums up anew",
-        declared=stage.computation.op.source, called=user_source(), loops=outline(loop.stage, [loop.axis]),
-        fix=f"s[{name}].compute_root(), or do not pass {name}")
+        declared=stage.computation.op.source,
+        called=user_source(),
+        loops=outline(loop.stage, [loop.axis]),
+        fix=f"s[{name}].compute_root(), or do not pass {name}",
+    )

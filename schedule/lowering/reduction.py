@@ -53,8 +53,13 @@ def _data_loops(bounds: StageBounds, inner: Sequence[Loop]) -> list[Loop]:
     """The loops over data among `inner`. Where data and reduce axes were fused, plain loops over the data axes stand in
     place of the fused ones: those run no time where the reduction is empty, and init must not."""
     stage = bounds.computation.stage
-    fused = [parent for relation in stage.relations if isinstance(relation, Fuse) and bounds.marks[relation.fused] == 3
-             for parent in relation.parents if bounds.marks[parent] == 1]
+    fused = [
+        parent
+        for relation in stage.relations
+        if isinstance(relation, Fuse) and bounds.marks[relation.fused] == 3
+        for parent in relation.parents
+        if bounds.marks[parent] == 1
+    ]
     loops: list[Loop] = []
     for loop in inner:
         mark = bounds.marks.get(loop.axis, 0)
@@ -96,7 +101,11 @@ def _place(data: list[Loop], offsets: Mapping[IterVar, Expr]) -> tuple[Expr, ...
 
 
 def _update(
-    nest: Nest, reduction: Reduce, loops: Sequence[Loop], data: list[Loop], buffers: Sequence[Buffer],
+    nest: Nest,
+    reduction: Reduce,
+    loops: Sequence[Loop],
+    data: list[Loop],
+    buffers: Sequence[Buffer],
 ) -> Stmt:
     """The elements combined with the next sources."""
     bounds = nest.stage_bounds
@@ -114,14 +123,22 @@ def _update_alike(nest: Nest, reduction: Reduce, outer: Sequence[Loop], alike: A
     bounds = nest.stage_bounds
     first: dict[Var, Expr] = {loop.var: const(0, loop.var.dtype) for loop in alike.across if loop.var is not None}
     offsets = {axis: substitute(value, first) for axis, value in bounds.offsets.items()}
-    places = [nest.indices(offsets if at in alike.values else bounds.offsets, tensor)
-              for at, tensor in enumerate(nest.computation.op.outputs)]
+    places = [
+        nest.indices(offsets if at in alike.values else bounds.offsets, tensor)
+        for at, tensor in enumerate(nest.computation.op.outputs)
+    ]
     changing = [at for at in range(len(places)) if at not in alike.values]
-    parts = [_combine(nest, reduction, alike.within, nest.buffers, places, each) for each in (changing, sorted(alike.values))]
+    parts = [
+        _combine(nest, reduction, alike.within, nest.buffers, places, each) for each in (changing, sorted(alike.values))
+    ]
     own = nest.loops(alike.within, nest.guarded(parts[0], bounds.offsets), attach=True)
-    renamed: dict[Var, Expr] = {loop.var: Var(loop.var.name, loop.var.dtype) for loop in alike.beside if loop.var is not None}
+    renamed: dict[Var, Expr] = {
+        loop.var: Var(loop.var.name, loop.var.dtype) for loop in alike.beside if loop.var is not None
+    }
     once = substitute(nest.guarded(parts[1], offsets, alike.axes), renamed)
-    nest.renamed = {loop: each for loop in alike.beside if loop.var is not None and isinstance(each := renamed[loop.var], Var)}
+    nest.renamed = {
+        loop: each for loop in alike.beside if loop.var is not None and isinstance(each := renamed[loop.var], Var)
+    }
     once = nest.loops(alike.beside, once, attach=False)
     nest.renamed = {}
     return nest.loops(outer, seq(own, once), attach=True)
@@ -130,7 +147,9 @@ def _update_alike(nest: Nest, reduction: Reduce, outer: Sequence[Loop], alike: A
 def _spread(nest: Nest, data: list[Loop], alike: Alike) -> Stmt:
     """What was combined once, for each element."""
     offsets = nest.rename(data)
-    first: dict[Var, Expr] = {nest.renamed[loop]: const(0, loop.var.dtype) for loop in alike.across if loop.var is not None}
+    first: dict[Var, Expr] = {
+        nest.renamed[loop]: const(0, loop.var.dtype) for loop in alike.across if loop.var is not None
+    }
     one = {axis: substitute(value, first) for axis, value in offsets.items()}
     copies: list[Stmt] = []
     for at in sorted(alike.values):
@@ -143,7 +162,11 @@ def _spread(nest: Nest, data: list[Loop], alike: Alike) -> Stmt:
 
 
 def _combine(
-    nest: Nest, reduction: Reduce, loops: Sequence[Loop], buffers: Sequence[Buffer], places: Sequence[tuple[Expr, ...]],
+    nest: Nest,
+    reduction: Reduce,
+    loops: Sequence[Loop],
+    buffers: Sequence[Buffer],
+    places: Sequence[tuple[Expr, ...]],
     stored: Sequence[int],
 ) -> Stmt:
     """The elements at these places combined with the next sources, those of `stored` among the values."""
@@ -187,7 +210,9 @@ def _bound(name: str, value: Expr, bindings: list[tuple[Var, Expr]]) -> Var:
     return bindings[-1][0]
 
 
-def _through_temporary(nest: Nest, reduction: Reduce, loops: Sequence[Loop], data: list[Loop], across: list[Loop]) -> Stmt:
+def _through_temporary(
+    nest: Nest, reduction: Reduce, loops: Sequence[Loop], data: list[Loop], across: list[Loop]
+) -> Stmt:
     """The reduction in temporaries, then the stores by the threads that the predicate chooses."""
     shape = tuple(loop.extent for loop in data if loop.var is not None)
     temporaries = [Buffer(f"{buffer.name}.partial", shape, buffer.dtype, scope="local") for buffer in nest.buffers]

@@ -67,9 +67,15 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
         if init.stage.attach_type == "root":
             init.parent, init.place = scan, threads - 1
         elif _placed_in(init, scan) >= threads:
-            raise _part(init, scan, "is the beginning of its state, and computed once, before the loop over time",
-                        f"s[{init.name}].compute_root()")
-    _hold_time(dataflow, [computation for computation in body if _placed_in(computation, scan) >= innermost - 1], scan, op)
+            raise _part(
+                init,
+                scan,
+                "is the beginning of its state, and computed once, before the loop over time",
+                f"s[{init.name}].compute_root()",
+            )
+    _hold_time(
+        dataflow, [computation for computation in body if _placed_in(computation, scan) >= innermost - 1], scan, op
+    )
 
 
 def _placed_in(computation: Computation, scan: Computation) -> int:
@@ -89,11 +95,19 @@ def _attached(computation: Computation, scan: Computation) -> Computation | None
 def _share(computation: Computation, scan: Computation) -> None:
     """Its results lie in the memory of the scan."""
     if computation.stage.scope:
-        raise _part(computation, scan, f"lies in its memory, not in {computation.stage.scope}",
-                    f's[{scan.name}].set_scope("{computation.stage.scope}")')
+        raise _part(
+            computation,
+            scan,
+            f"lies in its memory, not in {computation.stage.scope}",
+            f's[{scan.name}].set_scope("{computation.stage.scope}")',
+        )
     if computation.stage.overlap:
-        raise _part(computation, scan, f"lies in its memory, which holds all steps: no {computation.stage.overlap} buffer stands "
-                    "for it", f"keep the memory of {scan.name} as it is, or give a copy of it such a buffer")
+        raise _part(
+            computation,
+            scan,
+            f"lies in its memory, which holds all steps: no {computation.stage.overlap} buffer stands for it",
+            f"keep the memory of {scan.name} as it is, or give a copy of it such a buffer",
+        )
     computation.home = scan
 
 
@@ -107,17 +121,30 @@ def _body(dataflow: Dataflow, op: ScanOp) -> dict[Computation, bool]:
         if computation in reached:
             continue
         reached.add(computation)
-        stack += [dataflow.by_op[tensor.op] for tensor in computation.reads
-                  if tensor not in ends and tensor.op in dataflow.by_op]
+        stack += [
+            dataflow.by_op[tensor.op]
+            for tensor in computation.reads
+            if tensor not in ends and tensor.op in dataflow.by_op
+        ]
     updates = {tensor.op for tensor in op.update}
     body: dict[Computation, bool] = {}
     for computation in dataflow.computations:
         if computation in reached:
-            before = [dataflow.by_op[tensor.op] for tensor in computation.reads
-                      if tensor not in ends and tensor.op in dataflow.by_op]
-            if computation.op in updates or not ends.isdisjoint(computation.reads) or any(producer in body for producer in before):
-                body[computation] = (computation.op in updates or not states.isdisjoint(computation.reads)
-                                     or any(body.get(producer, False) for producer in before))
+            before = [
+                dataflow.by_op[tensor.op]
+                for tensor in computation.reads
+                if tensor not in ends and tensor.op in dataflow.by_op
+            ]
+            if (
+                computation.op in updates
+                or not ends.isdisjoint(computation.reads)
+                or any(producer in body for producer in before)
+            ):
+                body[computation] = (
+                    computation.op in updates
+                    or not states.isdisjoint(computation.reads)
+                    or any(body.get(producer, False) for producer in before)
+                )
     for computation in reversed(body.copy()):  # what others read too stands before the scan
         readers = dataflow.consumers.get(computation.op, ())
         if not body[computation] and any(reader not in body for reader in readers):
@@ -133,7 +160,11 @@ def _alike(dataflow: Dataflow, op: ScanOp, body: dict[Computation, bool]) -> lis
     for computation, stepwise in reversed(body.items()):
         changes = stepwise or computation.is_output or computation.stage.attach_type != "root"
         for tensor, dims in zip(computation.op.outputs, computation.op.dimensions, strict=True):
-            reads = [indices for reader in dataflow.consumers.get(computation.op, ()) for indices in reader.reads.get(tensor, ())]
+            reads = [
+                indices
+                for reader in dataflow.consumers.get(computation.op, ())
+                for indices in reader.reads.get(tensor, ())
+            ]
             for axis, *indices in zip(dims, *reads, strict=True):
                 if any(not over_time.isdisjoint(free_vars(index)) for index in indices):
                     over_time.add(axis)
@@ -219,9 +250,15 @@ class _Groups:
     def whole(self) -> tuple[tuple[IterVar, ...], ...]:
         """The groups without mixed members, whose members are of one extent."""
         groups: dict[int, tuple[IterVar, ...]] = {id(group): tuple(group) for group in self.group.values()}
-        return tuple(group for group in groups.values() if self.mixed.isdisjoint(group) and all(
-            axis.dom is not None and group[0].dom is not None and same_extent(axis.dom.extent, group[0].dom.extent)
-            for axis in group))
+        return tuple(
+            group
+            for group in groups.values()
+            if self.mixed.isdisjoint(group)
+            and all(
+                axis.dom is not None and group[0].dom is not None and same_extent(axis.dom.extent, group[0].dom.extent)
+                for axis in group
+            )
+        )
 
 
 def check_steps(bounds: Bounds, scan: Computation) -> None:
@@ -235,8 +272,12 @@ def check_steps(bounds: Bounds, scan: Computation) -> None:
         values = computation.values
         if values:
             certain = {load for value in values for load in unguarded_loads(value, layouts=True)}
-            loads = [(tensor_of(node), node.indices, node in certain) for value in values for node in post_order(value)
-                     if isinstance(node, ProducerLoad)]
+            loads = [
+                (tensor_of(node), node.indices, node in certain)
+                for value in values
+                for node in post_order(value)
+                if isinstance(node, ProducerLoad)
+            ]
         else:
             loads = [(tensor, indices, True) for tensor, reads in computation.reads.items() for indices in reads]
         for state, indices, sure in loads:
@@ -244,7 +285,9 @@ def check_steps(bounds: Bounds, scan: Computation) -> None:
                 _check_step(bounds, stage_bounds, bounds.of[scan], state, indices[0], sure)
 
 
-def _check_step(bounds: Bounds, stage_bounds: StageBounds, scan: StageBounds, state: Tensor, index: Expr, sure: bool) -> None:
+def _check_step(
+    bounds: Bounds, stage_bounds: StageBounds, scan: StageBounds, state: Tensor, index: Expr, sure: bool
+) -> None:
     op, analyzer = scan.computation.op, bounds.analyzer
     # The steps for which the stage is computed at once begin at `now`.
     attached = _attached(stage_bounds.computation, scan.computation)
@@ -258,32 +301,48 @@ def _check_step(bounds: Bounds, stage_bounds: StageBounds, scan: StageBounds, st
         return
     if span is None or not (analyzer.can_prove(span.low >= 0) and analyzer.can_prove(span.high < now)):
         name = stage_bounds.computation.name
-        steps = "steps that are not known" if span is None else (
-            f"step {span.low}" if span.is_point else f"steps {span.low} to {span.high}")
+        steps = (
+            "steps that are not known"
+            if span is None
+            else (f"step {span.low}" if span.is_point else f"steps {span.low} to {span.high}")
+        )
         raise ReadsOtherSteps(
             f"cannot compute {name} in a step of the scan {scan.computation.name}",
             reason=f"it reads {steps} of {state.name} by `{index}`: at step {now} only those from 0 to {now - 1} are there",
-            declared=stage_bounds.computation.op.source, called=user_source(), loops=outline(stage_bounds.computation.stage),
-            fix=f"s[{attached.name}].compute_root() computes it in each step" if begin and attached is not None else
-                f"give more initial steps, or guard the read; what reads {name} at other steps, or whole, has all of it computed")
+            declared=stage_bounds.computation.op.source,
+            called=user_source(),
+            loops=outline(stage_bounds.computation.stage),
+            fix=f"s[{attached.name}].compute_root() computes it in each step"
+            if begin and attached is not None
+            else f"give more initial steps, or guard the read; what reads {name} at other steps, or whole, has all of it computed",
+        )
 
 
 def _within(computation: Computation, scan: Computation) -> bool:
     """Whether it is computed in a step of the scan, or in a tile of steps that follow each other."""
     place, leaves = _placed_in(computation, scan), scan.stage.leaf_iter_vars
     return place >= len(leaves) - 1 or (
-        place >= 0 and leaves[place].kind == "ordered" and time_loops_in_order(scan.stage, scan.op.axis[0]))
+        place >= 0 and leaves[place].kind == "ordered" and time_loops_in_order(scan.stage, scan.op.axis[0])
+    )
 
 
 def _part(computation: Computation, scan: Computation, how: str, fix: str = "") -> PartOfScan:
     name = computation.name
-    return PartOfScan(f"cannot lower: {name} is a part of the scan {scan.name}", reason=f"{name} {how}",
-                      declared=computation.op.source, called=user_source(),
-                      fix=fix or f"pass {scan.name}, which holds all steps, or compute a copy of {name} outside of it")
+    return PartOfScan(
+        f"cannot lower: {name} is a part of the scan {scan.name}",
+        reason=f"{name} {how}",
+        declared=computation.op.source,
+        called=user_source(),
+        fix=fix or f"pass {scan.name}, which holds all steps, or compute a copy of {name} outside of it",
+    )
 
 
 def _outside(computation: Computation, scan: Computation, what: str) -> LoweringError:
-    return OutsideOfScan(f"cannot lower: {computation.name} lies outside the steps of the scan {scan.name}",
-                         reason=f"{computation.name} {what}, which changes with each step", declared=computation.op.source,
-                         called=user_source(), loops=outline(scan.stage),
-                         fix=f"s[{computation.name}].compute_root() puts it into the step; outside the scan read {scan.name}")
+    return OutsideOfScan(
+        f"cannot lower: {computation.name} lies outside the steps of the scan {scan.name}",
+        reason=f"{computation.name} {what}, which changes with each step",
+        declared=computation.op.source,
+        called=user_source(),
+        loops=outline(scan.stage),
+        fix=f"s[{computation.name}].compute_root() puts it into the step; outside the scan read {scan.name}",
+    )

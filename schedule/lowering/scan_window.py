@@ -87,7 +87,9 @@ def _spans(accesses: Accesses, indices: Iterable[Sequence[Expr]], analyzer: Anal
         span: Span | None = Span.point(step)
         for var, values in reversed(accesses.bound.items()):
             if span is not None and any(node is var for end in (span.low, span.high) for node in walk(end)):
-                evaluate = SpanEvaluator({var: None if values is None else Span.of(values.begin, values.extent)}, analyzer)
+                evaluate = SpanEvaluator(
+                    {var: None if values is None else Span.of(values.begin, values.extent)}, analyzer
+                )
                 low, high = evaluate(span.low), evaluate(span.high)
                 span = None if low is None or high is None else Span(low.low, high.high, None)
         spans.append(span)
@@ -104,5 +106,11 @@ def _difference(a: Expr | None, b: Expr | None, analyzer: Analyzer) -> int | Non
 def _forbids(node: Node, buffer: Buffer) -> bool:
     """Whether a node needs the memory of a buffer as it is: a pointer, something said of it, threads."""
     pointed = pointed_to(node)
-    return (pointed is not None and pointed[0] is buffer or isinstance(node, Attr) and node.subject is buffer
-            or isinstance(node, For) and node.kind is LoopKind.THREAD)
+    return (
+        pointed is not None
+        and pointed[0] is buffer
+        or isinstance(node, Attr)
+        and node.subject is buffer
+        or isinstance(node, For)
+        and node.kind is LoopKind.THREAD
+    )

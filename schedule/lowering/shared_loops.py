@@ -32,8 +32,16 @@ from .computation import Computation
 from .errors import LoopsNotShared
 from .stage_bounds import Loop, StageBounds
 
-__all__ = ["Parts", "SharedLoops", "check_extent", "check_shared_loops", "children_first", "follow", "in_building_order",
-           "in_dependence_order"]
+__all__ = [
+    "Parts",
+    "SharedLoops",
+    "check_extent",
+    "check_shared_loops",
+    "children_first",
+    "follow",
+    "in_building_order",
+    "in_dependence_order",
+]
 
 SharedLoops: TypeAlias = "dict[tuple[Computation, int], Loop]"
 """By leader and place: the loop, as the first of the stages that share it has it."""
@@ -49,29 +57,45 @@ def follow(computation: Computation, leader: Computation, place: int) -> None:
     count = len(computation.stage.leaf_iter_vars)
     if count < computation.shared:
         axis = leader.stage.leaf_iter_vars[place]
-        raise _refused(computation, f"'{axis.name}' is loop {place + 1} of {leader.name} from outside, and {computation.name} has "
-                       f"{count}", f"share a loop further out, or split loops of {computation.name}")
+        raise _refused(
+            computation,
+            f"'{axis.name}' is loop {place + 1} of {leader.name} from outside, and {computation.name} has {count}",
+            f"share a loop further out, or split loops of {computation.name}",
+        )
 
 
 def _refused(computation: Computation, reason: str, fix: str, axis: IterVar | None = None) -> LoopsNotShared:
     leader, stage = computation.leader, computation.stage
     name = leader.name if leader is not None else "another stage"
     loops = [outline(stage, [] if axis is None else [axis]), "" if leader is None else outline(leader.stage)]
-    return LoopsNotShared(f"cannot compute {computation.name} with {name}", reason=reason, declared=stage.op.source,
-                          called=user_source(), loops="\n".join(filter(None, loops)), fix=fix)
+    return LoopsNotShared(
+        f"cannot compute {computation.name} with {name}",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops="\n".join(filter(None, loops)),
+        fix=fix,
+    )
 
 
 def check_extent(computation: Computation, axis: IterVar, extent: Expr, twin: Loop, analyzer: Analyzer) -> None:
     """Raise LoopsNotShared (TW0342) unless a loop runs as often as the other one that it is to be."""
     known = isinstance(extent, IntImm) and isinstance(twin.extent, IntImm)
-    if (extent.value == twin.extent.value if isinstance(extent, IntImm) and isinstance(twin.extent, IntImm) else
-            not known and not reads_memory(extent) and analyzer.can_prove_equal(extent, twin.extent)):
+    if (
+        extent.value == twin.extent.value
+        if isinstance(extent, IntImm) and isinstance(twin.extent, IntImm)
+        else not known and not reads_memory(extent) and analyzer.can_prove_equal(extent, twin.extent)
+    ):
         return
     name, other = computation.name, twin.stage.name
     follower = computation if computation.leader is not None else computation.followers[0]
-    raise _refused(follower, f"'{axis.name}' of {name} runs {extent} times, and '{twin.axis.name}' of {other} {twin.extent} times",
-                   "split the loops so that those which are shared run equally often (what a split leaves over is guarded), or "
-                   "share a loop further out", axis if follower is computation else None)
+    raise _refused(
+        follower,
+        f"'{axis.name}' of {name} runs {extent} times, and '{twin.axis.name}' of {other} {twin.extent} times",
+        "split the loops so that those which are shared run equally often (what a split leaves over is guarded), or "
+        "share a loop further out",
+        axis if follower is computation else None,
+    )
 
 
 def check_shared_loops(bounds: StageBounds, leader: StageBounds) -> None:
@@ -82,20 +106,32 @@ def check_shared_loops(bounds: StageBounds, leader: StageBounds) -> None:
         turns = member.stage.overlap is not None and member.stage.overlap.turns
         if member.in_step or member.home is not None or turns:
             how = f"has a {member.stage.overlap} buffer" if turns else "is computed in the steps of a scan"
-            raise _refused(computation, f"{member.name} {how}, which has an order of its own", f"s[{stage.name}].compute_root()")
-    for place, (own, theirs) in enumerate(zip(bounds.loops[:computation.shared], leader.loops, strict=False)):
+            raise _refused(
+                computation, f"{member.name} {how}, which has an order of its own", f"s[{stage.name}].compute_root()"
+            )
+    for place, (own, theirs) in enumerate(zip(bounds.loops[: computation.shared], leader.loops, strict=False)):
         noted, attr = stage.attr(own.axis), theirs.attr
         if replace(noted, notes=()).annotates_loop and not noted.runs_as(attr):
             kind = noted.kind if noted.bind_thread is None else f"bound to {noted.bind_thread.thread_tag}"
             kind = f"has the pragma {noted.pragmas[0][0]}" if noted.pragmas else f"is {kind}"
-            raise _refused(computation, f"'{own.axis.name}' of {stage.name} {kind}, and '{theirs.axis.name}' of "
-                           f"{leader.computation.name}, which it is to be, does not run so", "annotate the loop of "
-                           f"{leader.computation.name}: that is how both run", own.axis)
-        reduced = next((each for each, loop in ((bounds, own), (leader, theirs)) if each.marks.get(loop.axis, 0) & 2), None)
+            raise _refused(
+                computation,
+                f"'{own.axis.name}' of {stage.name} {kind}, and '{theirs.axis.name}' of "
+                f"{leader.computation.name}, which it is to be, does not run so",
+                f"annotate the loop of {leader.computation.name}: that is how both run",
+                own.axis,
+            )
+        reduced = next(
+            (each for each, loop in ((bounds, own), (leader, theirs)) if each.marks.get(loop.axis, 0) & 2), None
+        )
         if reduced is not None and (theirs.thread or attr.kind in ("parallel", "vectorized")):
-            raise _refused(computation, f"loop {place + 1} is {theirs.thread or attr.kind}, and {reduced.computation.name} is a "
-                           "reduction over it: what runs at once would race on its results",
-                           "share loops further out, or leave the loop serial", own.axis)
+            raise _refused(
+                computation,
+                f"loop {place + 1} is {theirs.thread or attr.kind}, and {reduced.computation.name} is a "
+                "reduction over it: what runs at once would race on its results",
+                "share loops further out, or leave the loop serial",
+                own.axis,
+            )
 
 
 class Parts:
@@ -105,7 +141,7 @@ class Parts:
         self.shared = bounds.computation.shared
         self.contexts: list[_Around] = []
         """For each shared loop what stands around it within the one before."""
-        for loop in bounds.loops[:self.shared]:
+        for loop in bounds.loops[: self.shared]:
             around, statement = _opened(bounds.computation, statement, loop.var)
             self.contexts.append(around)
         self.inside = statement
@@ -131,8 +167,11 @@ def _opened(computation: Computation, statement: Stmt, var: Var | None) -> tuple
         return lambda inner: inner, statement
     found = next(_ways_in(statement, var), None)
     if found is None:
-        raise _refused(computation, f"the loops of {computation.name} are not one nest any more where they are to be shared",
-                       "share a loop further out")
+        raise _refused(
+            computation,
+            f"the loops of {computation.name} are not one nest any more where they are to be shared",
+            "share a loop further out",
+        )
     return found
 
 
@@ -145,15 +184,20 @@ def _ways_in(statement: Stmt, var: Var) -> Iterator[tuple[_Around, Stmt]]:
     elif isinstance(statement, Seq):
         for at, part in enumerate(statement.body):
             for around, body in _ways_in(part, var):
-                yield lambda inner, around=around, at=at: seq(
-                    *statement.body[:at], around(inner), *statement.body[at + 1:]), body
+                yield (
+                    lambda inner, around=around, at=at: seq(
+                        *statement.body[:at], around(inner), *statement.body[at + 1 :]
+                    ),
+                    body,
+                )
 
 
 # Orders
 
 
 def children_first(
-    computations: Sequence[Computation], consumers: Mapping[Operation, Sequence[Computation]],
+    computations: Sequence[Computation],
+    consumers: Mapping[Operation, Sequence[Computation]],
 ) -> list[Computation]:
     """Computations, given producers first, so that what is computed at a loop stands before the stage whose loop that is, even
     where a follower of that stage alone reads it. Raises LoopsNotShared (TW0342) where there is no such order."""
@@ -161,14 +205,21 @@ def children_first(
     if not followers:
         return list(computations)
     place = {computation: at for at, computation in enumerate(computations)}
-    after = [{place[reader] for reader in (*consumers.get(computation.op, ()), computation.parent) if reader in place}
-             for computation in computations]
-    return [computations[at] for at in _sorted(after, lambda stuck: _stuck(followers[0], [computations[at] for at in stuck]))]
+    after = [
+        {place[reader] for reader in (*consumers.get(computation.op, ()), computation.parent) if reader in place}
+        for computation in computations
+    ]
+    return [
+        computations[at]
+        for at in _sorted(after, lambda stuck: _stuck(followers[0], [computations[at] for at in stuck]))
+    ]
 
 
 def in_building_order(computations: Sequence[Computation]) -> Iterator[Computation]:
     """Computations, producers first; leaders after all of their followers, whose parts they take up."""
-    waiting = {computation: {computation, *computation.followers} for computation in computations if computation.followers}
+    waiting = {
+        computation: {computation, *computation.followers} for computation in computations if computation.followers
+    }
     for computation in computations:
         leader = computation if computation in waiting else computation.leader
         if computation is not leader:
@@ -180,7 +231,8 @@ def in_building_order(computations: Sequence[Computation]) -> Iterator[Computati
 
 
 def in_dependence_order(
-    built: list[tuple[Computation, Stmt]], bounds: Mapping[Computation, StageBounds],
+    built: list[tuple[Computation, Stmt]],
+    bounds: Mapping[Computation, StageBounds],
 ) -> list[tuple[Computation, Stmt]]:
     """What stands side by side at one place, producers first, where some of it is several stages in one nest.
 
@@ -194,15 +246,19 @@ def in_dependence_order(
     for producer, reader, computation in _reads_among(nest_of, bounds):
         first, then = nest_of[producer], nest_of[reader]
         if first == then:
-            raise _refused(producer if reader.leader is None else reader, f"{computation.name} reads {producer.name}, which has to "
-                           "be computed before", f"s[{producer.name}].compute_root()")
+            raise _refused(
+                producer if reader.leader is None else reader,
+                f"{computation.name} reads {producer.name}, which has to be computed before",
+                f"s[{producer.name}].compute_root()",
+            )
         after[first].add(then)
     order = _sorted(after, lambda stuck: _stuck(leaders[0].followers[0], [built[at][0] for at in stuck]))
     return [built[at] for at in order]
 
 
 def _reads_among(
-    members: Container[Computation], computations: Iterable[Computation],
+    members: Container[Computation],
+    computations: Iterable[Computation],
 ) -> Iterator[tuple[Computation, Computation, Computation]]:
     """Which of the members reads which other: the producer, the reader, and what within the reader reads it."""
     producers: dict[Tensor, Computation] = {}
@@ -218,7 +274,9 @@ def _reads_among(
 
 def _stuck(follower: Computation, computations: Sequence[Computation]) -> LoopsNotShared:
     names = ", ".join(each.name for each in computations)
-    return _refused(follower, f"each of {names} would have to be computed before the others", f"s[{follower.name}].compute_root()")
+    return _refused(
+        follower, f"each of {names} would have to be computed before the others", f"s[{follower.name}].compute_root()"
+    )
 
 
 def _sorted(after: Sequence[set[int]], stuck: Callable[[list[int]], LoopsNotShared]) -> list[int]:

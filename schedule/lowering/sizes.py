@@ -25,14 +25,20 @@ def part_checks(bounds: Bounds) -> list[Stmt]:
     loops = {loop.var for each in bounds.of.values() for loop in each.loops if loop.var is not None}
     for computation, stage in bounds.of.items():
         for relation in computation.stage.relations:
-            size = (relation.factor if relation.factor is not None else relation.nparts) if isinstance(relation, Split) else None
+            size = (
+                (relation.factor if relation.factor is not None else relation.nparts)
+                if isinstance(relation, Split)
+                else None
+            )
             if size is None or isinstance(size, IntImm) or bounds.analyzer.can_prove(size >= 1):
                 continue
-            parent, = relation.parents
+            (parent,) = relation.parents
             extent = stage.ranges[parent].extent
             within = any(node in loops for node in post_order(extent) if isinstance(node, Var))
-            check = Assert(size >= 1 if within else any_of(size >= 1, extent <= 0),
-                           f"{parent.name} of {computation.name} is split by {size}, which is less than 1")
+            check = Assert(
+                size >= 1 if within else any_of(size >= 1, extent <= 0),
+                f"{parent.name} of {computation.name} is split by {size}, which is less than 1",
+            )
             checks.setdefault(str(check), check)
     return list(checks.values())
 
@@ -42,9 +48,13 @@ def size_checks(operations: Iterable[Operation]) -> dict[str, Stmt]:
     checks: dict[str, Stmt] = {}
     for op in operations:
         extents = [(tensor.name, extent) for tensor in (*op.input_tensors, *op.outputs) for extent in tensor.shape]
-        extents += [(f"{op.name} along {axis.name}", axis.dom.extent) for axis in op.reduce_axis if axis.dom is not None]
+        extents += [
+            (f"{op.name} along {axis.name}", axis.dom.extent) for axis in op.reduce_axis if axis.dom is not None
+        ]
         for name, extent in extents:
-            if isinstance(extent, (IntImm, Var)) or any(isinstance(node, (IterVar, ProducerLoad)) for node in post_order(extent)):
+            if isinstance(extent, (IntImm, Var)) or any(
+                isinstance(node, (IterVar, ProducerLoad)) for node in post_order(extent)
+            ):
                 continue
             _greatest(widened(extent), f"the extent {extent} of {name} is too large: 64 bits do not hold it", checks)
     return checks

@@ -27,7 +27,10 @@ def span_over(reader: StageBounds, index: Expr, analyzer: Analyzer) -> Span | No
 
 
 def spans_within(
-    reader: StageBounds, loop: Loop, reads: Iterable[tuple[Expr, ...]], analyzer: Analyzer,
+    reader: StageBounds,
+    loop: Loop,
+    reads: Iterable[tuple[Expr, ...]],
+    analyzer: Analyzer,
 ) -> list[Span | None]:
     """What one iteration of `loop`, one of the reader's own, reads of each dimension of a tensor, given the indices at which
     it is read (none: an empty list); None where that is not known."""
@@ -78,7 +81,9 @@ def of_fused(reader: StageBounds, index: Expr, spans: Mapping[IterVar, Span | No
     return index
 
 
-def root_spans(reader: StageBounds, spans: Mapping[IterVar, Span | None], analyzer: Analyzer) -> dict[IterVar, Span | None]:
+def root_spans(
+    reader: StageBounds, spans: Mapping[IterVar, Span | None], analyzer: Analyzer
+) -> dict[IterVar, Span | None]:
     """The spans of the root axes, as values; where these are circular, of their positions too."""
     roots = {axis: _shifted_span(spans.get(axis), reader.ranges[axis], axis) for axis in reader.domains}
     for axis, position in reader.circular.items():
@@ -90,12 +95,16 @@ def root_spans(reader: StageBounds, spans: Mapping[IterVar, Span | None], analyz
 
 
 def axis_spans(
-    reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer, within_splits: bool = False,
+    reader: StageBounds,
+    relaxed: set[IterVar],
+    analyzer: Analyzer,
+    within_splits: bool = False,
 ) -> dict[IterVar, Span | None]:
     """Of every axis, counted from the begin of its range. within_splits: whether they end where the guards of splits do that leave
     something over; else they are whole boxes, which are simpler."""
     spans: dict[IterVar, Span | None] = {
-        axis: Span.of(const(0, axis.dtype), reader.ranges[axis].extent) for axis in reader.computation.free}
+        axis: Span.of(const(0, axis.dtype), reader.ranges[axis].extent) for axis in reader.computation.free
+    }
     full: set[IterVar] = set()
     for loop in reader.loops:
         if loop.axis in relaxed or loop.var is None:
@@ -124,7 +133,11 @@ def axis_spans(
 
 
 def _passed_up(
-    relation: Relation, parent: IterVar, parts: list[Span], reader: StageBounds, analyzer: Analyzer,
+    relation: Relation,
+    parent: IterVar,
+    parts: list[Span],
+    reader: StageBounds,
+    analyzer: Analyzer,
 ) -> Span | None:
     """The span of an axis, counted from the begin of its range, from those of the axes that a relation made of it."""
     if isinstance(relation, Split):
@@ -144,7 +157,11 @@ def _passed_up(
             span = SpanEvaluator({fused: parts[0]}, analyzer)(part)
             if span is None:
                 return None
-            if parent is relation.inner and not span.is_point and analyzer.can_prove_equal(span.high - span.low + 1, extent):
+            if (
+                parent is relation.inner
+                and not span.is_point
+                and analyzer.can_prove_equal(span.high - span.low + 1, extent)
+            ):
                 return Span.of(const(0, parent.dtype), extent)
         low = cast(span.low, parent.dtype)
         return Span.point(low) if span.is_point else Span(low, cast(span.high, parent.dtype), span.width)

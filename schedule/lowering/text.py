@@ -24,8 +24,9 @@ __all__ = ["all_arguments", "schedule_text"]
 def all_arguments(schedule: Schedule) -> list[Tensor | Var]:
     """Scalars that no shape tells, then what the schedule reads from outside, then its outputs."""
     states = scan_states(schedule)
-    inputs = [tensor for stage in schedule.stages if stage.op.is_passed for tensor in stage.op.outputs
-              if tensor not in states]
+    inputs = [
+        tensor for stage in schedule.stages if stage.op.is_passed for tensor in stage.op.outputs if tensor not in states
+    ]
     outputs = [tensor for stage in schedule.stages if stage.is_output for tensor in stage.op.outputs]
     told = {extent for tensor in (*inputs, *outputs) for extent in tensor.shape if isinstance(extent, Var)}
     scalars = [symbol for symbol in schedule.symbols if symbol not in told]

@@ -31,7 +31,9 @@ def is_inside(analyzer: Analyzer, index: Expr, extent: Expr) -> bool:
     """Whether an index is proved to lie in a dimension."""
     if isinstance(index, IntImm) and isinstance(extent, IntImm):
         return 0 <= index.value < extent.value
-    return analyzer.can_prove(index >= 0) and (analyzer.can_prove(index < extent) or _is_folded(analyzer, index, extent))
+    return analyzer.can_prove(index >= 0) and (
+        analyzer.can_prove(index < extent) or _is_folded(analyzer, index, extent)
+    )
 
 
 def _is_folded(analyzer: Analyzer, index: Expr, extent: Expr) -> bool:
@@ -48,9 +50,16 @@ class Trial:
     def __init__(self, op: Operation, access: Access, dimension: int, analyzer: Analyzer) -> None:
         self.op, self.access, self.dimension, self.analyzer = op, access, dimension, analyzer
         self.index, self.extent = access.indices[dimension], access.shape[dimension]
-        self.loops = {around.var: around.within for around in access.around if around.var is not None and around.within is not None}
-        self.own = {around.var: Var(around.var.name, INT64) for around in access.around
-                    if around.var is not None and not around.depends_on_data}
+        self.loops = {
+            around.var: around.within
+            for around in access.around
+            if around.var is not None and around.within is not None
+        }
+        self.own = {
+            around.var: Var(around.var.name, INT64)
+            for around in access.around
+            if around.var is not None and not around.depends_on_data
+        }
         self.ends = self._ends()
 
     def check(self) -> Stmt | None:
@@ -99,7 +108,9 @@ class Trial:
         nest: Stmt = Assert(all_of(index >= 0, index < self._wide(self.extent)), self._message())
         for around in reversed(self.access.around):
             if around.condition is not None:
-                condition = self._wide(possible(around.condition, lambda value: depends_on_data(value, self.access.data)))
+                condition = self._wide(
+                    possible(around.condition, lambda value: depends_on_data(value, self.access.data))
+                )
                 nest = nest if is_const(condition, 1) else If(condition, nest)
             elif around.var is not None and around.var in self.own and around.within is not None:
                 begin, extent = self._wide(around.within.begin), self._wide(around.within.extent)
@@ -128,17 +139,26 @@ class Trial:
         """What the loops run over, by symbols alone."""
         spans: dict[Var, Span] = {}
         for var, within in self.loops.items():
-            first, last = (SpanEvaluator(spans, self.analyzer)(end) for end in (within.begin, within.begin + within.extent - 1))
+            first, last = (
+                SpanEvaluator(spans, self.analyzer)(end) for end in (within.begin, within.begin + within.extent - 1)
+            )
             if first is not None and last is not None:
                 spans[var] = Span(first.low, last.high, None)
         return spans
 
     def _certainly_leaves(self) -> bool:
         """Whether the least or the greatest index lies outside whatever the symbols are, and is one that occurs."""
-        if self.ends is None or any(around.condition is not None or around.depends_on_data for around in self.access.around):
+        if self.ends is None or any(
+            around.condition is not None or around.depends_on_data for around in self.access.around
+        ):
             return False
-        if any(not self.loops.keys().isdisjoint((*free_vars(within.begin), *free_vars(within.extent)))
-               for within in self.loops.values()) or not self._takes_its_ends():
+        if (
+            any(
+                not self.loops.keys().isdisjoint((*free_vars(within.begin), *free_vars(within.extent)))
+                for within in self.loops.values()
+            )
+            or not self._takes_its_ends()
+        ):
             return False
         low, high = self.ends
         with self.analyzer.constraint(all_of(*self._turning())):
@@ -170,8 +190,10 @@ class Trial:
 
     def _message(self) -> str:
         verb, target = self._what()
-        return (f"{self.op.name} {verb} outside {target.split(':')[0]}: index {self.dimension}, {self.index}, leaves dimension "
-                f"{self.dimension} of {target}")
+        return (
+            f"{self.op.name} {verb} outside {target.split(':')[0]}: index {self.dimension}, {self.index}, leaves dimension "
+            f"{self.dimension} of {target}"
+        )
 
     def _error(self, at: str) -> IndexOutOfRange:
         verb, target = self._what()
@@ -182,14 +204,22 @@ class Trial:
             low, high = self.ends or (interval.lo, interval.hi)
             runs = f"runs from {low} to {high}"
         name = target.split(":")[0]
-        advice = "write where the index lies within: if index < extent" if verb == "writes" else (
-            f"choose what lies outside: te.if_then_else(te.all(index >= 0, index < extent), {name}[...], 0), "
-            "or compute fewer elements")
+        advice = (
+            "write where the index lies within: if index < extent"
+            if verb == "writes"
+            else (
+                f"choose what lies outside: te.if_then_else(te.all(index >= 0, index < extent), {name}[...], 0), "
+                "or compute fewer elements"
+            )
+        )
         return IndexOutOfRange(
-            f"{self.op.name} {verb} outside {name}", declared=getattr(getattr(node, "producer", None), "source", None),
-            called=self.op.source, fix=advice,
+            f"{self.op.name} {verb} outside {name}",
+            declared=getattr(getattr(node, "producer", None), "source", None),
+            called=self.op.source,
+            fix=advice,
             reason=f"index {self.dimension}, `{self.index}`, {runs}; dimension {self.dimension} of {target} has the indices 0 to "
-                   f"{self.extent} - 1")
+            f"{self.extent} - 1",
+        )
 
     # Arithmetic
 

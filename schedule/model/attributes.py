@@ -9,8 +9,18 @@ from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import const
 from ...te.tensor_intrin import TensorIntrin
 
-__all__ = ["IMPORTS", "IMPORT_C", "IMPORT_LLVM", "SKIP", "AttachType", "AxisKind", "IterAttr", "LoopNote", "loop_pragmas",
-           "skips"]
+__all__ = [
+    "IMPORTS",
+    "IMPORT_C",
+    "IMPORT_LLVM",
+    "SKIP",
+    "AttachType",
+    "AxisKind",
+    "IterAttr",
+    "LoopNote",
+    "loop_pragmas",
+    "skips",
+]
 
 AxisKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread", "tensorized"]
 """How the loop runs; never what it means."""

@@ -14,8 +14,18 @@ from .relations import pass_down_range, spread_down, spread_up
 if TYPE_CHECKING:
     from .stage import Stage
 
-__all__ = ["declared_ranges", "derived_roots", "extent_text", "find_axis", "find_leaf", "in_program_order", "outline", "place_of",
-           "refuse_lost_annotation", "what_became_of"]
+__all__ = [
+    "declared_ranges",
+    "derived_roots",
+    "extent_text",
+    "find_axis",
+    "find_leaf",
+    "in_program_order",
+    "outline",
+    "place_of",
+    "refuse_lost_annotation",
+    "what_became_of",
+]
 
 
 def place_of(axes: Sequence[IterVar], axis: object) -> int:
@@ -89,8 +99,9 @@ def find_axis(stage: Stage, axis: object, doing: str) -> IterVar:
             declared=stage.op.source,
             called=user_source(),
             loops=outline(stage),
-            fix=f"pass them one by one: *s[{stage.name}].op.axis" if isinstance(axis, (list, tuple)) else
-                f"pass one of s[{stage.name}].leaf_iter_vars",
+            fix=f"pass them one by one: *s[{stage.name}].op.axis"
+            if isinstance(axis, (list, tuple))
+            else f"pass one of s[{stage.name}].leaf_iter_vars",
         )
     if place_of(stage.all_iter_vars, axis) < 0:
         raise _foreign(stage, axis, doing)
@@ -112,13 +123,15 @@ def _foreign(stage: Stage, axis: IterVar, doing: str) -> NotAnAxisOfStage:
     else:
         reason = f"{axis.name} is no axis of any stage of this schedule (was it made for another schedule?)"
     if not stage.leaf_iter_vars:
-        fix = (
-            f"{name} has no loops of its own; schedule the stages that read it"
-            if stage.op.is_given
-            else ""
-        )
-    return NotAnAxisOfStage(f"{doing} '{axis.name}' of stage {name}", reason=reason, declared=stage.op.source,
-                            called=user_source(), loops=outline(stage), fix=fix)
+        fix = f"{name} has no loops of its own; schedule the stages that read it" if stage.op.is_given else ""
+    return NotAnAxisOfStage(
+        f"{doing} '{axis.name}' of stage {name}",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage),
+        fix=fix,
+    )
 
 
 def find_leaf(stage: Stage, axis: object, doing: str) -> int:
@@ -151,8 +164,11 @@ def refuse_lost_annotation(stage: Stage, axis: IterVar, doing: str, then: str) -
     if attr is None or not attr.annotates_loop:
         return
     kind = attr.kind if attr.bind_thread is None else f"bound to {attr.bind_thread.thread_tag}"
-    carried = f"is {kind}" if attr.kind != "serial" else (
-        f"has the pragma {attr.pragmas[0][0]}" if attr.pragmas else str(attr.notes[0]))
+    carried = (
+        f"is {kind}"
+        if attr.kind != "serial"
+        else (f"has the pragma {attr.pragmas[0][0]}" if attr.pragmas else str(attr.notes[0]))
+    )
     raise AnnotationWouldBeLost(
         f"{doing} '{axis.name}' of stage {stage.name}",
         reason=f"{axis.name} {carried}, which would be lost with the loop",
@@ -172,9 +188,14 @@ def derived_roots(stage: Stage, axis: IterVar) -> tuple[IterVar, ...]:
 def dependences(stage: Stage) -> list[tuple[IterVar, IterVar]]:
     """Pairs of root axes of which the second's domain changes with the first: its loops lie within the first's."""
     roots = stage.root_iter_vars
-    return [(first, second) for second in roots if second.dom is not None and not isinstance(second.dom.extent, IntImm)
-            for var in {*free_vars(second.dom.begin), *free_vars(second.dom.extent)}
-            for first in roots if first is var]
+    return [
+        (first, second)
+        for second in roots
+        if second.dom is not None and not isinstance(second.dom.extent, IntImm)
+        for var in {*free_vars(second.dom.begin), *free_vars(second.dom.extent)}
+        for first in roots
+        if first is var
+    ]
 
 
 def refuse_swapped(stage: Stage, leaves: Sequence[IterVar], doing: str) -> None:
@@ -187,7 +208,9 @@ def refuse_swapped(stage: Stage, leaves: Sequence[IterVar], doing: str) -> None:
             raise BadReorder(
                 f"{doing} the loops of stage {stage.name}",
                 reason=f"the extent of {second.name} changes with {first.name}: {offending.name} has to stay within "
-                       f"{leaves[last].name}", declared=stage.op.source, called=user_source(),
+                f"{leaves[last].name}",
+                declared=stage.op.source,
+                called=user_source(),
                 loops=outline(stage, [leaves[last], offending]),
                 fix=f"keep the loops over {second.name} inside those over {first.name}",
             )

@@ -20,9 +20,13 @@ __all__ = ["as_list", "check_scope", "enclosing_parallel", "race_over", "refuse_
 def check_scope(scope: object, doing: str) -> str:
     """`scope`, if it is one ("" means the default of its place). Raises UnknownScope (TW0216)."""
     if not isinstance(scope, str) or (scope and not is_scope(scope)):
-        raise UnknownScope(doing, reason=f"{scope!r} is no storage scope"[:200], called=user_source(),
-                           allowed=", ".join(f'"{scope}"' for scope in SCOPES) + ', or "" for the default of its place',
-                           fix='"local" for what one thread uses, "shared" for a block of threads, "global" for all')
+        raise UnknownScope(
+            doing,
+            reason=f"{scope!r} is no storage scope"[:200],
+            called=user_source(),
+            allowed=", ".join(f'"{scope}"' for scope in SCOPES) + ', or "" for the default of its place',
+            fix='"local" for what one thread uses, "shared" for a block of threads, "global" for all',
+        )
     return scope
 
 
@@ -43,14 +47,19 @@ def wrong_stage(stage: Stage | Group, given: object, doing: str) -> WrongArgumen
 
 def refuse_ordered(stage: Stage, axes: Sequence[IterVar], doing: str) -> None:
     """Raise ScanLoopsStay where one of `axes` is a scan's time, or a thread around it."""
-    fixed = next((axis for axis in axes if axis.kind == "ordered" or (axis.kind == "thread" and stage.op.is_stepwise)),
-                 None)
+    fixed = next(
+        (axis for axis in axes if axis.kind == "ordered" or (axis.kind == "thread" and stage.op.is_stepwise)), None
+    )
     if fixed is not None:
         why = "each step is computed from earlier ones" if fixed.kind == "ordered" else "it stands around all steps"
         raise ScanLoopsStay(
-            f"{doing} '{fixed.name}' of stage {stage.name}", reason=f"{fixed.name} is a loop of a scan: {why}",
-            declared=stage.op.source, called=user_source(), loops=outline(stage, [fixed]),
-            fix="schedule the loops of the updates: s[update].op.axis[1:]")
+            f"{doing} '{fixed.name}' of stage {stage.name}",
+            reason=f"{fixed.name} is a loop of a scan: {why}",
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, [fixed]),
+            fix="schedule the loops of the updates: s[update].op.axis[1:]",
+        )
 
 
 def enclosing_parallel(stage: Stage) -> tuple[Stage, IterVar] | None:
@@ -69,7 +78,13 @@ def enclosing_parallel(stage: Stage) -> tuple[Stage, IterVar] | None:
 
 
 def race_over(
-    error: type[ScheduleError], stage: Stage, axis: IterVar, doing: str, after: str, who: str, instead: str,
+    error: type[ScheduleError],
+    stage: Stage,
+    axis: IterVar,
+    doing: str,
+    after: str,
+    who: str,
+    instead: str,
 ) -> ScheduleError:
     """The error for lanes or threads over a reduce axis. who: what would race. instead: the fix, up to the axes that it names."""
     element = f"{stage.name}[{', '.join(axis.name for axis in stage.op.axis)}]"
@@ -79,6 +94,9 @@ def race_over(
     tensor = f"s.rfactor({stage.name}, {axis.name}) first" if alone else "fuse data axes alone"
     return error(
         f"{doing} '{axis.name}' of stage {stage.name}{after}",
-        reason=f"{stage.name} is a reduction over {what}: {who} would race on {element}", declared=stage.op.source,
-        called=user_source(), loops=outline(stage, [axis]), fix=f"{instead} ({data}), or {tensor}" if data else tensor,
+        reason=f"{stage.name} is a reduction over {what}: {who} would race on {element}",
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, [axis]),
+        fix=f"{instead} ({data}), or {tensor}" if data else tensor,
     )

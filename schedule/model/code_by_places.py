@@ -36,9 +36,16 @@ def code_by_places(records: Iterable[Record]) -> str:
     for record in records:
         row = find_primitive(owner_of(record), record.primitive)
         arguments = dict(record.arguments)
-        owner = _value(arguments.pop("group")) if record.stage is None and "group" in arguments else \
-            "s" if record.stage is None else f"s.stages[{record.stage}]"
-        listed = cast("tuple[Any, ...]", arguments.pop(row.listed, ())) if row is not None and row.listed is not None else ()
+        owner = (
+            _value(arguments.pop("group"))
+            if record.stage is None and "group" in arguments
+            else "s"
+            if record.stage is None
+            else f"s.stages[{record.stage}]"
+        )
+        listed = (
+            cast("tuple[Any, ...]", arguments.pop(row.listed, ())) if row is not None and row.listed is not None else ()
+        )
         shown = [_value(value) for value in listed]
         for name, value in arguments.items():
             for thread in cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,):

@@ -51,9 +51,16 @@ def encode(schedule: Schedule, value: Any, near: Sequence[Stage] = ()) -> Any:
         return IntrinsicRef(*value.shipped) if value.shipped is not None else IntrinsicRef(value.name, None, value)
     if isinstance(value, IndexMap):
         places: dict[Var, VarRef] = {var: ParameterRef(at) for at, var in enumerate(value.parameters)}
-        return IndexMapRef(tuple(var.name for var in value.parameters), tuple(str(var.dtype) for var in value.parameters), tuple(
-            ExprRef(index, tuple((var, places.get(var) or _variable(schedule, var, near)) for var in free_vars(index)))
-            for index in value.indices))
+        return IndexMapRef(
+            tuple(var.name for var in value.parameters),
+            tuple(str(var.dtype) for var in value.parameters),
+            tuple(
+                ExprRef(
+                    index, tuple((var, places.get(var) or _variable(schedule, var, near)) for var in free_vars(index))
+                )
+                for index in value.indices
+            ),
+        )
     if isinstance(value, (list, tuple)):
         return tuple(encode(schedule, item, near) for item in cast("Sequence[Any]", value))
     if value is None or isinstance(value, (bool, int, float, str)):

@@ -86,7 +86,8 @@ def _adds_in_any_order(stage: Stage) -> bool:
     """Whether a hybrid script adds to floats that several threads may share."""
     body = getattr(stage.op, "body", None)
     return isinstance(body, Stmt) and any(
-        isinstance(node, BufferStore) and is_atomic(node) and node.buffer.dtype.is_float for node in post_order(body))
+        isinstance(node, BufferStore) and is_atomic(node) and node.buffer.dtype.is_float for node in post_order(body)
+    )
 
 
 def is_exact_after(compound: Compound) -> bool:
@@ -112,8 +113,10 @@ def _disorder(stage: Stage) -> str:
     now = [axis for axis in stage.leaf_iter_vars if any(axis is each for each in several)]
     if all(a is b for a, b in zip(several, now, strict=True)):
         return ""
-    return (f"the loops over the reduce axes of {stage.name} run as {_names(now)}, and the terms were declared in the order of "
-            f"{_names(several)}")
+    return (
+        f"the loops over the reduce axes of {stage.name} run as {_names(now)}, and the terms were declared in the order of "
+        f"{_names(several)}"
+    )
 
 
 def _loops_in_order(stage: Stage) -> list[IterVar] | None:

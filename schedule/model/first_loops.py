@@ -52,5 +52,8 @@ def _declared(loop: For) -> IterAttr | None:
     if loop.kind is LoopKind.THREAD:
         return IterAttr(kind="thread", bind_thread=thread_axis(loop.thread))
     kinds: dict[LoopKind, AxisKind] = {
-        LoopKind.PARALLEL: "parallel", LoopKind.VECTORIZED: "vectorized", LoopKind.UNROLLED: "unrolled"}
+        LoopKind.PARALLEL: "parallel",
+        LoopKind.VECTORIZED: "vectorized",
+        LoopKind.UNROLLED: "unrolled",
+    }
     return IterAttr(kind=kinds[loop.kind]) if loop.kind in kinds else None

@@ -17,8 +17,27 @@ from ...te.axis import THREAD_TAGS
 from .records import AxisRef, ExprRef, GroupRef, IndexMapRef, IntrinsicRef, StageRef, TensorRef, ThreadRef
 
 __all__ = [
-    "AXES", "AXIS", "FLAG", "FLAGS", "GROUP", "INTRINSIC", "LAYOUT", "NOTHING", "NUMBER", "SCOPE", "SIZE", "SIZES", "STAGE",
-    "TENSORS", "THREAD", "THREADS", "Arguments", "Taken", "either", "integer", "one_of",
+    "AXES",
+    "AXIS",
+    "FLAG",
+    "FLAGS",
+    "GROUP",
+    "INTRINSIC",
+    "LAYOUT",
+    "NOTHING",
+    "NUMBER",
+    "SCOPE",
+    "SIZE",
+    "SIZES",
+    "STAGE",
+    "TENSORS",
+    "THREAD",
+    "THREADS",
+    "Arguments",
+    "Taken",
+    "either",
+    "integer",
+    "one_of",
 ]
 
 LARGEST = (1 << 31) - 1
@@ -41,13 +60,17 @@ Arguments: TypeAlias = Mapping[str, Taken]
 
 def integer(least: int, greatest: int) -> Taken:
     """An integer in these bounds."""
-    return Taken(f"an integer from {least} to {greatest}", lambda value: type(value) is int and least <= value <= greatest)
+    return Taken(
+        f"an integer from {least} to {greatest}", lambda value: type(value) is int and least <= value <= greatest
+    )
 
 
 def one_of(*values: Any) -> Taken:
     """One of these values, of its very type."""
-    return Taken(f"one of {', '.join(map(repr, values))}",
-                 lambda value: any(type(value) is type(one) and value == one for one in values))
+    return Taken(
+        f"one of {', '.join(map(repr, values))}",
+        lambda value: any(type(value) is type(one) and value == one for one in values),
+    )
 
 
 def either(*kinds: Taken) -> Taken:
@@ -58,7 +81,9 @@ def either(*kinds: Taken) -> Taken:
 def _several(says: str, *classes: type[Any]) -> Taken:
     def test(value: Any) -> bool:
         items = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else ()
-        return isinstance(value, tuple) and len(items) <= _MOST_ITEMS and all(isinstance(item, classes) for item in items)
+        return (
+            isinstance(value, tuple) and len(items) <= _MOST_ITEMS and all(isinstance(item, classes) for item in items)
+        )
 
     return Taken(says, test)
 
@@ -76,8 +101,12 @@ def _each(kind: Taken) -> Taken:
 
 
 NOTHING = one_of(None)
-NUMBER = Taken("a number", lambda value: type(value) in (int, float) or isinstance(value, ExprRef)
-               and isinstance(value.expr, (IntImm, FloatImm)))
+NUMBER = Taken(
+    "a number",
+    lambda value: (
+        type(value) in (int, float) or isinstance(value, ExprRef) and isinstance(value.expr, (IntImm, FloatImm))
+    ),
+)
 FLAG = one_of(False, True)
 SIZE = integer(1, LARGEST)
 FLAGS, SIZES = _each(FLAG), _each(SIZE)
@@ -86,28 +115,46 @@ STAGE, GROUP = _single("a stage", StageRef), _single("a group", GroupRef)
 TENSORS = either(_single("a tensor", TensorRef), _several("tensors or stages", TensorRef, StageRef))
 SCOPE = one_of("", *SCOPES)
 
+
 def _is_thread(value: Any) -> bool:
     return isinstance(value, ThreadRef) and value.tag in THREAD_TAGS
 
 
 THREAD = Taken("a thread axis", _is_thread)
-THREADS = Taken("thread axes", lambda value: isinstance(value, tuple) and len(cast("tuple[Any, ...]", value)) <= 6 and all(
-    map(_is_thread, cast("tuple[Any, ...]", value))))
+THREADS = Taken(
+    "thread axes",
+    lambda value: (
+        isinstance(value, tuple)
+        and len(cast("tuple[Any, ...]", value)) <= 6
+        and all(map(_is_thread, cast("tuple[Any, ...]", value)))
+    ),
+)
 
 
 def _is_intrinsic(value: Any) -> bool:
-    return isinstance(value, IntrinsicRef) and value.arguments is not None and len(value.arguments) <= 8 and all(
-        1 <= argument <= 4096 if type(argument) is int else isinstance(argument, str) and len(argument) <= 32
-        for argument in value.arguments)
+    return (
+        isinstance(value, IntrinsicRef)
+        and value.arguments is not None
+        and len(value.arguments) <= 8
+        and all(
+            1 <= argument <= 4096 if type(argument) is int else isinstance(argument, str) and len(argument) <= 32
+            for argument in value.arguments
+        )
+    )
 
 
 INTRINSIC = Taken("a tensor intrinsic that comes with tilewright, of sizes up to 4096", _is_intrinsic)
 
 
 def _is_layout(value: Any) -> bool:
-    return (isinstance(value, IndexMapRef) and len(value.parameters) <= _MOST_ITEMS and len(value.indices) <= _MOST_ITEMS
-            and all(len(name) <= 256 and name.replace(".", "_").isidentifier() for name in value.parameters)
-            and all(dtype in ("int32", "int64") for dtype in value.dtypes) and all(map(_is_index, value.indices)))
+    return (
+        isinstance(value, IndexMapRef)
+        and len(value.parameters) <= _MOST_ITEMS
+        and len(value.indices) <= _MOST_ITEMS
+        and all(len(name) <= 256 and name.replace(".", "_").isidentifier() for name in value.parameters)
+        and all(dtype in ("int32", "int64") for dtype in value.dtypes)
+        and all(map(_is_index, value.indices))
+    )
 
 
 def _is_index(value: Any) -> bool:
@@ -116,7 +163,9 @@ def _is_index(value: Any) -> bool:
     nodes = list(post_order(value.expr))
     return len(nodes) <= _MOST_NODES and all(
         isinstance(node, (Var, IntImm, Add, Sub, Mul, FloorDiv, FloorMod))
-        or (isinstance(node, Call) and node.name == "bitwise_xor") for node in nodes)
+        or (isinstance(node, Call) and node.name == "bitwise_xor")
+        for node in nodes
+    )
 
 
 LAYOUT = Taken("indices made of parameters, integers and + - * // % ^", _is_layout)

@@ -30,14 +30,27 @@ from .hybrid_errors import HybridLoopCarries, HybridLoopsApart, NotOfHybridStage
 if TYPE_CHECKING:
     from .stage import Stage
 
-__all__ = ["check_fused", "check_independent", "check_reordered", "refuse_hybrid", "share_nest", "warn_of_waiting_lanes"]
+__all__ = [
+    "check_fused",
+    "check_independent",
+    "check_reordered",
+    "refuse_hybrid",
+    "share_nest",
+    "warn_of_waiting_lanes",
+]
 
 
 def refuse_hybrid(stage: Stage, doing: str, why: str, fix: str) -> None:
     """Raise NotOfHybridStages where the stage runs statements in their order."""
     if stage.written_op.runs_in_order:
-        raise NotOfHybridStages(f"{doing} stage {stage.name}", reason=f"{stage.name} is {stage.op.noun}: {why}",
-                                declared=stage.op.source, called=user_source(), loops=outline(stage), fix=fix)
+        raise NotOfHybridStages(
+            f"{doing} stage {stage.name}",
+            reason=f"{stage.name} is {stage.op.noun}: {why}",
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage),
+            fix=fix,
+        )
 
 
 def share_nest(stage: Stage, a: IterVar, b: IterVar) -> bool:
@@ -67,17 +80,24 @@ def check_reordered(stage: Stage, leaves: Sequence[IterVar], moved: Sequence[Ite
     _one_nest(stage, moved, "cannot reorder")
     nest = declared.chain_of(_root(stage, moved[0]))
     meets = [root for root in nest if _meets(op, root, _around(declared, root))]
-    carrying = [leaf for leaf in stage.leaf_iter_vars if any(place_of(meets, root) >= 0 for root in derived_roots(stage, leaf))]
+    carrying = [
+        leaf for leaf in stage.leaf_iter_vars if any(place_of(meets, root) >= 0 for root in derived_roots(stage, leaf))
+    ]
     after = [leaf for leaf in leaves if place_of(carrying, leaf) >= 0]
     swapped = next((at for at, leaf in enumerate(carrying) if after[at] is not leaf), None)
     if swapped is not None:
         first, second = carrying[swapped], after[swapped]
-        meeting = next(meeting for root in derived_roots(stage, second) if (meeting := _meets(op, root, _around(declared, root))))
+        meeting = next(
+            meeting for root in derived_roots(stage, second) if (meeting := _meets(op, root, _around(declared, root)))
+        )
         raise HybridLoopCarries(
             f"cannot reorder {first.name} and {second.name} of stage {stage.name}",
             reason=f"iterations of both may meet in elements of {meeting.text}, and would meet in another order",
-            declared=op.source, called=user_source(), loops=outline(stage, [first, second]),
-            fix=f"keep {first.name} outside {second.name}; loops whose iterations write elements of their own move freely")
+            declared=op.source,
+            called=user_source(),
+            loops=outline(stage, [first, second]),
+            fix=f"keep {first.name} outside {second.name}; loops whose iterations write elements of their own move freely",
+        )
     for leaf in leaves:
         if stage.attr(leaf).kind in ("parallel", "vectorized", "thread"):
             check_independent(stage, leaf, "cannot reorder the loops around", leaves)
@@ -96,9 +116,13 @@ def _one_nest(stage: Stage, axes: Sequence[IterVar], doing: str) -> None:
         raise HybridLoopsApart(
             f"{doing} {axes[0].name} and {axes[apart].name} of stage {stage.name}",
             reason="something stands between them in the script: only loops directly inside each other trade places",
-            declared=stage.op.source, called=user_source(), loops=outline(stage, [axes[0], axes[apart]]),
-            fix=f"list loops of one nest: {', '.join(axis.name for axis in nest)}" if nest else
-                "write the loops of the script directly inside each other")
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, [axes[0], axes[apart]]),
+            fix=f"list loops of one nest: {', '.join(axis.name for axis in nest)}"
+            if nest
+            else "write the loops of the script directly inside each other",
+        )
 
 
 # Iterations that meet
@@ -116,8 +140,10 @@ class _Meeting:
     def text(self) -> str:
         """The accesses, for messages."""
         name = self.buffer.name
-        a, b = (f"{name}[{', '.join(str(simplify(index)) for index in indices)}]" if indices else name
-                for indices in (self.first, self.second))
+        a, b = (
+            f"{name}[{', '.join(str(simplify(index)) for index in indices)}]" if indices else name
+            for indices in (self.first, self.second)
+        )
         return a if a == b else f"{a} and {b}"
 
 
@@ -131,15 +157,30 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
     if conflict is None:
         return
     root, meeting = conflict
-    free = ", ".join(leaf.name for _, leaf in in_program_order(stage)
-                     if leaf is not axis and not _conflict(stage, leaf, stage.leaf_iter_vars))
-    data = any(isinstance(node, (BufferLoad, ProducerLoad)) for index in (*meeting.first, *meeting.second) for node in walk(index))
-    advice = f"; where the script adds, `for {root.name} in parallel(...)` and atomic_add let iterations meet" if data else ""
+    free = ", ".join(
+        leaf.name
+        for _, leaf in in_program_order(stage)
+        if leaf is not axis and not _conflict(stage, leaf, stage.leaf_iter_vars)
+    )
+    data = any(
+        isinstance(node, (BufferLoad, ProducerLoad))
+        for index in (*meeting.first, *meeting.second)
+        for node in walk(index)
+    )
+    advice = (
+        f"; where the script adds, `for {root.name} in parallel(...)` and atomic_add let iterations meet"
+        if data
+        else ""
+    )
     raise HybridLoopCarries(
-        f"{doing} '{axis.name}' of stage {stage.name}", reason=f"its iterations may meet in an element: {meeting.text}",
-        declared=op.source, called=user_source(), loops=outline(stage, [axis]),
+        f"{doing} '{axis.name}' of stage {stage.name}",
+        reason=f"its iterations may meet in an element: {meeting.text}",
+        declared=op.source,
+        called=user_source(),
+        loops=outline(stage, [axis]),
         fix=f"choose a loop whose iterations write elements of their own{f' ({free})' if free else ''}, or leave {axis.name} serial"
-            f"{advice}")
+        f"{advice}",
+    )
 
 
 def warn_of_waiting_lanes(stage: Stage, axis: IterVar) -> None:
@@ -149,15 +190,22 @@ def warn_of_waiting_lanes(stage: Stage, axis: IterVar) -> None:
     for root in derived_roots(stage, axis):
         if not declared.chain_of(root):
             continue
-        flags = [node for node in walk(declared.loop(root).body)
-                 if isinstance(node, Allocate) and node.buffer.name.startswith("left.")]
+        flags = [
+            node
+            for node in walk(declared.loop(root).body)
+            if isinstance(node, Allocate) and node.buffer.name.startswith("left.")
+        ]
         left = next((loop for flag in flags for loop in walk(flag.body) if isinstance(loop, For)), None)
         source = user_source(_LINES_OF_PRIMITIVES) if left is not None else None
         if left is not None and source is not None:
             warnings.warn_explicit(
                 f"lanes of {axis.name} that leave the loop over {left.var.name} early wait for the last of them: where they leave "
-                f"far apart, {axis.name} is faster as a serial or parallel loop", UserWarning, source.file, source.line,
-                registry=_told)
+                f"far apart, {axis.name} is faster as a serial or parallel loop",
+                UserWarning,
+                source.file,
+                source.line,
+                registry=_told,
+            )
 
 
 _told: dict[Any, Any] = {}
@@ -173,7 +221,11 @@ def _conflict(stage: Stage, axis: IterVar, order: Sequence[IterVar]) -> tuple[It
     declared = stage.op.declared_loops
     before = order[: place_of(order, axis)]
     for root in derived_roots(stage, axis):
-        if not declared.chain_of(root) or declared.loop(root).kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.THREAD):
+        if not declared.chain_of(root) or declared.loop(root).kind in (
+            LoopKind.PARALLEL,
+            LoopKind.VECTORIZED,
+            LoopKind.THREAD,
+        ):
             continue
         fixed = set(_around(declared, root))
         for other in declared.chain_of(root):

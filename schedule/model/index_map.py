@@ -45,7 +45,8 @@ class IndexMap:
 
     def __call__(self, *given: Expr) -> list[Expr]:
         values: dict[Var, Expr] = {
-            parameter: ops.cast(index, parameter.dtype) for parameter, index in zip(self.parameters, given, strict=True)}
+            parameter: ops.cast(index, parameter.dtype) for parameter, index in zip(self.parameters, given, strict=True)
+        }
         return [substitute(index, values) for index in self.indices]
 
     @staticmethod
@@ -125,7 +126,10 @@ class _Question:
     @staticmethod
     def of_map(of: IndexMap, extents: Sequence[Expr]) -> _Question:
         numbers = {parameter: at for at, parameter in enumerate(of.parameters)}
-        parts: list[Hashable] = [tuple(str(parameter.dtype) for parameter in of.parameters), tuple(map(structural_key, extents))]
+        parts: list[Hashable] = [
+            tuple(str(parameter.dtype) for parameter in of.parameters),
+            tuple(map(structural_key, extents)),
+        ]
         places: dict[int, int] = {}
         for node in post_order(*of.indices):
             own = numbers.get(node) if isinstance(node, Var) else None
@@ -139,8 +143,11 @@ def invert(of: IndexMap, extents: Sequence[Expr], axes: Callable[[int, Expr], Va
     place and its extent. Raises NoLayout."""
     inverse, made = _known(_Question.of_map(of, extents))
     own = {there: axes(place, extent) for place, (there, extent) in enumerate(zip(made, inverse.shape, strict=True))}
-    return Inverse(inverse.shape, tuple(substitute(value, own) for value in inverse.values),
-                   tuple(substitute(condition, own) for condition in inverse.conditions))
+    return Inverse(
+        inverse.shape,
+        tuple(substitute(value, own) for value in inverse.values),
+        tuple(substitute(condition, own) for condition in inverse.conditions),
+    )
 
 
 @lru_cache(maxsize=512)
@@ -152,8 +159,14 @@ def _known(question: _Question) -> tuple[Inverse, tuple[Var, ...]]:
         made.append(Var(f"p{place}", extent.dtype))
         return made[-1]
 
-    moved = {place: index.args for place, index in enumerate(of.indices) if isinstance(index, Call) and index.name == "bitwise_xor"}
-    still = IndexMap(of.parameters, tuple(moved[place][0] if place in moved else index for place, index in enumerate(of.indices)))
+    moved = {
+        place: index.args
+        for place, index in enumerate(of.indices)
+        if isinstance(index, Call) and index.name == "bitwise_xor"
+    }
+    still = IndexMap(
+        of.parameters, tuple(moved[place][0] if place in moved else index for place, index in enumerate(of.indices))
+    )
     inverse = _Inversion(still, question.extents).run(axis)
     if moved:
         inverse = _swizzled(inverse, of.parameters, {made[place]: by for place, (_, by) in moved.items()}, made)
@@ -171,16 +184,23 @@ def _swizzled(inverse: Inverse, parameters: Sequence[Var], moved: Mapping[Var, E
         value = analyzer.simplify(ops.cast(substitute(by, values), axis.dtype))
         size = extent.value if isinstance(extent, IntImm) else 0
         if size < 1 or size & (size - 1):
-            raise NoLayout(f"`^` moves elements among {extent} places, which is no power of two",
-                           "pad the index, or take digits of it")
+            raise NoLayout(
+                f"`^` moves elements among {extent} places, which is no power of two",
+                "pad the index, or take digits of it",
+            )
         if any(other in free_vars(value) for other in moved):
             raise NoLayout(f"`{by}` depends on what is moved by `^`", "move by digits of the other indices")
         if not analyzer.can_prove(value >= 0) or not analyzer.can_prove(value < size):
-            raise NoLayout(f"`{by}` may be {size} or more, or below 0, and moves elements out of {size} places",
-                           f"take what is left by {size}")
+            raise NoLayout(
+                f"`{by}` may be {size} or more, or below 0, and moves elements out of {size} places",
+                f"take what is left by {size}",
+            )
         there[axis] = ops.bitwise("bitwise_xor", axis, value)
-    return Inverse(inverse.shape, tuple(substitute(value, there) for value in inverse.values),
-                   tuple(substitute(condition, there) for condition in inverse.conditions))
+    return Inverse(
+        inverse.shape,
+        tuple(substitute(value, there) for value in inverse.values),
+        tuple(substitute(condition, there) for condition in inverse.conditions),
+    )
 
 
 class _Inversion:
@@ -213,16 +233,23 @@ class _Inversion:
                 continue
             before = set(self.atoms)
             self.apart(value, atom.of)
-            order = sorted([*order, *(self.atoms[key] for key in self.atoms if key not in before)], key=lambda one: -len(one.key))
+            order = sorted(
+                [*order, *(self.atoms[key] for key in self.atoms if key not in before)], key=lambda one: -len(one.key)
+            )
         for parameter, extent in zip(self.map.parameters, self.extents, strict=True):
             if values[parameter] is None:
                 if not self.analyzer.can_prove(extent <= 1):
-                    raise NoLayout(f"the new layout does not tell {parameter.name}: elements would lie in one place",
-                                   f"use {parameter.name} in one of its indices")
+                    raise NoLayout(
+                        f"the new layout does not tell {parameter.name}: elements would lie in one place",
+                        f"use {parameter.name} in one of its indices",
+                    )
                 values[parameter] = ops.const(0, parameter.dtype)
         simplify = self.analyzer.simplify
-        return Inverse(shape, tuple(simplify(value) for value in values.values() if value is not None),
-                       tuple(dict.fromkeys(self.conditions)))
+        return Inverse(
+            shape,
+            tuple(simplify(value) for value in values.values() if value is not None),
+            tuple(dict.fromkeys(self.conditions)),
+        )
 
     # From expressions to sums of digits
 
@@ -252,8 +279,10 @@ class _Inversion:
             return self._scaled(node, parts)
         if isinstance(node, (FloorDiv, FloorMod)) and isinstance(node.b, IntImm) and node.b.value > 0:
             return self._digits(parts[0], node.b.value, isinstance(node, FloorMod))
-        raise NoLayout(f"`{node}` is no sum of indices, multiples of them, and their quotients and remainders by constants",
-                       "compose the layout of +, *, // and % with constants; a whole index may be such a one ^ another")
+        raise NoLayout(
+            f"`{node}` is no sum of indices, multiples of them, and their quotients and remainders by constants",
+            "compose the layout of +, *, // and % with constants; a whole index may be such a one ^ another",
+        )
 
     def _no_symbols(self, node: Add | Sub) -> None:
         for side in (node.a, node.b):
@@ -272,7 +301,9 @@ class _Inversion:
                 if offset and not isinstance(factor, IntImm):
                     raise NoLayout(f"`{node}` shifts an index by a symbol", "shift by constants")
                 scale = factor.value if isinstance(factor, IntImm) else 1
-                return _Sum(tuple((ops.cast(factor, term.dtype) * term, digit) for term, digit in mine.terms), offset * scale)
+                return _Sum(
+                    tuple((ops.cast(factor, term.dtype) * term, digit) for term, digit in mine.terms), offset * scale
+                )
         raise NoLayout(f"`{node}` multiplies indices", "multiply indices by constants or symbols of the shape")
 
     def _digits(self, of: _Sum, by: int, remainder: bool) -> _Sum:
@@ -289,14 +320,18 @@ class _Inversion:
         return _Sum(((ops.const(1, digit.atom.extent.dtype), _Digit(digit.atom, low, high)),), 0)
 
     def _atom(self, of: _Sum) -> _Atom:
-        terms = " + ".join(sorted(f"{factor} * ({digit.atom.key} // {digit.low} % {digit.high})" for factor, digit in of.terms))
+        terms = " + ".join(
+            sorted(f"{factor} * ({digit.atom.key} // {digit.low} % {digit.high})" for factor, digit in of.terms)
+        )
         return _Atom(f"({of.offset} + {terms})", self.reach(of), of)
 
     def reach(self, of: _Sum) -> Expr:
         """One more than the greatest value of a sum."""
         if of.offset < 0 or any(isinstance(factor, IntImm) and factor.value < 0 for factor, _ in of.terms):
-            raise NoLayout("an index of the new layout counts down, or begins below 0",
-                           "count the indices of a layout upwards, from 0")
+            raise NoLayout(
+                "an index of the new layout counts down, or begins below 0",
+                "count the indices of a layout upwards, from 0",
+            )
         if any(ops.is_const(digit.extent, 0) for _, digit in of.terms):
             return ops.const(0, of.terms[0][0].dtype)
         total: Expr = ops.const(of.offset + 1, of.terms[0][0].dtype if of.terms else ops.const(0).dtype)
@@ -319,8 +354,11 @@ class _Inversion:
         for at, (factor, digit) in enumerate(terms):
             below = self.reach(_Sum(tuple(terms[at + 1 :]), 0))
             if not self.analyzer.can_prove(below <= factor):
-                raise NoLayout(f"elements would lie in one place: in an index of the new layout, what is below the factor "
-                               f"{factor} reaches up to {below} - 1", "multiply by the extent of what is added")
+                raise NoLayout(
+                    f"elements would lie in one place: in an index of the new layout, what is below the factor "
+                    f"{factor} reaches up to {below} - 1",
+                    "multiply by the extent of what is added",
+                )
             quotient = self.analyzer.simplify(ops.floordiv(rest, factor))
             if at and not self.analyzer.can_prove_equal(terms[at - 1][0], factor * digit.extent):
                 self.require(quotient < digit.extent)
@@ -350,22 +388,29 @@ class _Inversion:
         told = [fact for fact in self.found[atom.key] if fact[0].high != fact[0].low]  # i % 1 tells nothing
         for digit, value in sorted(told, key=lambda one: one[0].low):
             if digit.low < reached or reached == 0:
-                raise NoLayout(f"two indices of the new layout tell the same of {name}", "let each digit of an index occur once")
+                raise NoLayout(
+                    f"two indices of the new layout tell the same of {name}", "let each digit of an index occur once"
+                )
             if digit.low > reached:
-                raise NoLayout(f"the new layout does not tell {name} % {digit.low}: elements would lie in one place",
-                               f"use {name} % {digit.low} in one of its indices")
+                raise NoLayout(
+                    f"the new layout does not tell {name} % {digit.low}: elements would lie in one place",
+                    f"use {name} % {digit.low} in one of its indices",
+                )
             part = value if digit.low == 1 else value * digit.low
             total = part if total is None else total + part
             reached, step = 0 if digit.high is None else digit.high, digit.low
         if total is None:
             total = ops.const(0, atom.extent.dtype)
         if reached and not self.analyzer.can_prove(atom.extent <= reached):
-            raise NoLayout(f"the new layout does not tell {name} // {reached}: elements would lie in one place",
-                           f"use {name} // {reached} in one of its indices")
+            raise NoLayout(
+                f"the new layout does not tell {name} // {reached}: elements would lie in one place",
+                f"use {name} // {reached} in one of its indices",
+            )
         total = self.analyzer.simplify(total)
         span = reached or step
         if not self.analyzer.can_prove_equal(ops.floormod(atom.extent, ops.const(span, atom.extent.dtype)), 0) or (
-                reached and not self.analyzer.can_prove_equal(atom.extent, reached)):
+            reached and not self.analyzer.can_prove_equal(atom.extent, reached)
+        ):
             self.require(total < atom.extent)
         return total
 

@@ -40,7 +40,9 @@ def as_axis(axis: IterVar, within: Range, name: str, kind: str) -> IterVar:
 
 
 def inexact_splits(
-    relations: Iterable[object], ranges: Mapping[IterVar, Range], values: Mapping[IterVar, Expr],
+    relations: Iterable[object],
+    ranges: Mapping[IterVar, Range],
+    values: Mapping[IterVar, Expr],
 ) -> list[Expr]:
     """One condition for each split whose parts may reach beyond its parent."""
     conditions = list[Expr]()
@@ -64,8 +66,7 @@ def guarded(value: Expr, conditions: Sequence[Expr]) -> Expr:
         return value
     condition = likely(all_of(*conditions))
     if isinstance(value, Reduce):
-        begin = tuple(_where(condition, first) if reads_memory(first) else first
-                      for first in value.init)
+        begin = tuple(_where(condition, first) if reads_memory(first) else first for first in value.init)
         return replace(value, condition=first_then(condition, value.condition), init=begin)
     return _where(condition, value)
 
@@ -84,7 +85,10 @@ def first_then(guard: Expr, condition: Expr) -> Expr:
 
 
 def check_outputs(
-    schedule: Schedule, given: Tensor | Sequence[Tensor], error: type[ScheduleError], doing: str,
+    schedule: Schedule,
+    given: Tensor | Sequence[Tensor],
+    error: type[ScheduleError],
+    doing: str,
 ) -> tuple[Stage, list[Tensor]]:
     """The stage of the given tensors, which are outputs of one operation, and its outputs as they stand in `given`."""
     listed = as_list(given)
@@ -113,8 +117,14 @@ def refuse_dangling_predicate(stage: Stage, kept: Iterable[IterVar], error: type
     """Raise `error` where the store predicate, or the diagonal that the stage is mirrored at, speaks of axes that are about to
     vanish."""
     keeps = set(kept)
-    spoken = [("store predicate", free_vars(stage.store_predicate) if stage.store_predicate is not None else [],
-               "set the store predicate"), ("diagonal", stage.mirrored or (), "mirror it")]
+    spoken = [
+        (
+            "store predicate",
+            free_vars(stage.store_predicate) if stage.store_predicate is not None else [],
+            "set the store predicate",
+        ),
+        ("diagonal", stage.mirrored or (), "mirror it"),
+    ]
     for what, variables, fix in spoken:
         for var in variables:
             if isinstance(var, IterVar) and var.kind != "thread" and var not in keeps:
@@ -132,12 +142,19 @@ def refuse_tied_reduction(stage: Stage, error: type[ScheduleError], doing: str, 
     """Raise `error` where the loops over reduce axes take part in values of other loops, which are about to be made anew. `then`
     is the fix."""
     for relation in stage.relations:
-        tied = next((axis for axis in relation.parents if any(root.kind == "reduce" for root in derived_roots(stage, axis))), None)
+        tied = next(
+            (axis for axis in relation.parents if any(root.kind == "reduce" for root in derived_roots(stage, axis))),
+            None,
+        )
         if relation.uses and tied is not None:
             raise error(
-                f"{doing} {stage.name}", declared=stage.op.source, called=user_source(), loops=outline(stage, relation.uses),
+                f"{doing} {stage.name}",
+                declared=stage.op.source,
+                called=user_source(),
+                loops=outline(stage, relation.uses),
                 reason=f"{relation.sentence(tied)} by {', '.join(axis.name for axis in relation.uses)}, a loop that is made anew",
-                fix=then)
+                fix=then,
+            )
 
 
 def retire(schedule: Schedule, axes: Iterable[IterVar], sentence: str) -> None:

@@ -33,7 +33,18 @@ if TYPE_CHECKING:
     from .schedule import Schedule
     from .stage import Stage
 
-__all__ = ["Attempt", "Drawer", "Family", "Primitive", "Try", "find_primitive", "lowerings", "owner_of", "primitive", "primitives"]
+__all__ = [
+    "Attempt",
+    "Drawer",
+    "Family",
+    "Primitive",
+    "Try",
+    "find_primitive",
+    "lowerings",
+    "owner_of",
+    "primitive",
+    "primitives",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -159,7 +170,9 @@ class Primitive:
     @cached_property
     def listed(self) -> str | None:
         """The parameter that takes any number of arguments, as `axes` of fuse."""
-        return next((parameter.name for parameter in self.parameters if parameter.kind is parameter.VAR_POSITIONAL), None)
+        return next(
+            (parameter.name for parameter in self.parameters if parameter.kind is parameter.VAR_POSITIONAL), None
+        )
 
     @cached_property
     def shown_by_name(self) -> tuple[str, ...]:
@@ -178,9 +191,17 @@ def _nothing(stage: Stage) -> Iterable[Try]:
 
 
 def primitive(
-    owner: Owner, family: Family, *, named: tuple[str, ...] | None = None, tries: Callable[[Stage], Iterable[Try]] = _nothing,
-    draw: Callable[[Drawer], Attempt | None] | None = None, weight: float = 0, rare: bool = False,
-    early: bool = False, foreign: Arguments | None = None, lowering: type | None = None,
+    owner: Owner,
+    family: Family,
+    *,
+    named: tuple[str, ...] | None = None,
+    tries: Callable[[Stage], Iterable[Try]] = _nothing,
+    draw: Callable[[Drawer], Attempt | None] | None = None,
+    weight: float = 0,
+    rare: bool = False,
+    early: bool = False,
+    foreign: Arguments | None = None,
+    lowering: type | None = None,
 ) -> Callable[[F], F]:
     """Make a function a primitive: a method of `owner`, with a row of what Primitive says.
 
@@ -211,8 +232,12 @@ def _checked(row: Primitive) -> Callable[..., Any]:
             if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
                 raise  # from within
             subject = f" of {given[0].op.name}" if given and hasattr(given[0], "op") else ""
-            raise WrongArgument(f"cannot call {row.name}{subject} so", reason=str(error), called=user_source(),
-                                fix=f"{row.name}({', '.join(map(str, row.untyped))})") from None
+            raise WrongArgument(
+                f"cannot call {row.name}{subject} so",
+                reason=str(error),
+                called=user_source(),
+                fix=f"{row.name}({', '.join(map(str, row.untyped))})",
+            ) from None
 
     return call
 

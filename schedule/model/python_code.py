@@ -44,10 +44,17 @@ from .stage import Stage
 __all__ = ["as_python", "python_steps"]
 
 _FUNCTIONS: dict[type[Expr], str] = {
-    And: "te.all", Or: "te.any", Min: "te.min", Max: "te.max", TruncDiv: "te.truncdiv", TruncMod: "te.truncmod",
-    Select: "te.select", IfThenElse: "te.if_then_else",
+    And: "te.all",
+    Or: "te.any",
+    Min: "te.min",
+    Max: "te.max",
+    TruncDiv: "te.truncdiv",
+    TruncMod: "te.truncmod",
+    Select: "te.select",
+    IfThenElse: "te.if_then_else",
 }
 _OPERATORS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+
 
 def as_python(schedule: Schedule) -> str:
     """See Schedule.as_python. The code is tried out on a new schedule of the same operations."""
@@ -105,7 +112,13 @@ class _Writer:
         for name, value in call.named.items():
             if value is not None and value is not False or value is not parameters[name].default:
                 shown.append(f"{name}={self.value(value)}" if name in call.row.shown_by_name else self.value(value))
-        on = f"s[{self.operations[owner]}]" if isinstance(owner, Stage) else self.groups[owner] if isinstance(owner, Group) else "s"
+        on = (
+            f"s[{self.operations[owner]}]"
+            if isinstance(owner, Stage)
+            else self.groups[owner]
+            if isinstance(owner, Group)
+            else "s"
+        )
         before = list(self.schedule.stages)
         result = call()
         text = f"{on}.{record.primitive}({', '.join(shown)})"

@@ -15,8 +15,17 @@ from ...ir.expr import Expr, Var
 from ...te.tensor_intrin import TensorIntrin
 
 __all__ = [
-    "AxisRef", "ExprRef", "GroupRef", "IndexMapRef", "IntrinsicRef", "ParameterRef", "Record", "StageRef",
-    "SymbolRef", "TensorRef", "ThreadRef",
+    "AxisRef",
+    "ExprRef",
+    "GroupRef",
+    "IndexMapRef",
+    "IntrinsicRef",
+    "ParameterRef",
+    "Record",
+    "StageRef",
+    "SymbolRef",
+    "TensorRef",
+    "ThreadRef",
 ]
 
 

@@ -24,8 +24,21 @@ from ...errors import SourceLine
 from ...ir.expr import Expr, IntImm, IterVar, Range
 from ...ir.ops import cast, ceildiv, const, floordiv, floormod, is_const
 
-__all__ = ["Fuse", "Rebase", "Relation", "Singleton", "Split", "counted", "from_zero", "pass_down_range", "pass_down_value",
-           "pass_up_value", "shifted", "spread_down", "spread_up"]
+__all__ = [
+    "Fuse",
+    "Rebase",
+    "Relation",
+    "Singleton",
+    "Split",
+    "counted",
+    "from_zero",
+    "pass_down_range",
+    "pass_down_value",
+    "pass_up_value",
+    "shifted",
+    "spread_down",
+    "spread_up",
+]
 
 T = TypeVar("T")
 Ranges = Mapping[IterVar, Range]
@@ -77,8 +90,11 @@ class Relation(ABC):
     def renamed(self, axes: Mapping[IterVar, IterVar]) -> Relation:
         """The same of other root axes, which are nobody's children."""
         assert is_dataclass(self)
-        changed = {field.name: axes[axis] for field in fields(self)
-                   if isinstance(axis := getattr(self, field.name), IterVar) and axis in axes}
+        changed = {
+            field.name: axes[axis]
+            for field in fields(self)
+            if isinstance(axis := getattr(self, field.name), IterVar) and axis in axes
+        }
         return replace(self, **changed) if changed else self
 
 
@@ -161,8 +177,10 @@ class Fuse(Relation):
             outer_value, inner_value = const(0, fused.dtype), fused
         else:
             outer_value, inner_value = floordiv(fused, inner.extent), floormod(fused, inner.extent)
-        return {self.outer: shifted(outer_value, ranges[self.outer], self.outer),
-                self.inner: shifted(inner_value, inner, self.inner)}
+        return {
+            self.outer: shifted(outer_value, ranges[self.outer], self.outer),
+            self.inner: shifted(inner_value, inner, self.inner),
+        }
 
     def values_down(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
         outer = cast(counted(values[self.outer], ranges[self.outer]), self.fused.dtype)
@@ -240,7 +258,9 @@ class Singleton(Relation):
 
 
 def pass_down_range(
-    relations: Iterable[Relation], ranges: Ranges, keeps_factor: Container[IterVar] = (),
+    relations: Iterable[Relation],
+    ranges: Ranges,
+    keeps_factor: Container[IterVar] = (),
 ) -> dict[IterVar, Range]:
     """`ranges` (of the roots) with those of every axis that derives from them; others are left out.
 

@@ -116,9 +116,12 @@ class Replay:
 
     def _at(self, things: Sequence[T], place: int, what: str) -> T:
         if not 0 <= place < len(things):
-            raise BadRecords("cannot replay the records on these operations",
-                             reason=f"they name number {place} of the {what}, of which there are {len(things)}",
-                             called=user_source(), fix="replay them on the operations they were recorded for")
+            raise BadRecords(
+                "cannot replay the records on these operations",
+                reason=f"they name number {place} of the {what}, of which there are {len(things)}",
+                called=user_source(),
+                fix="replay them on the operations they were recorded for",
+            )
         return things[place]
 
     def _thread(self, ref: ThreadRef) -> IterVar:
@@ -136,18 +139,26 @@ class Replay:
         own = self.intrinsics.get(ref.name, ref.own)
         if own is None:
             raise IntrinsicNotGiven(
-                f"cannot replay the records: they use the tensor intrinsic {ref.name!r}", called=user_source(),
+                f"cannot replay the records: they use the tensor intrinsic {ref.name!r}",
+                called=user_source(),
                 reason="it does not come with tilewright, and a text holds its name alone",
-                fix=f"te.Schedule.replay(records, ops, intrinsics={{{ref.name!r}: what te.decl_tensor_intrin returned}})")
+                fix=f"te.Schedule.replay(records, ops, intrinsics={{{ref.name!r}: what te.decl_tensor_intrin returned}})",
+            )
         return own
 
     def _index_map(self, ref: IndexMapRef) -> IndexMap:
         parameters = tuple(Var(name, DType(dtype)) for name, dtype in zip(ref.parameters, ref.dtypes, strict=True))
         indices: list[Expr] = []
         for index in ref.indices:
-            indices.append(substitute(index.expr, {
-                var: parameters[stands.place] if isinstance(stands, ParameterRef) else self.decode(stands)
-                for var, stands in index.variables}))
+            indices.append(
+                substitute(
+                    index.expr,
+                    {
+                        var: parameters[stands.place] if isinstance(stands, ParameterRef) else self.decode(stands)
+                        for var, stands in index.variables
+                    },
+                )
+            )
         return IndexMap(parameters, tuple(indices))
 
     def _expression(self, ref: ExprRef) -> Expr:
@@ -155,7 +166,8 @@ class Replay:
 
 
 def replayed(
-    records: Iterable[Record], ops: Operation | Tensor | Sequence[Operation | Tensor],
+    records: Iterable[Record],
+    ops: Operation | Tensor | Sequence[Operation | Tensor],
     intrinsics: Mapping[str, TensorIntrin] | None = None,
 ) -> Schedule:
     """See Schedule.replay."""

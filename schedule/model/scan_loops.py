@@ -49,7 +49,9 @@ def check_steps_reordered(stage: Stage, leaves: Sequence[IterVar]) -> None:
         for moves in ways:
             if next(moves[leaf] for leaf in times if moves[leaf]) < 0:
                 steps = "1 step" if distance == 1 else f"{distance} steps"
-                raise _stays(stage, moved, f"{reader.name} reads {read}, {steps} before its own, which would come later")
+                raise _stays(
+                    stage, moved, f"{reader.name} reads {read}, {steps} before its own, which would come later"
+                )
 
 
 def time_loops_in_order(stage: Stage, axis: IterVar) -> bool:
@@ -66,10 +68,14 @@ def time_loops_in_order(stage: Stage, axis: IterVar) -> bool:
 
 def _stays(stage: Stage, axis: IterVar, why: str) -> ScanLoopsStay:
     return ScanLoopsStay(
-        f"cannot reorder '{axis.name}' of stage {stage.name}", reason=why, declared=stage.op.source, called=user_source(),
+        f"cannot reorder '{axis.name}' of stage {stage.name}",
+        reason=why,
+        declared=stage.op.source,
+        called=user_source(),
         loops=outline(stage, [axis]),
         fix=f"leave the loops over time as they are; s[...].compute_at(s[{stage.name}], {axis.name}) computes there, for a tile of "
-            "steps, what reads no state")
+        "steps, what reads no state",
+    )
 
 
 def _distances(scan: ScanOp) -> Iterator[tuple[int | None, Operation, Expr]]:
@@ -129,4 +135,6 @@ def _apart(split: Split, move: int, size: int, most: int | None) -> list[dict[It
     """What the two loops may have moved where what they were split from has moved so far."""
     inner = move % max(size, 1)
     ways = {(move - part) // max(size, 1): part for part in (inner, inner - size) if abs(part) < size}
-    return [{split.outer: outer, split.inner: part} for outer, part in ways.items() if most is None or abs(outer) < most]
+    return [
+        {split.outer: outer, split.inner: part} for outer, part in ways.items() if most is None or abs(outer) < most
+    ]

@@ -38,13 +38,19 @@ def operations_of(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> lis
         op = each.op if isinstance(each, Tensor) else each
         if not isinstance(op, Operation):
             raise NothingToSchedule(
-                "cannot create a schedule", reason=f"{type(each).__name__} is neither tensor nor operation",
-                called=user_source(), fix="te.create_schedule(C.op), C being what te.compute returned",
+                "cannot create a schedule",
+                reason=f"{type(each).__name__} is neither tensor nor operation",
+                called=user_source(),
+                fix="te.create_schedule(C.op), C being what te.compute returned",
             )
         outputs.setdefault(op)
     if not outputs:
-        raise NothingToSchedule("cannot create a schedule", reason="no operation was given", called=user_source(),
-                                fix="te.create_schedule(C.op), C being what te.compute returned")
+        raise NothingToSchedule(
+            "cannot create a schedule",
+            reason="no operation was given",
+            called=user_source(),
+            fix="te.create_schedule(C.op), C being what te.compute returned",
+        )
     return list(outputs)
 
 
@@ -122,8 +128,12 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
     def _unknown(self, key: object) -> UnknownStage:
         known = ", ".join(stage.name for stage in self.stages)
         if not isinstance(key, (Tensor, Operation)):
-            return UnknownStage(f"the schedule has no stage for a {type(key).__name__}", reason=f"got {key!r}"[:200],
-                                called=user_source(), allowed=f"tensors and operations: {known}")
+            return UnknownStage(
+                f"the schedule has no stage for a {type(key).__name__}",
+                reason=f"got {key!r}"[:200],
+                called=user_source(),
+                allowed=f"tensors and operations: {known}",
+            )
         op = key.op if isinstance(key, Tensor) else key
         twin = next((stage for stage in self.stages if stage.name == op.name), None)
         reason = f"{op.name} is not computed on the way to {', '.join(tensor.name for tensor in self.outputs)}"
@@ -133,8 +143,14 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         if twin is not None:
             declared = f" at {twin.op.source}" if twin.op.source is not None else ""
             reason, fix = f"the schedule's {op.name} is another operation, declared{declared}", "use that one's tensor"
-        return UnknownStage(f"the schedule has no stage for {op.name}", reason=reason, declared=op.source,
-                            called=user_source(), allowed=f"tensors and operations: {known}", fix=fix)
+        return UnknownStage(
+            f"the schedule has no stage for {op.name}",
+            reason=reason,
+            declared=op.source,
+            called=user_source(),
+            allowed=f"tensors and operations: {known}",
+            fix=fix,
+        )
 
     def place_of(self, stage: Stage) -> int:
         """The place of `stage` in stages."""
@@ -159,13 +175,17 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
     def placed_at(self, stage: Stage) -> list[Stage | Group]:
         """The stages and groups that were told to be computed at a loop of `stage`."""
         groups = [member for member in stage.placed if isinstance(member, Group)]
-        return [*self.in_order(member for member in stage.placed if isinstance(member, Stage)),
-                *sorted(groups, key=self.group_place)]
+        return [
+            *self.in_order(member for member in stage.placed if isinstance(member, Stage)),
+            *sorted(groups, key=self.group_place),
+        ]
 
     def computed_at(self, stage: Stage) -> list[Stage]:
         """The stages that are computed at a loop of `stage`, by themselves or with their groups."""
         if any(isinstance(member, Group) for member in stage.placed):
-            return [other for other in self.stages if other.attach_type in ("at", "with") and other.attach_stage is stage]
+            return [
+                other for other in self.stages if other.attach_type in ("at", "with") and other.attach_stage is stage
+            ]
         return self.in_order(member for member in stage.placed if isinstance(member, Stage))
 
     @property
@@ -282,7 +302,9 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
             named: list[Any] = [stage]
             for value in arguments.values():
                 named += value if isinstance(value, (list, tuple)) else [value]
-            near = [self[item] if isinstance(item, Tensor) else item for item in named if isinstance(item, (Stage, Tensor))]
+            near = [
+                self[item] if isinstance(item, Tensor) else item for item in named if isinstance(item, (Stage, Tensor))
+            ]
             encoded = {name: encode(self, value, near) for name, value in arguments.items()}
             place = None if stage is None else self.place_of(stage)
             self._records.append(Record(primitive, place, encoded, user_source()))

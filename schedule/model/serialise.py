@@ -38,21 +38,55 @@ __all__ = ["from_json", "to_json", "why_not_foreign"]
 _NODES: dict[str, type[Any]] = {
     name: getattr(nodes, name)
     for name in (
-        "Add", "And", "Call", "Cast", "Div", "EQ", "FloatImm", "FloorDiv", "FloorMod", "GE", "GT", "IfThenElse",
-        "IntImm", "LE", "LT", "Max", "Min", "Mul", "NE", "Not", "Or", "Select", "Sub", "TruncDiv", "TruncMod",
+        "Add",
+        "And",
+        "Call",
+        "Cast",
+        "Div",
+        "EQ",
+        "FloatImm",
+        "FloorDiv",
+        "FloorMod",
+        "GE",
+        "GT",
+        "IfThenElse",
+        "IntImm",
+        "LE",
+        "LT",
+        "Max",
+        "Min",
+        "Mul",
+        "NE",
+        "Not",
+        "Or",
+        "Select",
+        "Sub",
+        "TruncDiv",
+        "TruncMod",
     )
 }
 """What an expression in a record may consist of, besides variables."""
 _PARTS: dict[type[Any], tuple[type[Any], ...]] = {
-    nodes.IntImm: (int, DType), nodes.FloatImm: (float, DType), nodes.Cast: (Expr, DType), nodes.Call: (str, tuple, DType),
-    nodes.Not: (Expr,), nodes.Select: (Expr, Expr, Expr), nodes.IfThenElse: (Expr, Expr, Expr),
+    nodes.IntImm: (int, DType),
+    nodes.FloatImm: (float, DType),
+    nodes.Cast: (Expr, DType),
+    nodes.Call: (str, tuple, DType),
+    nodes.Not: (Expr,),
+    nodes.Select: (Expr, Expr, Expr),
+    nodes.IfThenElse: (Expr, Expr, Expr),
 }
 """What these are made of; the others are made of two expressions."""
 _MOST_BYTES = 1 << 20
 _MOST_DEPTH, _FOREIGN_DEPTH = 4096, 64
 _REFERENCES: dict[str, type[Any]] = {
-    "stage": StageRef, "axis": AxisRef, "tensor": TensorRef, "symbol": SymbolRef, "thread": ThreadRef,
-    "group": GroupRef, "parameter": ParameterRef}
+    "stage": StageRef,
+    "axis": AxisRef,
+    "tensor": TensorRef,
+    "symbol": SymbolRef,
+    "thread": ThreadRef,
+    "group": GroupRef,
+    "parameter": ParameterRef,
+}
 _REFERENCE_NAMES = {cls: name for name, cls in _REFERENCES.items()}
 
 
@@ -125,8 +159,12 @@ def from_json(text: str, foreign: bool = False) -> tuple[Record, ...]:
 
 
 def _bad(reason: str) -> BadRecords:
-    return BadRecords("the text holds no records", reason=printable(reason[:300]), called=user_source(),
-                      fix="pass what to_json(s.trace) gave")
+    return BadRecords(
+        "the text holds no records",
+        reason=printable(reason[:300]),
+        called=user_source(),
+        fix="pass what to_json(s.trace) gave",
+    )
 
 
 def why_not_foreign(record: Record) -> str:
@@ -165,15 +203,16 @@ def _value(plain: Any) -> Any:
         return tuple(_value(item) for item in cast("list[Any]", plain))
     if not isinstance(plain, dict):
         return plain
-    (kind, content), = cast("dict[str, Any]", plain).items()
+    ((kind, content),) = cast("dict[str, Any]", plain).items()
     if kind == "float":
         return _NOT_FINITE[content]
     if kind == "expr":
         return _expression(content)
     if kind == "layout":
         names, dtypes, indices = content
-        return IndexMapRef(tuple(map(_text, names)), tuple(map(_text, dtypes)),
-                           tuple(_expression(index["expr"]) for index in indices))
+        return IndexMapRef(
+            tuple(map(_text, names)), tuple(map(_text, dtypes)), tuple(_expression(index["expr"]) for index in indices)
+        )
     if kind == "intrinsic":
         name, arguments = content
         return IntrinsicRef(_text(name), None if arguments is None else tuple(arguments))

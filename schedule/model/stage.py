@@ -46,8 +46,23 @@ class Stage(StagePrimitives):
     readers: the stages that read a result of it. placed: the stages and groups that were told to be computed at a loop of it.
     """
 
-    _STATE = ("_attachment", "all_iter_vars", "group", "is_gone", "is_output", "iter_var_attrs", "leaf_iter_vars", "mirrored",
-              "_op", "_is_stale", "origin_op", "overlap", "relations", "scope", "store_predicate")
+    _STATE = (
+        "_attachment",
+        "all_iter_vars",
+        "group",
+        "is_gone",
+        "is_output",
+        "iter_var_attrs",
+        "leaf_iter_vars",
+        "mirrored",
+        "_op",
+        "_is_stale",
+        "origin_op",
+        "overlap",
+        "relations",
+        "scope",
+        "store_predicate",
+    )
     __slots__ = (*_STATE, "placed", "readers", "schedule")
 
     def __init__(self, op: Operation, schedule: Schedule, is_output: bool = False) -> None:
@@ -92,7 +107,7 @@ class Stage(StagePrimitives):
 
     @property
     def attach_type(self) -> AttachType:
-        """"root", "at", "with" (in loops that are another stage's too), "inline" or "inlined"."""
+        """ "root", "at", "with" (in loops that are another stage's too), "inline" or "inlined"."""
         return self.placement.type
 
     @property
@@ -239,8 +254,12 @@ class Stage(StagePrimitives):
             if placed.axis is not None and placed.axis in renamed:
                 other.attach(placed.type, self, renamed[placed.axis])
         for old in renamed:
-            self.schedule.retired.append((
-                old, f"{old.name} was made anew when what its extent depends on was replaced: s[{self.name}].op has the new one"))
+            self.schedule.retired.append(
+                (
+                    old,
+                    f"{old.name} was made anew when what its extent depends on was replaced: s[{self.name}].op has the new one",
+                )
+            )
 
     def attr(self, axis: IterVar) -> IterAttr:
         """What is noted about `axis`; a plain serial loop where nothing is."""
@@ -293,8 +312,11 @@ class Stage(StagePrimitives):
 
     def is_scheduled(self) -> bool:
         """Whether any loop was changed or the stage was placed."""
-        return bool(self.relations) or self.attach_type != "root" or not all(
-            a is b for a, b in zip(self.all_iter_vars, self.leaf_iter_vars, strict=True))
+        return (
+            bool(self.relations)
+            or self.attach_type != "root"
+            or not all(a is b for a, b in zip(self.all_iter_vars, self.leaf_iter_vars, strict=True))
+        )
 
     def __repr__(self) -> str:
         return f"stage({self.op.name}, {self.op})"

@@ -14,8 +14,14 @@ from ...te.operation import Operation
 from ..model.schedule import Schedule
 from .compute_inline import why_not_inline
 
-__all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "is_broadcast", "is_elementwise",
-           "is_injective"]
+__all__ = [
+    "AutoInlineBroadcast",
+    "AutoInlineElemWise",
+    "AutoInlineInjective",
+    "is_broadcast",
+    "is_elementwise",
+    "is_injective",
+]
 
 
 def is_injective(op: Operation) -> bool:
@@ -30,8 +36,10 @@ def is_broadcast(op: Operation) -> bool:
 
 def is_elementwise(op: Operation) -> bool:
     """Whether everything is read at exactly the axes: A[i, j]."""
-    return is_broadcast(op) and all(sum(isinstance(index, IterVar) for index in load.indices) == len(op.axis) == len(load.indices)
-                                    for load in _loads(op))
+    return is_broadcast(op) and all(
+        sum(isinstance(index, IterVar) for index in load.indices) == len(op.axis) == len(load.indices)
+        for load in _loads(op)
+    )
 
 
 def _loads(op: Operation) -> Iterator[ProducerLoad]:
@@ -40,7 +48,11 @@ def _loads(op: Operation) -> Iterator[ProducerLoad]:
 
 def _ascending(op: Operation, load: ProducerLoad) -> bool:
     places = {axis: at for at, axis in enumerate(op.axis)}
-    order = [places.get(index, -1) if isinstance(index, IterVar) else -1 for index in load.indices if not isinstance(index, IntImm)]
+    order = [
+        places.get(index, -1) if isinstance(index, IterVar) else -1
+        for index in load.indices
+        if not isinstance(index, IntImm)
+    ]
     return all(place >= 0 for place in order) and all(a < b for a, b in pairwise(order))
 
 

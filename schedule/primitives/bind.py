@@ -33,8 +33,11 @@ def _tries(stage: Stage) -> Iterator[Try]:
 
 def _draw(drawer: Drawer) -> Attempt | None:
     def bindable(stage: Stage) -> list[IterVar]:
-        return [axis for axis in drawer.plain(stage) if drawer.begins_at_zero(stage, axis)
-                and (axis.kind != "reduce" or drawer.chance(0.15))]
+        return [
+            axis
+            for axis in drawer.plain(stage)
+            if drawer.begins_at_zero(stage, axis) and (axis.kind != "reduce" or drawer.chance(0.15))
+        ]
 
     stage = drawer.some_stage(bindable)
     axes = bindable(stage) if stage is not None else []
@@ -42,9 +45,12 @@ def _draw(drawer: Drawer) -> Attempt | None:
         return None
     axis = drawer.pick(axes)
     extent = drawer.extent(stage, axis)
-    taken = {held.thread_tag: drawer.extent(other, leaf) if other is not stage else "here"
-             for other in drawer.stages for leaf in other.leaf_iter_vars
-             if (held := other.attr(leaf).bind_thread) is not None}
+    taken = {
+        held.thread_tag: drawer.extent(other, leaf) if other is not stage else "here"
+        for other in drawer.stages
+        for leaf in other.leaf_iter_vars
+        if (held := other.attr(leaf).bind_thread) is not None
+    }
     fitting = [tag for tag in _TAGS if tag.startswith("vthread") or taken.get(tag, extent) == extent]
     tags = [tag for tag in fitting if tag.startswith("threadIdx")] if axis.kind == "reduce" else fitting
     if not tags or (extent is None and drawer.chance(0.7)):
@@ -55,7 +61,9 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"bind({axis.name}, {tag}) of {stage.name}", lambda: stage.bind(axis, thread)
 
 
-@primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=7, foreign={"axis": AXIS, "thread_axis": THREAD})
+@primitive(
+    StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=7, foreign={"axis": AXIS, "thread_axis": THREAD}
+)
 def bind(stage: Stage, axis: IterVar, thread_axis: IterVar) -> None:
     """Run the iterations on a thread axis. Like parallel, vectorize and unroll it replaces the kind given before.
 
@@ -85,14 +93,20 @@ def bind(stage: Stage, axis: IterVar, thread_axis: IterVar) -> None:
     if axis.kind == "reduce":
         _check_reduction(stage, axis, thread_axis)
     holder = next(
-        (leaf for leaf in stage.leaf_iter_vars if leaf is not axis and _same(stage.attr(leaf).bind_thread, thread_axis)
-         and share_nest(stage, leaf, axis)), None
+        (
+            leaf
+            for leaf in stage.leaf_iter_vars
+            if leaf is not axis and _same(stage.attr(leaf).bind_thread, thread_axis) and share_nest(stage, leaf, axis)
+        ),
+        None,
     )
     if holder is not None:
         raise ThreadBoundTwice(
             f"cannot bind '{axis.name}' of stage {stage.name} to {thread_axis.thread_tag}",
             reason=f"{holder.name} is bound to {thread_axis.thread_tag} already, and one thread has one index",
-            declared=stage.op.source, called=user_source(), loops=outline(stage, [holder, axis]),
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, [holder, axis]),
             fix=f"fuse both loops and bind the fused one, or bind {axis.name} to another thread axis",
         )
     stage.schedule.record("bind", stage, axis=axis, thread_axis=thread_axis)
@@ -101,17 +115,29 @@ def bind(stage: Stage, axis: IterVar, thread_axis: IterVar) -> None:
 
 def _same(bound: IterVar | None, thread: IterVar) -> bool:
     """Whether both are one index; several virtual threads of one name are not."""
-    return bound is thread or (bound is not None and bound.thread_tag == thread.thread_tag and not is_virtual(thread.thread_tag))
+    return bound is thread or (
+        bound is not None and bound.thread_tag == thread.thread_tag and not is_virtual(thread.thread_tag)
+    )
 
 
 def _check_ranges(stage: Stage, axis: IterVar, thread: IterVar) -> None:
     begin = 0 if thread.dom is None else thread.dom.begin
     if isinstance(begin, Expr) and not is_const(begin, 0):
-        raise _bad(stage, axis, thread.thread_tag, f"the thread axis begins at {begin}, and threads are counted from 0",
-                   f'te.thread_axis((0, n), "{thread.thread_tag}")')
+        raise _bad(
+            stage,
+            axis,
+            thread.thread_tag,
+            f"the thread axis begins at {begin}, and threads are counted from 0",
+            f'te.thread_axis((0, n), "{thread.thread_tag}")',
+        )
     if thread.dom is not None and not isinstance(thread.dom.extent, IntImm):
-        raise _bad(stage, axis, thread.thread_tag, f"the thread axis declares the symbolic extent {thread.dom.extent}",
-                   f'te.thread_axis("{thread.thread_tag}"), which takes the extent of the loop')
+        raise _bad(
+            stage,
+            axis,
+            thread.thread_tag,
+            f"the thread axis declares the symbolic extent {thread.dom.extent}",
+            f'te.thread_axis("{thread.thread_tag}"), which takes the extent of the loop',
+        )
     within = declared_ranges(stage).get(axis)
     if within is not None and not is_const(within.begin, 0):
         raise _bad(
@@ -126,8 +152,13 @@ def _check_ranges(stage: Stage, axis: IterVar, thread: IterVar) -> None:
 def _check_reduction(stage: Stage, axis: IterVar, thread: IterVar) -> None:
     tag = thread.thread_tag
     if mixes_data_and_reduce(stage, axis):
-        raise _bad(stage, axis, tag, f"{axis.name} runs over data and reduce axes at once: threads would race on the "
-                   f"elements of {stage.name}", "fuse data axes with data axes, and reduce axes with reduce axes")
+        raise _bad(
+            stage,
+            axis,
+            tag,
+            f"{axis.name} runs over data and reduce axes at once: threads would race on the elements of {stage.name}",
+            "fuse data axes with data axes, and reduce axes with reduce axes",
+        )
     if not tag.startswith("threadIdx"):
         raise _bad(
             stage,
@@ -138,8 +169,13 @@ def _check_reduction(stage: Stage, axis: IterVar, thread: IterVar) -> None:
         )
     reduction = getattr(stage.op, "reduction", None)
     if reduction is not None and reduction.init:
-        raise _bad(stage, axis, tag, f"{stage.name} reduces with init=, and a reduction across threads starts each of "
-                   "them from the identity", "leave init= out and add it in a stage of its own")
+        raise _bad(
+            stage,
+            axis,
+            tag,
+            f"{stage.name} reduces with init=, and a reduction across threads starts each of them from the identity",
+            "leave init= out and add it in a stage of its own",
+        )
 
 
 def _bad(stage: Stage, axis: IterVar, tag: str, reason: str, fix: str) -> BadThreadBinding:

@@ -47,8 +47,14 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"cache_read({tensor.name}, {scope}, {readers})", lambda: drawer.s.cache_read(tensor, scope, ops)
 
 
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=5,
-           foreign={"tensor": TENSORS, "scope": SCOPE, "readers": TENSORS, "reindex": one_of(True, False)})
+@primitive(
+    SchedulePrimitives,
+    "stages",
+    tries=_tries,
+    draw=_draw,
+    weight=5,
+    foreign={"tensor": TENSORS, "scope": SCOPE, "readers": TENSORS, "reindex": one_of(True, False)},
+)
 def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = (), reindex: bool = False) -> Tensor:
     """A copy of `tensor` in the memory `scope`, which `readers` read in its place.
 
@@ -89,9 +95,14 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = ()
     with schedule.compound("cache_read", tensor=tensor, scope=scope, readers=tuple(stages), reindex=reindex):
         cache, at = (_copy_of(current, scope), ()) if read is None else _copy_of_reads(stages[0], current, read, scope)
         schedule.insert_stage(schedule.place_of(source) + 1, cache.op, source).scope = scope
-        schedule.rewrite({
-            stage: stage.op.replace_inputs({current: cache}) if read is None else _reading(stage.op, read, cache, at)
-            for stage in stages})
+        schedule.rewrite(
+            {
+                stage: stage.op.replace_inputs({current: cache})
+                if read is None
+                else _reading(stage.op, read, cache, at)
+                for stage in stages
+            }
+        )
     return cache
 
 
@@ -130,7 +141,9 @@ def _first_read(stages: list[Stage], tensor: Tensor) -> Expr:
     op = stages[0].op
     nodes = [node for value in op.values for node in post_order(value)]
     loads = [node for node in nodes if isinstance(node, ProducerLoad) and node.producer is tensor]
-    lazy = [node for node in nodes if isinstance(node, IfThenElse) and any(inner in loads[:1] for inner in post_order(node))]
+    lazy = [
+        node for node in nodes if isinstance(node, IfThenElse) and any(inner in loads[:1] for inner in post_order(node))
+    ]
     read: Expr | None = lazy[0] if lazy else loads[0] if loads else None
     axes = {*op.axis, *op.reduce_axis}
     used = {node for node in post_order(read) if isinstance(node, IterVar)} if read is not None else set[IterVar]()
@@ -139,17 +152,28 @@ def _first_read(stages: list[Stage], tensor: Tensor) -> Expr:
         reason = f"{len(stages)} stages read it"
     elif not loads:
         reason = f"{stages[0].name} is loops of its own, which do not say what is read at each place"
-    elif any(not axes.issuperset(used) or axis.dom is None or not is_const(axis.dom.begin, 0)
-             or any(isinstance(node, IterVar) for node in post_order(axis.dom.extent)) for axis in used):
+    elif any(
+        not axes.issuperset(used)
+        or axis.dom is None
+        or not is_const(axis.dom.begin, 0)
+        or any(isinstance(node, IterVar) for node in post_order(axis.dom.extent))
+        for axis in used
+    ):
         reason = "it is read along axes that begin elsewhere than at 0, or whose extents depend on others"
     elif not all(guarded_load(node) is loads[0] for node in lazy) or any(
-            isinstance(node, Reduce) and not is_const(node.condition, 1) for node in nodes):
+        isinstance(node, Reduce) and not is_const(node.condition, 1) for node in nodes
+    ):
         reason = f"{stages[0].name} reads it only where a condition holds"
     elif any(isinstance(node, ProducerLoad) for index in loads[0].indices for node in post_order(index)):
         reason = "its indices are read from memory"
     if reason or read is None:
-        raise BadCacheRead(f"cannot cache reads of {tensor.name} by the axes of {stages[0].name}", reason=reason,
-                           declared=tensor.source, called=user_source(), fix="leave out reindex=True")
+        raise BadCacheRead(
+            f"cannot cache reads of {tensor.name} by the axes of {stages[0].name}",
+            reason=reason,
+            declared=tensor.source,
+            called=user_source(),
+            fix="leave out reindex=True",
+        )
     return read
 
 

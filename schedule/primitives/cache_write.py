@@ -51,15 +51,19 @@ def _draw(drawer: Drawer) -> Attempt | None:
         return None
     outputs = list(stage.op.outputs)
     scope = drawer.pick(["local", "global", "shared"])
-    return (f"cache_write({stage.name}, {scope})",
-            lambda: drawer.s.cache_write(outputs[0] if len(outputs) == 1 else outputs, scope))
+    return (
+        f"cache_write({stage.name}, {scope})",
+        lambda: drawer.s.cache_write(outputs[0] if len(outputs) == 1 else outputs, scope),
+    )
 
 
 @overload
 def cache_write(schedule: Schedule, tensor: Tensor, scope: str) -> Tensor: ...
 @overload
 def cache_write(schedule: Schedule, tensor: Sequence[Tensor], scope: str) -> list[Tensor]: ...
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=5, foreign={"tensor": TENSORS, "scope": SCOPE})
+@primitive(
+    SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=5, foreign={"tensor": TENSORS, "scope": SCOPE}
+)
 def cache_write(schedule: Schedule, tensor: Tensor | Sequence[Tensor], scope: str) -> Any:
     """Compute `tensor` into a cache in the memory `scope` first; its stage becomes a copy of the cache, with its loops anew.
 
@@ -95,38 +99,63 @@ def cache_write(schedule: Schedule, tensor: Tensor | Sequence[Tensor], scope: st
 
 def _check_cacheable(stage: Stage, tensors: Sequence[Tensor]) -> ComputeOp:
     op, name = stage.op.as_compute, stage.name
-    refuse_hybrid(stage, "cannot cache writes of", "it writes where, and when, its statements say",
-                  f's.cache_read({name}, "local", readers), or allocate(shape, dtype, "local") in the script')
+    refuse_hybrid(
+        stage,
+        "cannot cache writes of",
+        "it writes where, and when, its statements say",
+        f's.cache_read({name}, "local", readers), or allocate(shape, dtype, "local") in the script',
+    )
 
     def bad(reason: str, fix: str) -> BadCacheWrite:
-        return BadCacheWrite(f"cannot cache writes of {name}", reason=reason, declared=stage.op.source, called=user_source(),
-                             loops=outline(stage), fix=fix)
+        return BadCacheWrite(
+            f"cannot cache writes of {name}",
+            reason=reason,
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage),
+            fix=fix,
+        )
 
     if op is None:
         raise bad(f"{name} is a {stage.op.kind}: nothing writes it", f's.cache_read({name}, "local", readers)')
     if sorted(tensor.value_index for tensor in tensors) != list(range(op.num_outputs)):
         names = ", ".join(tensor.name for tensor in op.outputs)
-        raise bad(f"its operation has {op.num_outputs} outputs, which are written together",
-                  f"pass each of them once: s.cache_write([{names}], scope)")
+        raise bad(
+            f"its operation has {op.num_outputs} outputs, which are written together",
+            f"pass each of them once: s.cache_write([{names}], scope)",
+        )
     mixed = next((axis for axis in stage.leaf_iter_vars if mixes_data_and_reduce(stage, axis)), None)
     if mixed is not None:
-        raise bad(f"{mixed.name} runs over data and reduce axes at once, and the loops define the cache's layout",
-                  "call cache_write before that fuse")
+        raise bad(
+            f"{mixed.name} runs over data and reduce axes at once, and the loops define the cache's layout",
+            "call cache_write before that fuse",
+        )
     for axis in stage.leaf_iter_vars:
         if axis.kind != "reduce" and not any(axis is root for root in op.axis):
-            refuse_lost_annotation(stage, axis, f"cannot cache writes of {name}: the loop",
-                                   "call cache_write first, then annotate the loops of the cache or of the copy")
+            refuse_lost_annotation(
+                stage,
+                axis,
+                f"cannot cache writes of {name}: the loop",
+                "call cache_write first, then annotate the loops of the cache or of the copy",
+            )
     refuse_dangling_predicate(stage, op.axis, BadCacheWrite, "cannot cache writes of")
-    refuse_tied_reduction(stage, BadCacheWrite, "cannot cache writes of", "call cache_write first, then skew the cache's loops")
+    refuse_tied_reduction(
+        stage, BadCacheWrite, "cannot cache writes of", "call cache_write first, then skew the cache's loops"
+    )
     return op
 
 
 def _cache_op(
-    stage: Stage, op: ComputeOp, ranges: dict[IterVar, Range], fresh: dict[IterVar, IterVar], scope: str,
+    stage: Stage,
+    op: ComputeOp,
+    ranges: dict[IterVar, Range],
+    fresh: dict[IterVar, IterVar],
+    scope: str,
 ) -> ComputeOp:
     """What the operation computes, at the data loops as dimensions."""
     at_loops: dict[IterVar, Expr] = {
-        axis: const(0, axis.dtype) if is_const(ranges[axis].extent, 1) else new for axis, new in fresh.items()}
+        axis: const(0, axis.dtype) if is_const(ranges[axis].extent, 1) else new for axis, new in fresh.items()
+    }
     values = pass_up_value(stage.relations, ranges, at_loops)
     conditions = inexact_splits(stage.relations, ranges, values)
     indices = [values[axis] for axis in op.axis]
@@ -138,20 +167,37 @@ def _cache_op(
         if conditions or any(dim not in fresh for dim in dims):
             split = next((dim.name for dim in dims if dim not in fresh), "a loop")
             raise BadCacheWrite(
-                f"cannot cache writes of {stage.name}", declared=op.source, called=user_source(), loops=outline(stage),
+                f"cannot cache writes of {stage.name}",
+                declared=op.source,
+                called=user_source(),
+                loops=outline(stage),
                 reason=f"{split} was split, and the tensor intrinsic {call.intrinsic.name} gives whole parts of the cache",
-                fix="call cache_write first, then split the loops of the cache, by factors that divide, or of the copy")
-        return replace(call, name=name, source=user_source(), axis=axis,
-                       tensor_axis=tuple(fresh[axis] for axis in call.tensor_axis),
-                       out_dims=tuple(axis.index(fresh[dim]) for dim in dims))
+                fix="call cache_write first, then split the loops of the cache, by factors that divide, or of the copy",
+            )
+        return replace(
+            call,
+            name=name,
+            source=user_source(),
+            axis=axis,
+            tensor_axis=tuple(fresh[axis] for axis in call.tensor_axis),
+            out_dims=tuple(axis.index(fresh[dim]) for dim in dims),
+        )
     return ComputeOp(
-        name=name, tag=op.tag, attrs=op.attrs, source=user_source(), axis=axis,
+        name=name,
+        tag=op.tag,
+        attrs=op.attrs,
+        source=user_source(),
+        axis=axis,
         body=tuple(guarded(value, conditions) for value in moved.body),
     )
 
 
 def _copy_op(
-    stage: Stage, op: ComputeOp, ranges: dict[IterVar, Range], data: Sequence[IterVar], cache_op: ComputeOp,
+    stage: Stage,
+    op: ComputeOp,
+    ranges: dict[IterVar, Range],
+    data: Sequence[IterVar],
+    cache_op: ComputeOp,
 ) -> ComputeOp:
     """The operation as a copy of its cache."""
     values = pass_down_value(stage.relations, ranges, {axis: axis for axis in op.axis})
@@ -163,7 +209,9 @@ def _copy_op(
 def _take_over(stage: Stage, op: ComputeOp, cache: Stage, fresh: dict[IterVar, IterVar]) -> None:
     """Give the cache the loops over reduce axes, with what was done to them, in the order of all loops."""
     reduce_axes = spread_down(stage.relations, dict.fromkeys(op.reduce_axis, True), lambda a, b: a or b)
-    kept: list[Relation] = [relation for relation in stage.relations if relation.parents and relation.parents[0] in reduce_axes]
+    kept: list[Relation] = [
+        relation for relation in stage.relations if relation.parents and relation.parents[0] in reduce_axes
+    ]
     new_roots = cache.op.reduce_axis
     cache.relations = kept
     cache.all_iter_vars = [*cache.op.axis, *op.reduce_axis, *(child for each in kept for child in each.children)]

@@ -45,16 +45,25 @@ def _draw(drawer: Drawer) -> Attempt | None:
     readers = drawer.readers(stage)
     chosen = drawer.some(readers, 1 + drawer.below(len(readers)))
     outputs = list(stage.op.outputs)
-    return (f"clone_in({stage.name}, {chosen})",
-            lambda: drawer.s.clone_in(outputs[0] if len(outputs) == 1 else outputs, chosen))
+    return (
+        f"clone_in({stage.name}, {chosen})",
+        lambda: drawer.s.clone_in(outputs[0] if len(outputs) == 1 else outputs, chosen),
+    )
 
 
 @overload
 def clone_in(schedule: Schedule, tensor: Tensor, readers: Any) -> Tensor: ...
 @overload
 def clone_in(schedule: Schedule, tensor: Sequence[Tensor], readers: Any) -> list[Tensor]: ...
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=1.5, rare=True,
-           foreign={"tensor": TENSORS, "readers": TENSORS})
+@primitive(
+    SchedulePrimitives,
+    "stages",
+    tries=_tries,
+    draw=_draw,
+    weight=1.5,
+    rare=True,
+    foreign={"tensor": TENSORS, "readers": TENSORS},
+)
 def clone_in(schedule: Schedule, tensor: Tensor | Sequence[Tensor], readers: Any) -> Any:
     """A second stage, "B.clone", that computes `tensor` again; `readers` read it in its place.
 
@@ -73,9 +82,13 @@ def clone_in(schedule: Schedule, tensor: Tensor | Sequence[Tensor], readers: Any
     op = stage.op.as_compute
     if op is None or op.calls_intrinsic:
         what = "is computed by a tensor intrinsic" if stage.op.calls_intrinsic else f"is a {stage.op.kind}"
-        raise BadClone(f"cannot clone {stage.name}", declared=stage.op.source, called=user_source(),
-                       reason=f"{stage.name} {what}, and what te.compute declares is cloned",
-                       fix=f's.cache_read({stage.name}, "local", readers)')
+        raise BadClone(
+            f"cannot clone {stage.name}",
+            declared=stage.op.source,
+            called=user_source(),
+            reason=f"{stage.name} {what}, and what te.compute declares is cloned",
+            fix=f's.cache_read({stage.name}, "local", readers)',
+        )
     chosen = _reader_stages(schedule, stage, readers)
     with schedule.compound("clone_in", tensor=tensor, readers=tuple(chosen)):
         clone = _again(op)
@@ -119,9 +132,19 @@ def _reader_stages(schedule: Schedule, stage: Stage, readers: Any) -> list[Stage
     if wrong is not None:
         reason = f"stage {wrong.name} does not read {stage.name}"
     else:
-        reason = "no readers were given" if not chosen else f"nobody else reads {stage.name}: the clone would be all there is"
+        reason = (
+            "no readers were given"
+            if not chosen
+            else f"nobody else reads {stage.name}: the clone would be all there is"
+        )
     names = [reader.name for reader in actual]
     raise BadClone(
-        f"cannot clone {stage.name}", reason=reason, declared=stage.op.source, called=user_source(),
+        f"cannot clone {stage.name}",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
         allowed=f"{stage.name} is read by {', '.join(names)}" if names else f"no stage reads {stage.name}",
-        fix=f"s.clone_in({stage.name}, [{names[0]}])" if len(names) > 1 or names and stage.is_output else "leave it as it is")
+        fix=f"s.clone_in({stage.name}, [{names[0]}])"
+        if len(names) > 1 or names and stage.is_output
+        else "leave it as it is",
+    )

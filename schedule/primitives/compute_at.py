@@ -25,7 +25,10 @@ def _tries(stage: Stage) -> Iterator[Try]:
     for at, reader in enumerate(stage.schedule.stages):
         if reader.reads(stage):
             for axis in reader.leaf_iter_vars:
-                yield f"{reader.name}, {axis.name}", lambda one, at=at, axis=axis: one.compute_at(one.schedule.stages[at], axis)
+                yield (
+                    f"{reader.name}, {axis.name}",
+                    lambda one, at=at, axis=axis: one.compute_at(one.schedule.stages[at], axis),
+                )
 
 
 def _draw(drawer: Drawer) -> Attempt | None:
@@ -83,36 +86,66 @@ def _check_stage(stage: Stage, parent: Stage) -> None:
     if stage is parent:
         raise _bad(stage, parent, f"{name} cannot be computed within its own loops", "name a stage that reads it")
     if stage.op.is_given:
-        raise _bad(stage, parent, f"{name} is {stage.op.noun}, nothing is computed",
-                   f's.cache_read({name}, "local", readers) gives a copy that can be placed')
+        raise _bad(
+            stage,
+            parent,
+            f"{name} is {stage.op.noun}, nothing is computed",
+            f's.cache_read({name}, "local", readers) gives a copy that can be placed',
+        )
     if stage.is_output:
-        raise _bad(stage, parent, f"{name} is an output: all of it is computed once, whatever {above} reads",
-                   f'attach a stage that it reads, or s.cache_write({name}, "local") and attach the cache')
-    refuse_hybrid(parent, f"cannot compute {name} at", "its loops read any part of their inputs, under any condition",
-                  f"s[{name}].compute_root(), or s[{name}].compute_inline() where it is an expression")
+        raise _bad(
+            stage,
+            parent,
+            f"{name} is an output: all of it is computed once, whatever {above} reads",
+            f'attach a stage that it reads, or s.cache_write({name}, "local") and attach the cache',
+        )
+    refuse_hybrid(
+        parent,
+        f"cannot compute {name} at",
+        "its loops read any part of their inputs, under any condition",
+        f"s[{name}].compute_root(), or s[{name}].compute_inline() where it is an expression",
+    )
     if parent.attach_type in ("inline", "inlined"):
         raise _bad(
             stage, parent, f"{above} is inlined and has no loops", f"compute {name} at a stage that reads {above}"
         )
     if stage.reads(parent):
-        raise _bad(stage, parent, f"{name} reads {above}, so it cannot be computed before {above} is done (a cycle)",
-                   f"s[{above}].compute_at(s[{name}], axis) is the possible direction")
+        raise _bad(
+            stage,
+            parent,
+            f"{name} reads {above}, so it cannot be computed before {above} is done (a cycle)",
+            f"s[{above}].compute_at(s[{name}], axis) is the possible direction",
+        )
     if not parent.reads(stage):
         readers = [other.name for other in stage.schedule.stages if other.reads(stage)]
-        raise _bad(stage, parent, f"{above} does not read {name}, directly or through other stages",
-                   f"name a stage that does: {', '.join(readers)}" if readers else "")
+        raise _bad(
+            stage,
+            parent,
+            f"{above} does not read {name}, directly or through other stages",
+            f"name a stage that does: {', '.join(readers)}" if readers else "",
+        )
 
 
 def _check_group(stage: Stage, parent: Stage) -> None:
     """A stage is placed within its group."""
     if stage.group is not None and not stage.group.holds(parent):
-        raise _bad(stage, parent, f"{stage.name} belongs to {stage.group!r}, and {parent.name} does not",
-                   f"place the group, which s.create_group returned: group.compute_at(s[{parent.name}], axis)")
+        raise _bad(
+            stage,
+            parent,
+            f"{stage.name} belongs to {stage.group!r}, and {parent.name} does not",
+            f"place the group, which s.create_group returned: group.compute_at(s[{parent.name}], axis)",
+        )
 
 
 def _bad(stage: Stage, parent: Stage, reason: str, fix: str) -> CannotAttach:
-    return CannotAttach(f"cannot compute {stage.name} at stage {parent.name}", reason=reason, declared=stage.op.source,
-                        called=user_source(), loops=outline(parent), fix=fix)
+    return CannotAttach(
+        f"cannot compute {stage.name} at stage {parent.name}",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(parent),
+        fix=fix,
+    )
 
 
 def _check_parallel(stage: Stage, parent: Stage, axis: IterVar) -> None:

@@ -15,7 +15,9 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return None if stage is None else (f"root {stage.name}", stage.compute_root)
 
 
-@primitive(StagePrimitives, "placement", tries=once(lambda stage: stage.compute_root()), draw=_draw, weight=1, foreign={})
+@primitive(
+    StagePrimitives, "placement", tries=once(lambda stage: stage.compute_root()), draw=_draw, weight=1, foreign={}
+)
 def compute_root(stage: Stage) -> None:
     """Compute all of it before the stages that read it: where every stage is to begin with.
 

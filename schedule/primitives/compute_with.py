@@ -25,9 +25,15 @@ __all__ = ["compute_with"]
 
 def _others(stage: Stage) -> list[Stage]:
     """The stages beside a stage that have loops."""
-    return [other for other in stage.schedule.stages if other is not stage and other.op.values and other.leaf_iter_vars
-            and other.attach_type in ("root", "at") and not any(
-                each.reads(stage) or stage.reads(each) for each in _in_loops_of(other))]
+    return [
+        other
+        for other in stage.schedule.stages
+        if other is not stage
+        and other.op.values
+        and other.leaf_iter_vars
+        and other.attach_type in ("root", "at")
+        and not any(each.reads(stage) or stage.reads(each) for each in _in_loops_of(other))
+    ]
 
 
 def _in_loops_of(stage: Stage) -> list[Stage]:
@@ -39,8 +45,11 @@ def _tries(stage: Stage) -> Iterator[Try]:
     if stage.op.values:
         for other in _others(stage):
             at = stage.schedule.place_of(other)
-            for axis in other.leaf_iter_vars[:len(stage.leaf_iter_vars)]:
-                yield f"{other.name}, {axis.name}", lambda one, at=at, axis=axis: one.compute_with(one.schedule.stages[at], axis)
+            for axis in other.leaf_iter_vars[: len(stage.leaf_iter_vars)]:
+                yield (
+                    f"{other.name}, {axis.name}",
+                    lambda one, at=at, axis=axis: one.compute_with(one.schedule.stages[at], axis),
+                )
 
 
 def _draw(drawer: Drawer) -> Attempt | None:
@@ -51,7 +60,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     if stage is None:
         return None
     other = drawer.pick([each for each in _others(stage) if _alike(drawer, stage, each)])
-    axis = drawer.pick(other.leaf_iter_vars[:_alike(drawer, stage, other)])
+    axis = drawer.pick(other.leaf_iter_vars[: _alike(drawer, stage, other)])
     return f"compute {stage.name} with {axis.name} of {other.name}", lambda: stage.compute_with(other, axis)
 
 
@@ -66,7 +75,9 @@ def _alike(drawer: Drawer, stage: Stage, other: Stage) -> int:
     return count
 
 
-@primitive(StagePrimitives, "placement", tries=_tries, draw=_draw, weight=4, rare=True, foreign={"other": STAGE, "axis": AXIS})
+@primitive(
+    StagePrimitives, "placement", tries=_tries, draw=_draw, weight=4, rare=True, foreign={"other": STAGE, "axis": AXIS}
+)
 def compute_with(stage: Stage, other: Stage, axis: IterVar) -> None:
     """Compute the stage in the loops of another, from the outermost to `axis`, so that what both read is read once.
 
@@ -92,18 +103,31 @@ def compute_with(stage: Stage, other: Stage, axis: IterVar) -> None:
     _check(stage, other)
     place = find_leaf(other, axis, f"cannot compute {stage.name} with")
     if place >= len(stage.leaf_iter_vars):
-        raise _bad(stage, other, f"{axis.name} is loop {place + 1} of {other.name} from outside, and {stage.name} has "
-                   f"{len(stage.leaf_iter_vars)}", f"share a loop further out, or split loops of {stage.name} first")
-    for own, theirs in zip(stage.leaf_iter_vars[:place + 1], other.leaf_iter_vars, strict=False):
+        raise _bad(
+            stage,
+            other,
+            f"{axis.name} is loop {place + 1} of {other.name} from outside, and {stage.name} has "
+            f"{len(stage.leaf_iter_vars)}",
+            f"share a loop further out, or split loops of {stage.name} first",
+        )
+    for own, theirs in zip(stage.leaf_iter_vars[: place + 1], other.leaf_iter_vars, strict=False):
         if not stage.attr(own).runs_as(other.attr(theirs)) and replace(stage.attr(own), notes=()).annotates_loop:
-            refuse_lost_annotation(stage, own, "cannot share", f"annotate {theirs.name} of {other.name}: that is how both run")
+            refuse_lost_annotation(
+                stage, own, "cannot share", f"annotate {theirs.name} of {other.name}: that is how both run"
+            )
     stage.schedule.record("compute_with", stage, other=other, axis=axis)
     stage.attach("with", other, axis)
 
 
 def _bad(stage: Stage, other: Stage, reason: str, fix: str) -> CannotComputeWith:
-    return CannotComputeWith(f"cannot compute {stage.name} with stage {other.name}", reason=reason, declared=stage.op.source,
-                             called=user_source(), loops=outline(other), fix=fix)
+    return CannotComputeWith(
+        f"cannot compute {stage.name} with stage {other.name}",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(other),
+        fix=fix,
+    )
 
 
 def _check(stage: Stage, other: Stage) -> None:
@@ -114,21 +138,39 @@ def _check(stage: Stage, other: Stage) -> None:
         raise _bad(stage, other, "it is one stage", "name a stage that reads the same tensors")
     for each in (stage, other):
         if not each.op.values or each.op.calls_intrinsic:
-            raise _bad(stage, other, f"{each.name} is {each.op.noun}, no expression for each element: its loops are its own",
-                       f's.cache_read({each.name}, "local", readers) gives a stage with loops' if each.op.is_given else "")
+            raise _bad(
+                stage,
+                other,
+                f"{each.name} is {each.op.noun}, no expression for each element: its loops are its own",
+                f's.cache_read({each.name}, "local", readers) gives a stage with loops' if each.op.is_given else "",
+            )
         if each.attach_type in ("inline", "inlined"):
-            raise _bad(stage, other, f"{each.name} is inlined, so it has no loops", f"s[{each.name}].compute_root() first")
+            raise _bad(
+                stage, other, f"{each.name} is inlined, so it has no loops", f"s[{each.name}].compute_root() first"
+            )
     for each in _in_loops_of(other):
         first, second = (stage, each) if stage.reads(each) else (each, stage)
         if first.reads(second):
-            raise _bad(stage, other, f"{first.name} reads {second.name}, which has to be computed before",
-                       f"s[{second.name}].compute_at(s[{first.name}], axis) computes what an iteration of {first.name} needs")
+            raise _bad(
+                stage,
+                other,
+                f"{first.name} reads {second.name}, which has to be computed before",
+                f"s[{second.name}].compute_at(s[{first.name}], axis) computes what an iteration of {first.name} needs",
+            )
     if other.attach_type == "with":
         where = other.attach_stage.name if other.attach_stage is not None else "another"
-        raise _bad(stage, other, f"{leader} itself is computed with {where}", f"s[{name}].compute_with(s[{where}], axis)")
+        raise _bad(
+            stage, other, f"{leader} itself is computed with {where}", f"s[{name}].compute_with(s[{where}], axis)"
+        )
     follower = next(iter(_in_loops_of(stage)[1:]), None)
     if follower is not None:
-        raise _bad(stage, other, f"{follower.name} is computed with {name}",
-                   f"s[{follower.name}].compute_with(s[{leader}], axis) first")
+        raise _bad(
+            stage,
+            other,
+            f"{follower.name} is computed with {name}",
+            f"s[{follower.name}].compute_with(s[{leader}], axis) first",
+        )
     if stage.group is not None and not stage.group.holds(other):
-        raise _bad(stage, other, f"{name} belongs to {stage.group!r}, and {leader} does not", "share loops within the group")
+        raise _bad(
+            stage, other, f"{name} belongs to {stage.group!r}, and {leader} does not", "share loops within the group"
+        )

@@ -1,7 +1,7 @@
 """create_group: stages that are placed together, and where a group of them is computed.
 
-    g = s.create_group(outputs=C, inputs=A)       # the stages on the ways from A to C, here B and C
-    g.compute_at(s[D], D.op.axis[0])              # each of them that stands at the root of the group, at that loop
+g = s.create_group(outputs=C, inputs=A)       # the stages on the ways from A to C, here B and C
+g.compute_at(s[D], D.op.axis[0])              # each of them that stands at the root of the group, at that loop
 """
 
 # pyright: reportUnnecessaryIsInstance=false
@@ -47,16 +47,27 @@ def _draw(drawer: Drawer) -> Attempt | None:
             return None
         axis = drawer.pick(readers[0].leaf_iter_vars)
         return f"{group} at {axis.name} of {readers[0].name}", lambda: group.compute_at(readers[0], axis)
-    stage = drawer.some_stage(lambda stage: not stage.is_output and stage.op.input_tensors and len(drawer.readers(stage)) == 1)
+    stage = drawer.some_stage(
+        lambda stage: not stage.is_output and stage.op.input_tensors and len(drawer.readers(stage)) == 1
+    )
     if stage is None:
         return None
     inputs, whole = list(stage.op.input_tensors), drawer.chance(0.5)
-    return (f"create_group({stage.name}, {inputs}, {whole})",
-            lambda: drawer.s.create_group(stage.op.output(0), inputs, whole))
+    return (
+        f"create_group({stage.name}, {inputs}, {whole})",
+        lambda: drawer.s.create_group(stage.op.output(0), inputs, whole),
+    )
 
 
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=1, rare=True,
-           foreign={"outputs": TENSORS, "inputs": TENSORS, "include_inputs": FLAG})
+@primitive(
+    SchedulePrimitives,
+    "stages",
+    tries=_tries,
+    draw=_draw,
+    weight=1,
+    rare=True,
+    foreign={"outputs": TENSORS, "inputs": TENSORS, "include_inputs": FLAG},
+)
 def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
     """A group of the stages on the ways from `inputs` to `outputs`, which its compute_at places together.
 
@@ -73,8 +84,11 @@ def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: 
     ends, begins = (_stages(schedule, given, what) for given, what in ((outputs, "outputs"), (inputs, "inputs")))
     members = [stage for stage in _between(schedule, ends, begins, bool(include_inputs)) if not stage.op.is_given]
     if not members:
-        raise _bad("no stage lies between them", f"outputs {_names(ends)}, inputs {_names(begins)}",
-                   "name what the first stages of the group read as inputs, and its last stages as outputs")
+        raise _bad(
+            "no stage lies between them",
+            f"outputs {_names(ends)}, inputs {_names(begins)}",
+            "name what the first stages of the group read as inputs, and its last stages as outputs",
+        )
     chains = [chain(stage.group) for stage in members]
     outer = next((axis for axis in chains[0] if all(axis in other for other in chains)), None)
     moved: dict[Stage | Group, None] = {}
@@ -84,8 +98,12 @@ def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: 
         moved[inside[depth - 1] if depth else stage] = None
     _check_whole(schedule, moved, members)
     _check_placed_within(moved, members)
-    schedule.record("create_group", outputs=tuple(stage.op.output(0) for stage in ends),
-                    inputs=tuple(stage.op.output(0) for stage in begins), include_inputs=bool(include_inputs))
+    schedule.record(
+        "create_group",
+        outputs=tuple(stage.op.output(0) for stage in ends),
+        inputs=tuple(stage.op.output(0) for stage in begins),
+        include_inputs=bool(include_inputs),
+    )
     group = schedule.GROUP(schedule, outer)
     schedule.groups.append(group)
     for member in moved:
@@ -97,7 +115,9 @@ def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: 
 
 
 def _bad(reason: str, shown: str, fix: str) -> BadGroup:
-    return BadGroup("cannot make a group of these stages", reason=f"{reason}: {shown}"[:300], called=user_source(), fix=fix)
+    return BadGroup(
+        "cannot make a group of these stages", reason=f"{reason}: {shown}"[:300], called=user_source(), fix=fix
+    )
 
 
 def _names(stages: Sequence[Stage]) -> str:
@@ -108,8 +128,11 @@ def _stages(schedule: Schedule, given: Any, what: str) -> list[Stage]:
     listed = as_list(given)
     wrong = next((member for member in listed if not isinstance(member, (Tensor, Operation))), None)
     if wrong is not None or not listed:
-        raise _bad(f"the {what} are tensors", "none given" if not listed else repr(wrong),
-                   "s.create_group(outputs=[C], inputs=[A])")
+        raise _bad(
+            f"the {what} are tensors",
+            "none given" if not listed else repr(wrong),
+            "s.create_group(outputs=[C], inputs=[A])",
+        )
     return list(dict.fromkeys(schedule[member] for member in listed))
 
 
@@ -126,7 +149,11 @@ def _between(schedule: Schedule, ends: list[Stage], begins: list[Stage], include
                 stack += [schedule[tensor] for tensor in stage.op.input_tensors]
     reaching = edge & seen
     for stage in schedule.stages:  # producers first
-        if stage in seen and stage not in edge and any(schedule[tensor] in reaching for tensor in stage.op.input_tensors):
+        if (
+            stage in seen
+            and stage not in edge
+            and any(schedule[tensor] in reaching for tensor in stage.op.input_tensors)
+        ):
             reaching.add(stage)
     return [stage for stage in schedule.stages if stage in reaching and (include_inputs or stage not in edge)]
 
@@ -137,9 +164,11 @@ def _check_whole(schedule: Schedule, moved: dict[Stage | Group, None], members: 
         if isinstance(member, Group):
             outside = [stage for stage in schedule.stages if member.holds(stage) and stage not in members]
             if outside:
-                raise _bad("groups contain each other, or have nothing in common",
-                           f"{member!r} is partly among {_names(members)}, without {_names(outside)}",
-                           f"take {_names(outside)} in as well, or leave {member.name} out")
+                raise _bad(
+                    "groups contain each other, or have nothing in common",
+                    f"{member!r} is partly among {_names(members)}, without {_names(outside)}",
+                    f"take {_names(outside)} in as well, or leave {member.name} out",
+                )
 
 
 def _check_placed_within(moved: dict[Stage | Group, None], members: list[Stage]) -> None:
@@ -147,8 +176,11 @@ def _check_placed_within(moved: dict[Stage | Group, None], members: list[Stage])
     for member in moved:
         at = member.own_placement.stage
         if at is not None and at not in members:
-            raise _bad("a member is computed at a loop outside", f"{member.name}, at stage {at.name}",
-                       f"call compute_root() of {member.name} first, or take {at.name} into the group")
+            raise _bad(
+                "a member is computed at a loop outside",
+                f"{member.name}, at stage {at.name}",
+                f"call compute_root() of {member.name} first, or take {at.name} into the group",
+            )
 
 
 @primitive(GroupPrimitives, "placement", foreign={"group": GROUP, "parent": STAGE, "scope": AXIS})
@@ -179,13 +211,22 @@ def compute_root(group: Group) -> None:
 
 def _check_parent(group: Group, parent: Stage) -> None:
     around = f"it lies in {group.outer!r}, and {parent.name} does not" if group.outer is not None else ""
-    reason = f"{parent.name} belongs to it" if group.holds(parent) else (
-        around if group.outer is not None and not group.outer.holds(parent) else "")
+    reason = (
+        f"{parent.name} belongs to it"
+        if group.holds(parent)
+        else (around if group.outer is not None and not group.outer.holds(parent) else "")
+    )
     if reason:
-        raise CannotAttach(f"cannot compute {group!r} at stage {parent.name}", reason=reason, declared=parent.op.source,
-                           called=user_source(), loops=outline(parent),
-                           fix="name a stage that reads the results of the group" if group.holds(parent) else
-                               "place the group around it")
+        raise CannotAttach(
+            f"cannot compute {group!r} at stage {parent.name}",
+            reason=reason,
+            declared=parent.op.source,
+            called=user_source(),
+            loops=outline(parent),
+            fix="name a stage that reads the results of the group"
+            if group.holds(parent)
+            else "place the group around it",
+        )
 
 
 def _at_root_of(stage: Stage, group: Group) -> bool:

@@ -29,8 +29,16 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return None if stage is None else (f"double_buffer of {stage.name}", stage.double_buffer)
 
 
-@primitive(StagePrimitives, "storage", tries=once(lambda stage: stage.double_buffer()), draw=_draw, weight=2, rare=True,
-           foreign={}, lowering=Ahead)
+@primitive(
+    StagePrimitives,
+    "storage",
+    tries=once(lambda stage: stage.double_buffer()),
+    draw=_draw,
+    weight=2,
+    rare=True,
+    foreign={},
+    lowering=Ahead,
+)
 def double_buffer(stage: Stage) -> None:
     """Compute what an iteration of the loop that it is computed at needs one iteration ahead.
 

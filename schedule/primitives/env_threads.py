@@ -61,8 +61,14 @@ def env_threads(stage: Stage, threads: Sequence[IterVar] | IterVar) -> None:
     wanted = 's[scan].env_threads([te.thread_axis((0, 256), "threadIdx.x")])'
 
     def bad(reason: str, fix: str = wanted) -> BadEnvThreads:
-        return BadEnvThreads(f"cannot put threads around stage {stage.name}", reason=reason[:300], declared=stage.op.source,
-                             called=user_source(), loops=outline(stage), fix=fix)
+        return BadEnvThreads(
+            f"cannot put threads around stage {stage.name}",
+            reason=reason[:300],
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage),
+            fix=fix,
+        )
 
     if not stage.op.is_stepwise:
         raise bad(f"{stage.name} is no scan", "bind its loops: s[...].bind(axis, thread)")

@@ -10,7 +10,15 @@ from ...ir.expr import IntImm, IterVar, Range
 from ...ir.ops import const
 from ...te.shape import INT64_FROM
 from ..errors import FuseApart
-from ..model.axes import declared_ranges, dependences, derived_roots, find_leaf, outline, place_of, refuse_lost_annotation
+from ..model.axes import (
+    declared_ranges,
+    dependences,
+    derived_roots,
+    find_leaf,
+    outline,
+    place_of,
+    refuse_lost_annotation,
+)
 from ..model.foreign import AXES
 from ..model.hybrid_loops import check_fused
 from ..model.methods import StagePrimitives
@@ -25,8 +33,11 @@ __all__ = ["fuse"]
 def _draw(drawer: Drawer) -> Attempt | None:
     def pairs(stage: Stage) -> list[tuple[IterVar, IterVar]]:
         plain = drawer.plain(stage)
-        return [(a, b) for a, b in pairwise(stage.leaf_iter_vars)
-                if a in plain and b in plain and ((a.kind == "reduce") == (b.kind == "reduce") or drawer.chance(0.1))]
+        return [
+            (a, b)
+            for a, b in pairwise(stage.leaf_iter_vars)
+            if a in plain and b in plain and ((a.kind == "reduce") == (b.kind == "reduce") or drawer.chance(0.1))
+        ]
 
     stage = drawer.some_stage(pairs)
     fitting = pairs(stage) if stage is not None else []
@@ -36,8 +47,14 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"fuse({a.name}, {b.name}) of {stage.name}", lambda: stage.fuse(a, b)
 
 
-@primitive(StagePrimitives, "loops", tries=neighbours(lambda stage, outer, inner: stage.fuse(outer, inner)), draw=_draw, weight=6,
-           foreign={"axes": AXES})
+@primitive(
+    StagePrimitives,
+    "loops",
+    tries=neighbours(lambda stage, outer, inner: stage.fuse(outer, inner)),
+    draw=_draw,
+    weight=6,
+    foreign={"axes": AXES},
+)
 def fuse(stage: Stage, *axes: IterVar) -> IterVar:
     """Make one loop of loops directly inside each other, in their order; of none, a new outermost loop that runs once.
 
@@ -78,9 +95,12 @@ def _refuse_dependent(stage: Stage, axes: list[IterVar]) -> None:
     for first, second in dependences(stage):
         if place_of(roots, first) >= 0 and place_of(roots, second) >= 0:
             raise FuseApart(
-                f"cannot fuse {', '.join(axis.name for axis in axes)} of stage {stage.name}", declared=stage.op.source,
+                f"cannot fuse {', '.join(axis.name for axis in axes)} of stage {stage.name}",
+                declared=stage.op.source,
                 reason=f"the extent of {second.name} changes with {first.name}, so their iterations are no rectangle",
-                called=user_source(), loops=outline(stage, axes), fix="fuse loops whose extents do not change",
+                called=user_source(),
+                loops=outline(stage, axes),
+                fix="fuse loops whose extents do not change",
             )
 
 
@@ -115,5 +135,11 @@ def _apart(stage: Stage, axes: tuple[IterVar, ...], places: list[int]) -> FuseAp
         between = [axis.name for axis in stage.leaf_iter_vars[min(places) : max(places)] if axis not in axes]
         reason = f"{', '.join(between)} stands between them: fused loops are directly inside each other"
         fix = f"s[{stage.name}].reorder({names}) first, if that order suits"
-    return FuseApart(f"cannot fuse {names} of stage {stage.name}", reason=reason, declared=stage.op.source,
-                     called=user_source(), loops=outline(stage, axes), fix=fix)
+    return FuseApart(
+        f"cannot fuse {names} of stage {stage.name}",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, axes),
+        fix=fix,
+    )

@@ -57,28 +57,52 @@ def _tries(stage: Stage) -> Iterator[Try]:
     sides = None if stage.is_scheduled() or stage.schedule.placed_at(stage) else _sides_of(stage)
     if sides is not None:
         rows, columns = sides
-        yield "in tiles of 16 x 8 x 16", lambda one: one.schedule.matricize(one.op.output(0), rows, columns, (16, 8, 16))
+        yield (
+            "in tiles of 16 x 8 x 16",
+            lambda one: one.schedule.matricize(one.op.output(0), rows, columns, (16, 8, 16)),
+        )
 
 
 def _draw(drawer: Drawer) -> Attempt | None:
-    stage = drawer.some_stage(lambda stage: not stage.is_scheduled() and not stage.schedule.placed_at(stage)
-                              and _sides_of(stage) is not None)
+    stage = drawer.some_stage(
+        lambda stage: not stage.is_scheduled() and not stage.schedule.placed_at(stage) and _sides_of(stage) is not None
+    )
     if stage is None:
         return None
     rows, columns = _sides_of(stage) or ([], [])
     padding = [drawer.pick([1, 4, 16, 3]) for _ in range(3)]
     turned, kinds = [drawer.chance(0.5), drawer.chance(0.5)], [False, True, *([WIDER] if _are_narrow(stage.op) else [])]
     converted = drawer.pick(kinds)
-    return (f"matricize({stage.name}, {padding}, {turned}, {converted})",
-            lambda: drawer.s.matricize(stage.op.output(0), rows, columns, padding, turned, converted))
+    return (
+        f"matricize({stage.name}, {padding}, {turned}, {converted})",
+        lambda: drawer.s.matricize(stage.op.output(0), rows, columns, padding, turned, converted),
+    )
 
 
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=2, rare=True,
-           foreign={"tensor": TENSORS, "rows": AXES, "columns": AXES, "padding": SIZES, "turned": FLAGS,
-                    "converted": either(FLAG, one_of(WIDER))})
+@primitive(
+    SchedulePrimitives,
+    "stages",
+    tries=_tries,
+    draw=_draw,
+    weight=2,
+    rare=True,
+    foreign={
+        "tensor": TENSORS,
+        "rows": AXES,
+        "columns": AXES,
+        "padding": SIZES,
+        "turned": FLAGS,
+        "converted": either(FLAG, one_of(WIDER)),
+    },
+)
 def matricize(
-    schedule: Schedule, tensor: Tensor, rows: Sequence[IterVar], columns: Sequence[IterVar],
-    padding: Sequence[int] = (1, 1, 1), turned: Sequence[bool] = (), converted: bool | str = False,
+    schedule: Schedule,
+    tensor: Tensor,
+    rows: Sequence[IterVar],
+    columns: Sequence[IterVar],
+    padding: Sequence[int] = (1, 1, 1),
+    turned: Sequence[bool] = (),
+    converted: bool | str = False,
 ) -> list[Tensor]:
     """A sum of products of two factors as a product of matrices, padded with zeros to whole tiles.
 
@@ -101,7 +125,9 @@ def matricize(
     """
     stage, _ = check_outputs(schedule, tensor, BadMatrix, "cannot matricize")
     if converted not in (False, True, WIDER):
-        raise _bad(stage, f"its elements are to be converted to {converted}"[:200], 'converted=True, or "int16" for bytes')
+        raise _bad(
+            stage, f"its elements are to be converted to {converted}"[:200], 'converted=True, or "int16" for bytes'
+        )
     product = _checked(stage, rows, columns, converted is True)
     if converted == WIDER:
         if not _are_narrow(stage.op):
@@ -109,29 +135,55 @@ def matricize(
         product = replace(product, widened=True)
     turned = turned or (False, False)
     if len(padding) != 3 or any(isinstance(each, bool) or each < 1 for each in padding) or len(turned) != 2:
-        raise _bad(stage, f"it is padded to {list(padding)} and turned {list(turned)}"[:200],
-                   "padding=(16, 8, 16), turned=(False, True)")
-    with schedule.compound("matricize", tensor=tensor, rows=tuple(rows), columns=tuple(columns), padding=tuple(padding),
-                           turned=tuple(turned), converted=converted):
+        raise _bad(
+            stage,
+            f"it is padded to {list(padding)} and turned {list(turned)}"[:200],
+            "padding=(16, 8, 16), turned=(False, True)",
+        )
+    with schedule.compound(
+        "matricize",
+        tensor=tensor,
+        rows=tuple(rows),
+        columns=tuple(columns),
+        padding=tuple(padding),
+        turned=tuple(turned),
+        converted=converted,
+    ):
         sides = [
             _matrix(factor, product, side, (size, padding[2]), is_turned)
             for factor, side, size, is_turned in zip(
-                product.sides, (product.rows, product.columns), padding[:2], (turned[0], not turned[1]), strict=True)]
+                product.sides, (product.rows, product.columns), padding[:2], (turned[0], not turned[1]), strict=True
+            )
+        ]
         result = _result(product, sides, padding)
         for made in (*sides, result):
             schedule.insert_stage(schedule.place_of(stage), made, stage)
         at = {axis: axis for axis in product.op.axis}
         index = [*product.outer, *(_flat(axes, at) for axes in (product.rows, product.columns))]
-        copied = ComputeOp(name=product.op.name, tag=product.op.tag, attrs=product.op.attrs, source=product.op.source,
-                           axis=product.op.axis, body=(ProducerLoad(result.output(0), tuple(index)),))
-        retire(schedule, product.summed, f"was an axis of {stage.name} until matricize gave the sum to {result.name}{{at}}")
+        copied = ComputeOp(
+            name=product.op.name,
+            tag=product.op.tag,
+            attrs=product.op.attrs,
+            source=product.op.source,
+            axis=product.op.axis,
+            body=(ProducerLoad(result.output(0), tuple(index)),),
+        )
+        retire(
+            schedule, product.summed, f"was an axis of {stage.name} until matricize gave the sum to {result.name}{{at}}"
+        )
         schedule.rewrite({}, anew={stage: copied})
     return [*(side.output(0) for side in sides), result.output(0)]
 
 
 def _bad(stage: Stage, reason: str, fix: str, *axes: IterVar) -> BadMatrix:
-    return BadMatrix(f"cannot matricize {stage.name}", reason=reason, declared=stage.op.source, called=user_source(),
-                     loops=outline(stage, axes), fix=fix)
+    return BadMatrix(
+        f"cannot matricize {stage.name}",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, axes),
+        fix=fix,
+    )
 
 
 def _sides(op: ComputeOp, as_converted: bool = False) -> tuple[Expr, Expr] | None:
@@ -150,8 +202,12 @@ def _sides(op: ComputeOp, as_converted: bool = False) -> tuple[Expr, Expr] | Non
 def _are_narrow(op: Operation) -> bool:
     """Whether both factors are converted from elements whose values WIDER holds."""
     both = factors(op)
-    return both is not None and all(isinstance(factor, Cast) and isinstance(_stored(factor), ProducerLoad)
-                                    and str(_stored(factor).dtype) in ("int8", "uint8", WIDER) for factor in both)
+    return both is not None and all(
+        isinstance(factor, Cast)
+        and isinstance(_stored(factor), ProducerLoad)
+        and str(_stored(factor).dtype) in ("int8", "uint8", WIDER)
+        for factor in both
+    )
 
 
 def _stored(factor: Expr) -> Expr:
@@ -183,8 +239,15 @@ def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar], 
         op = replace(op, body=(expanded(stage),))
     sides = None if op is None else _sides(op, converted)
     if op is None or sides is None:
-        raise _bad(stage, f"{stage.name} is no sum of products of what two tensors say", "te.sum(A[i, k] * B[k, j], axis=k)")
-    if stage.relations or stage.iter_var_attrs or stage.schedule.placed_at(stage) or stage.attach_type in ("inline", "inlined"):
+        raise _bad(
+            stage, f"{stage.name} is no sum of products of what two tensors say", "te.sum(A[i, k] * B[k, j], axis=k)"
+        )
+    if (
+        stage.relations
+        or stage.iter_var_attrs
+        or stage.schedule.placed_at(stage)
+        or stage.attach_type in ("inline", "inlined")
+    ):
         raise _bad(stage, "its loops are scheduled already, or it is inlined", "call matricize first")
     refuse_dangling_predicate(stage, op.axis, BadMatrix, "cannot matricize")
     axes = (*op.axis, *op.reduce_axis)
@@ -198,12 +261,18 @@ def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar], 
         wrong = next((axis for axis in given if axis not in op.axis or axis not in own or axis in other), None)
         if wrong is not None or len(set(given)) < len(given):
             about = given[0] if wrong is None else wrong
-            raise _bad(stage, f"{about.name} is given for {what}, and is no axis that one factor alone is read along, or is given "
-                              "twice",
-                       "rows that one of the factors is read along, and columns of the other", about)
+            raise _bad(
+                stage,
+                f"{about.name} is given for {what}, and is no axis that one factor alone is read along, or is given "
+                "twice",
+                "rows that one of the factors is read along, and columns of the other",
+                about,
+            )
     outside = next((axis for axis in op.reduce_axis if axis not in left | right), None)
     if outside is not None:
-        raise _bad(stage, f"neither factor is read along {outside.name}", "a sum over axes that what is read depends on")
+        raise _bad(
+            stage, f"neither factor is read along {outside.name}", "a sum over axes that what is read depends on"
+        )
     outer = tuple(axis for axis in op.axis if axis not in rows and axis not in columns)
     return _Product(op, sides, outer, tuple(rows), tuple(columns))
 
@@ -241,19 +310,30 @@ def _flat(axes: Sequence[IterVar], values: Mapping[IterVar, Expr]) -> Expr:
 
 
 def _matrix(
-    factor: Expr, product: _Product, side: Sequence[IterVar], sizes: tuple[int, int], terms_first: bool,
+    factor: Expr,
+    product: _Product,
+    side: Sequence[IterVar],
+    sizes: tuple[int, int],
+    terms_first: bool,
 ) -> ComputeOp:
     """What one factor is, over the outer axes that it depends on, its own side and the terms."""
     read = _axes_of(factor)
-    outer = {axis: as_axis(axis, axis.dom, axis.name, "data") for axis in product.outer if axis in read and axis.dom is not None}
+    outer = {
+        axis: as_axis(axis, axis.dom, axis.name, "data")
+        for axis in product.outer
+        if axis in read and axis.dom is not None
+    }
     number = _fresh("i" if side is product.rows else "j", _padded(side, sizes[0]), side)
     term = _fresh("k", _padded(product.summed, sizes[1]), product.summed)
     values: dict[IterVar, Expr] = {**outer, **_apart(side, number), **_apart(product.summed, term)}
     value: Expr = substitute(factor, {axis: each for axis, each in values.items() if axis in read})
     if product.widened:
         value = cast(value, WIDER)
-    inside = [axis < const(_size(axes), axis.dtype) for axis, axes in ((number, side), (term, product.summed))
-              if constant_extent(axis) != _size(axes)]
+    inside = [
+        axis < const(_size(axes), axis.dtype)
+        for axis, axes in ((number, side), (term, product.summed))
+        if constant_extent(axis) != _size(axes)
+    ]
     if inside:
         value = if_then_else(all_of(*inside), value, const(0, value.dtype))
     element = _stored(factor)
@@ -283,6 +363,8 @@ def _result(product: _Product, sides: Sequence[ComputeOp], padding: Sequence[int
     value = rewrite(reduction.sources[0], read)
     assert isinstance(value, Mul)
     first = next(node for node in post_order(value.a) if isinstance(node, ProducerLoad))
-    ordered = value if first is reads[id(product.sides[0])] else Mul(value.b, value.a)  # rows first, as instructions have them
+    ordered = (
+        value if first is reads[id(product.sides[0])] else Mul(value.b, value.a)
+    )  # rows first, as instructions have them
     body = replace(reduction, sources=(ordered,), axes=(k,))
     return ComputeOp(name=f"{op.name}.matrix", source=user_source(), axis=(*outer.values(), i, j), body=(body,))

@@ -76,8 +76,11 @@ def is_symmetric(stage: Stage, i: IterVar, j: IterVar) -> bool:
             return False
         if _likeness(value, substitute(value, exchange)) == 2:
             return True
-        computed = [tensor for tensor in dict.fromkeys(map(tensor_of, collect_loads(value)))
-                    if tensor.op.as_compute is not None and tensor.op.num_outputs == 1 and not tensor.op.calls_intrinsic]
+        computed = [
+            tensor
+            for tensor in dict.fromkeys(map(tensor_of, collect_loads(value)))
+            if tensor.op.as_compute is not None and tensor.op.num_outputs == 1 and not tensor.op.calls_intrinsic
+        ]
         for tensor in computed:
             value = inline(value, tensor, tensor.op.axis, tensor.op.values[0])
     return False
@@ -92,7 +95,7 @@ def _pairs(stage: Stage) -> Iterator[tuple[IterVar, IterVar]]:
     if op is not None and not _reason(stage):
         axes = [axis for axis in op.axis if axis.dom is not None]
         for at, i in enumerate(axes):
-            yield from ((i, j) for j in axes[at + 1:] if _extents_agree(i, j) and is_symmetric(stage, i, j))
+            yield from ((i, j) for j in axes[at + 1 :] if _extents_agree(i, j) and is_symmetric(stage, i, j))
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
@@ -111,8 +114,12 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 def _extents_agree(i: IterVar, j: IterVar) -> bool:
-    return (i.dom is not None and j.dom is not None and structural_key(i.dom.begin) == structural_key(j.dom.begin)
-            and structural_key(i.dom.extent) == structural_key(j.dom.extent))
+    return (
+        i.dom is not None
+        and j.dom is not None
+        and structural_key(i.dom.begin) == structural_key(j.dom.begin)
+        and structural_key(i.dom.extent) == structural_key(j.dom.extent)
+    )
 
 
 def _reason(stage: Stage) -> tuple[str, str] | None:
@@ -121,7 +128,10 @@ def _reason(stage: Stage) -> tuple[str, str] | None:
     if op is None or op.calls_intrinsic or op.num_outputs > 1:
         return f"{name} is not the one tensor of a te.compute", "mirror a stage that computes one expression"
     if op.reduction is not None:
-        return "its elements are stored once for each term of a sum", f's.cache_write({name}, "local"), then mirror {name}'
+        return (
+            "its elements are stored once for each term of a sum",
+            f's.cache_write({name}, "local"), then mirror {name}',
+        )
     if stage.attach_type in ("inline", "inlined"):
         return f"{name} is inlined, so nothing of it is stored", f"s[{name}].compute_root() first"
     return None
@@ -139,8 +149,14 @@ class _OneSide(Extension):
                 reason, fix = _obstacle(stage_bounds)
                 if reason:
                     stage = computation.stage
-                    raise CannotMirror(f"cannot store {stage.name} on both sides of its diagonal", reason=reason, fix=fix,
-                                       declared=stage.op.source, called=user_source(), loops=outline(stage))
+                    raise CannotMirror(
+                        f"cannot store {stage.name} on both sides of its diagonal",
+                        reason=reason,
+                        fix=fix,
+                        declared=stage.op.source,
+                        called=user_source(),
+                        loops=outline(stage),
+                    )
 
     def within(self, nest: Nest, loop: Loop, body: Stmt) -> Stmt:
         condition = is_needed(nest, loop)
@@ -156,8 +172,10 @@ def _obstacle(bounds: StageBounds) -> tuple[str, str]:
     if computation.parent is not None or computation.leader is not None or computation.followers:
         return f"{name} is computed in loops of other stages, or these in its own", f"s[{name}].compute_root()"
     if structural_key(i.begin) != structural_key(j.begin) or structural_key(i.extent) != structural_key(j.extent):
-        return (f"what is read of it is {i.extent} x {j.extent}, from {i.begin} and {j.begin} on: no square on the diagonal",
-                f"leave out s[{name}].mirror")
+        return (
+            f"what is read of it is {i.extent} x {j.extent}, from {i.begin} and {j.begin} on: no square on the diagonal",
+            f"leave out s[{name}].mirror",
+        )
     if computation.reduction is not None or stage.is_tensorized or stage.store_predicate is not None:
         return f"{name} is computed by a tensor intrinsic or a sum, or stored under a condition", "mirror a copy of it"
     if any(loop.thread for loop in bounds.loops):
@@ -165,8 +183,16 @@ def _obstacle(bounds: StageBounds) -> tuple[str, str]:
     return "", ""
 
 
-@primitive(StagePrimitives, "storage", tries=_tries, draw=_draw, weight=3, rare=True, foreign={"axis": AXIS, "other": AXIS},
-           lowering=_OneSide)
+@primitive(
+    StagePrimitives,
+    "storage",
+    tries=_tries,
+    draw=_draw,
+    weight=3,
+    rare=True,
+    foreign={"axis": AXIS, "other": AXIS},
+    lowering=_OneSide,
+)
 def mirror(stage: Stage, axis: IterVar, other: IterVar) -> None:
     """Compute a tensor that is the same when two of its axes are exchanged on one side of its diagonal, and store it on both.
 
@@ -192,10 +218,18 @@ def mirror(stage: Stage, axis: IterVar, other: IterVar) -> None:
     if reason is None and stage.mirrored is not None:
         reason = "it is mirrored already", "mirror it once"
     if reason is None and not is_symmetric(stage, axis, other):
-        reason = (f"that its elements are the same when {axis.name} and {other.name} are exchanged does not show in its expression",
-                  "write it so that they change places: A[k, i] * A[k, j]")
+        reason = (
+            f"that its elements are the same when {axis.name} and {other.name} are exchanged does not show in its expression",
+            "write it so that they change places: A[k, i] * A[k, j]",
+        )
     if reason is not None:
-        raise BadMirror(f"cannot mirror stage {stage.name}", reason=reason[0], declared=stage.op.source, called=user_source(),
-                        loops=outline(stage, [axis, other]), fix=reason[1])
+        raise BadMirror(
+            f"cannot mirror stage {stage.name}",
+            reason=reason[0],
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, [axis, other]),
+            fix=reason[1],
+        )
     stage.schedule.record("mirror", stage, axis=axis, other=other)
     stage.mirrored = axis, other

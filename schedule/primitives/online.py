@@ -58,8 +58,15 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"online({stage.name}, {factor})", lambda: drawer.s.online(stage.op.output(0), factor)
 
 
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=1.5, rare=True,
-           foreign={"tensor": TENSORS, "factor": integer(1, LONGEST)})
+@primitive(
+    SchedulePrimitives,
+    "stages",
+    tries=_tries,
+    draw=_draw,
+    weight=1.5,
+    rare=True,
+    foreign={"tensor": TENSORS, "factor": integer(1, LONGEST)},
+)
 def online(schedule: Schedule, tensor: Tensor, factor: int) -> list[Tensor]:
     """Compute a sum weighted by a softmax chunk by chunk, with what is needed to merge these.
 
@@ -99,15 +106,24 @@ def online(schedule: Schedule, tensor: Tensor, factor: int) -> list[Tensor]:
 
 
 def _bad(stage: Stage, reason: str, fix: str) -> BadOnline:
-    return BadOnline(f"cannot compute {stage.name} by chunks that are merged", reason=reason, declared=stage.op.source,
-                     called=user_source(), loops=outline(stage, stage.leaf_iter_vars), fix=fix)
+    return BadOnline(
+        f"cannot compute {stage.name} by chunks that are merged",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, stage.leaf_iter_vars),
+        fix=fix,
+    )
 
 
 def _checked(stage: Stage, factor: int) -> WeightedSum:
     op, found = stage.op, weighted_sum(stage.op)
     if found is None or op.as_compute is None:
-        raise _bad(stage, "it is no sum over one axis of exp(x - peak) * v, peak being the maximum of x over the same terms",
-                   "pass the sum that is weighted, O[i, e] = sum over j of weight[i, j] * v[j, e]")
+        raise _bad(
+            stage,
+            "it is no sum over one axis of exp(x - peak) * v, peak being the maximum of x over the same terms",
+            "pass the sum that is weighted, O[i, e] = sum over j of weight[i, j] * v[j, e]",
+        )
     if not 1 <= factor <= LONGEST:
         raise _bad(stage, f"a chunk would have {factor} terms", f"a factor from 1 to {LONGEST}")
     if stage.is_scheduled() or stage.schedule.placed_at(stage) or stage.group is not None:
@@ -115,10 +131,17 @@ def _checked(stage: Stage, factor: int) -> WeightedSum:
     rows = found.weights.axes
     own = {node for node in post_order(found.weights.power) if isinstance(node, IterVar)}.difference({found.axis})
     if len(rows) != len(found.weights.peak.indices) or len({*rows}) != len(rows) or not own <= {*rows}:
-        raise _bad(stage, f"the maximum {found.weights.peak} is not read at an axis for each of its dimensions",
-                   "let the maximum have the axes that tell rows apart, and no others")
+        raise _bad(
+            stage,
+            f"the maximum {found.weights.peak} is not read at an axis for each of its dimensions",
+            "let the maximum have the axes that tell rows apart, and no others",
+        )
     if op.output(0).dtype != found.weights.power.dtype:
-        raise _bad(stage, f"it is {op.output(0).dtype}, and its weights are {found.weights.power.dtype}", "take one dtype for both")
+        raise _bad(
+            stage,
+            f"it is {op.output(0).dtype}, and its weights are {found.weights.power.dtype}",
+            "take one dtype for both",
+        )
     return found
 
 
@@ -150,8 +173,13 @@ def _between(stage: Stage, found: WeightedSum, total: tuple[Operation, Mapping[I
     return stage.schedule.in_order(stages)[::-1]
 
 
-def _drop(schedule: Schedule, between: Sequence[Stage], stage: Stage, found: WeightedSum,
-          total: tuple[Operation, Mapping[IterVar, IterVar]]) -> None:
+def _drop(
+    schedule: Schedule,
+    between: Sequence[Stage],
+    stage: Stage,
+    found: WeightedSum,
+    total: tuple[Operation, Mapping[IterVar, IterVar]],
+) -> None:
     """Takes away what is read no longer. Raises BadOnline where the maximum or the total is."""
     schedule.refresh()
     needed = {tensor_of(found.weights.peak).op, total[0]}
@@ -159,7 +187,9 @@ def _drop(schedule: Schedule, between: Sequence[Stage], stage: Stage, found: Wei
         if each.readers or each.is_output:
             if each.op in needed or each.is_output:
                 names = ", ".join(reader.name for reader in each.readers) or "an output of the schedule"
-                raise _bad(stage, f"{each.name} is wanted whole, by {names}", f"read it where {stage.name} is read, row by row")
+                raise _bad(
+                    stage, f"{each.name} is wanted whole, by {names}", f"read it where {stage.name} is read, row by row"
+                )
             continue
         if schedule.placed_at(each) or each.group is not None:
             raise _bad(stage, f"{each.name} would be gone, and other stages are computed at it", "call online first")
@@ -187,8 +217,10 @@ class _Chunks:
         assert domain is not None
         self.extent = domain.extent
         count = ceildiv(_longest(found), factor)
-        self.axes = _Axes(IterVar("c", dtype, Range(const(0, dtype), cast(count, dtype))),
-                          IterVar(found.axis.name, dtype, Range(const(0, dtype), const(factor, dtype))))
+        self.axes = _Axes(
+            IterVar("c", dtype, Range(const(0, dtype), cast(count, dtype))),
+            IterVar(found.axis.name, dtype, Range(const(0, dtype), const(factor, dtype))),
+        )
         self.factor = factor
         self.place = self.axes.chunk * factor + self.axes.term
         length = constant_extent(found.axis)
@@ -216,7 +248,12 @@ class _Chunks:
         factor = _stored(self.found.factor)
         factor = self._within(factor, const(0, factor.dtype))
         read = {node for node in post_order(factor) if isinstance(node, IterVar)}
-        over = [c, *(axis for axis in self.rows if axis in read), t, *(axis for axis in self.op.axis if axis not in self.rows)]
+        over = [
+            c,
+            *(axis for axis in self.rows if axis in read),
+            t,
+            *(axis for axis in self.op.axis if axis not in self.rows),
+        ]
         made.append(self._made("factor", over, factor))
         part = self._reduced(self.op, Mul(multiplied, cast(self._read("factor", over), kind)))
         made.append(self._made("part", [c, *self.op.axis], part))
@@ -230,7 +267,9 @@ class _Chunks:
     def _reduced(self, like: Operation, source: Expr) -> Reduce:
         """A reduction of the terms of a chunk, as another one is."""
         assert like.reduction is not None
-        return replace(like.reduction, sources=(source,), axes=(self.axes.term,), condition=TRUE, init=(), value_index=0)
+        return replace(
+            like.reduction, sources=(source,), axes=(self.axes.term,), condition=TRUE, init=(), value_index=0
+        )
 
     def _read(self, name: str, at: Sequence[Expr]) -> ProducerLoad:
         return ProducerLoad(self.tensors[name], tuple(at))
@@ -249,7 +288,9 @@ class _Chunks:
         values: tuple[Expr, ...] = tuple(substitute(value, new) for value in body)
         if isinstance(whole := values[0], Reduce):
             values = tuple(replace(whole, axes=tuple(axes[1]), value_index=at) for at in range(len(values)))
-        op = ComputeOp(name=f"{self.op.name}.{name}", tag="", attrs={}, source=user_source(), axis=tuple(axes[0]), body=values)
+        op = ComputeOp(
+            name=f"{self.op.name}.{name}", tag="", attrs={}, source=user_source(), axis=tuple(axes[0]), body=values
+        )
         self.tensors[name] = op.output(0)
         return op
 
@@ -259,7 +300,9 @@ class _Chunks:
 
         def merge(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, Expr, Expr]:
             both = Max(a[0], b[0])
-            left, right = (select(one[0] >= both, const(1, kind), self.weights.power_of(one[0] - both)) for one in (a, b))
+            left, right = (
+                select(one[0] >= both, const(1, kind), self.weights.power_of(one[0] - both)) for one in (a, b)
+            )
             return both, a[1] * left + b[1] * right, a[2] * left + b[2] * right
 
         def nothing(*_: Any) -> tuple[Expr, ...]:
@@ -307,12 +350,18 @@ class _Chunks:
         numbers = {self.total: (self.rows_of_total, 1), tensor_of(self.weights.peak).op: (self._rows_of_peak(), 0)}
 
         def rule(node: Node) -> Node | None:
-            if not isinstance(node, ProducerLoad) or not isinstance(node.producer, Tensor) or node.producer.op not in numbers:
+            if (
+                not isinstance(node, ProducerLoad)
+                or not isinstance(node.producer, Tensor)
+                or node.producer.op not in numbers
+            ):
                 return None
             rows, value = numbers[node.producer.op]
             own = dict(zip((rows[axis] for axis in node.producer.op.axis), node.indices, strict=True))
             for at in elements:
-                if all(structural_key(at[self.op.axis.index(axis)]) == structural_key(index) for axis, index in own.items()):
+                if all(
+                    structural_key(at[self.op.axis.index(axis)]) == structural_key(index) for axis, index in own.items()
+                ):
                     return self._of_row(at, value)
             return None
 
@@ -334,7 +383,11 @@ def _longest(found: WeightedSum) -> Expr:
     extent = found.axis.dom.extent if found.axis.dom is not None else const(0, found.axis.dtype)
     if not any(isinstance(node, IterVar) for node in post_order(extent)):
         return extent
-    places = [size for load in collect_loads(found.weights.value, found.factor)
-              for index, size in zip(load.indices, load.producer.shape, strict=True) if index is found.axis]
+    places = [
+        size
+        for load in collect_loads(found.weights.value, found.factor)
+        for index, size in zip(load.indices, load.producer.shape, strict=True)
+        if index is found.axis
+    ]
     known = [size for size in places if isinstance(size, IntImm)]
     return min(known, key=lambda size: size.value) if known else places[0]

@@ -19,8 +19,11 @@ __all__ = ["parallel"]
 
 def _draw(drawer: Drawer) -> Attempt | None:
     def free(stage: Stage) -> bool:
-        return bool(drawer.data(stage)) and all(stage.attr(axis).kind != "parallel" for axis in stage.leaf_iter_vars) and (
-            stage.attach_type != "at" or drawer.chance(0.2))
+        return (
+            bool(drawer.data(stage))
+            and all(stage.attr(axis).kind != "parallel" for axis in stage.leaf_iter_vars)
+            and (stage.attach_type != "at" or drawer.chance(0.2))
+        )
 
     stage = drawer.some_stage(free)
     if stage is None:
@@ -30,8 +33,14 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"parallel({axis.name}) of {stage.name}", lambda: stage.parallel(axis)
 
 
-@primitive(StagePrimitives, "kinds", tries=each_loop(lambda stage, axis: stage.parallel(axis)), draw=_draw, weight=5,
-           foreign={"axis": AXIS})
+@primitive(
+    StagePrimitives,
+    "kinds",
+    tries=each_loop(lambda stage, axis: stage.parallel(axis)),
+    draw=_draw,
+    weight=5,
+    foreign={"axis": AXIS},
+)
 def parallel(stage: Stage, axis: IterVar) -> None:
     """Share the iterations among threads. Like vectorize, unroll and bind it replaces the kind given before.
 
@@ -48,10 +57,18 @@ def parallel(stage: Stage, axis: IterVar) -> None:
     check_independent(stage, axis, "cannot make parallel")
     refuse_ordered(stage, [axis], "cannot make parallel")
     if axis.kind == "reduce":
-        raise race_over(ParallelReduction, stage, axis, "cannot make", " parallel", "threads", "make a data axis parallel")
+        raise race_over(
+            ParallelReduction, stage, axis, "cannot make", " parallel", "threads", "make a data axis parallel"
+        )
     # Whatever surrounds this loop, or any loop of the stage: all of them are one nest.
-    other = next((leaf for leaf in stage.leaf_iter_vars if leaf is not axis and stage.attr(leaf).kind == "parallel"
-                  and share_nest(stage, leaf, axis)), None)
+    other = next(
+        (
+            leaf
+            for leaf in stage.leaf_iter_vars
+            if leaf is not axis and stage.attr(leaf).kind == "parallel" and share_nest(stage, leaf, axis)
+        ),
+        None,
+    )
     above = enclosing_parallel(stage)
     if other is not None or above is not None:
         where = other.name if other is not None else f"{above[1].name} of stage {above[0].name}" if above else ""
@@ -59,9 +76,12 @@ def parallel(stage: Stage, axis: IterVar) -> None:
         raise NestedParallel(
             f"cannot make '{axis.name}' of stage {stage.name} parallel",
             reason=f"{where} is parallel already, and parallel loops do not nest: the threads are all at work",
-            declared=stage.op.source, called=user_source(), loops=shown,
-            fix="fuse both loops and make the fused one parallel" if other is not None else
-                f"leave the loops of {stage.name} serial, or compute it elsewhere",
+            declared=stage.op.source,
+            called=user_source(),
+            loops=shown,
+            fix="fuse both loops and make the fused one parallel"
+            if other is not None
+            else f"leave the loops of {stage.name} serial, or compute it elsewhere",
         )
     stage.schedule.record("parallel", stage, axis=axis)
     stage.annotate(axis, kind="parallel", bind_thread=None)

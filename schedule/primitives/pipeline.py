@@ -62,9 +62,21 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"pipeline({stages}) of {stage.name}", partial(stage.pipeline, stages)
 
 
-@primitive(StagePrimitives, "storage", tries=_tries, draw=_draw, weight=2, rare=True, lowering=Ahead,
-           foreign={"stages": integer(2, MOST_STAGES), "by": one_of(*COPIES), "warp_specialize": one_of(True, False),
-                    "cluster": integer(1, MOST_BLOCKS)})
+@primitive(
+    StagePrimitives,
+    "storage",
+    tries=_tries,
+    draw=_draw,
+    weight=2,
+    rare=True,
+    lowering=Ahead,
+    foreign={
+        "stages": integer(2, MOST_STAGES),
+        "by": one_of(*COPIES),
+        "warp_specialize": one_of(True, False),
+        "cluster": integer(1, MOST_BLOCKS),
+    },
+)
 def pipeline(stage: Stage, stages: int, by: str = "cp.async", warp_specialize: bool = False, cluster: int = 1) -> None:
     """Begin what iterations of the loop that it is computed at need `stages` - 1 iterations ahead.
 
@@ -101,21 +113,54 @@ def pipeline(stage: Stage, stages: int, by: str = "cp.async", warp_specialize: b
         raise _refused(stage, "only the copy engine is asked by warps of their own", f"{roles})")
     if isinstance(cluster, bool) or cluster not in CLUSTERS or (cluster > 1 and not warp_specialize):
         alone = ", and no warps of their own ask for copies" if cluster in CLUSTERS else ""
-        raise _refused(stage, f"clusters of {cluster!r} blocks copy it"[:200] + alone, f"{roles}, cluster=2)",
-                       f"{', '.join(map(str, CLUSTERS))}, where warps of their own ask for copies")
+        raise _refused(
+            stage,
+            f"clusters of {cluster!r} blocks copy it"[:200] + alone,
+            f"{roles}, cluster=2)",
+            f"{', '.join(map(str, CLUSTERS))}, where warps of their own ask for copies",
+        )
     if by not in COPIES:
-        raise _refused(stage, f"nothing copies by {by!r}", f's[{stage.name}].pipeline({stages!r}, by="tma")',
-                       ", ".join(map(repr, COPIES)))
+        raise _refused(
+            stage,
+            f"nothing copies by {by!r}",
+            f's[{stage.name}].pipeline({stages!r}, by="tma")',
+            ", ".join(map(repr, COPIES)),
+        )
     if isinstance(stages, bool) or not isinstance(stages, int) or not 2 <= stages <= MOST_STAGES:
-        raise _refused(stage, f"it is to have {stages!r} stages", f"s[{stage.name}].pipeline(3)",
-                       f"integers from 2 to {MOST_STAGES}")
-    said = {} if by == COPIES[0] else {"by": by, **({"warp_specialize": True} if warp_specialize else {}),
-                                       **({"cluster": cluster} if cluster > 1 else {})}
-    overlap = Overlap("pipeline", f"{stages}-stage", turns=stages, asynchronous=True, bulk=by == "tma", roles=bool(warp_specialize),
-                      cluster=cluster)
+        raise _refused(
+            stage,
+            f"it is to have {stages!r} stages",
+            f"s[{stage.name}].pipeline(3)",
+            f"integers from 2 to {MOST_STAGES}",
+        )
+    said = (
+        {}
+        if by == COPIES[0]
+        else {
+            "by": by,
+            **({"warp_specialize": True} if warp_specialize else {}),
+            **({"cluster": cluster} if cluster > 1 else {}),
+        }
+    )
+    overlap = Overlap(
+        "pipeline",
+        f"{stages}-stage",
+        turns=stages,
+        asynchronous=True,
+        bulk=by == "tma",
+        roles=bool(warp_specialize),
+        cluster=cluster,
+    )
     set_overlap(stage, overlap, stages=stages, **said)
 
 
 def _refused(stage: Stage, reason: str, fix: str, allowed: str = "") -> BadOverlap:
-    return BadOverlap(f"cannot give stage {stage.name} a pipeline", reason=reason[:250], declared=stage.op.source,
-                      called=user_source(), loops=outline(stage), allowed=allowed, fix=fix[:200])
+    return BadOverlap(
+        f"cannot give stage {stage.name} a pipeline",
+        reason=reason[:250],
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage),
+        allowed=allowed,
+        fix=fix[:200],
+    )

@@ -73,8 +73,15 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"polyphase({stage.name}, {axis.name}, {step})", lambda: drawer.s.polyphase(stage.op.output(0), axis, step)
 
 
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=1.5, rare=True,
-           foreign={"tensor": TENSORS, "axis": AXIS, "step": integer(2, MOST)})
+@primitive(
+    SchedulePrimitives,
+    "stages",
+    tries=_tries,
+    draw=_draw,
+    weight=1.5,
+    rare=True,
+    foreign={"tensor": TENSORS, "axis": AXIS, "step": integer(2, MOST)},
+)
 def polyphase(schedule: Schedule, tensor: Tensor, axis: IterVar, step: int) -> list[Tensor]:
     """Compute the elements of `tensor` with y = 0, 1, ... modulo `step` apart, each in a stage, where `axis` is y.
 
@@ -116,24 +123,37 @@ def polyphase(schedule: Schedule, tensor: Tensor, axis: IterVar, step: int) -> l
 
 
 def _bad(stage: Stage, reason: str, fix: str) -> BadPhases:
-    return BadPhases(f"cannot take {stage.name} apart by remainders", reason=reason, declared=stage.op.source,
-                     called=user_source(), loops=outline(stage, stage.leaf_iter_vars), fix=fix)
+    return BadPhases(
+        f"cannot take {stage.name} apart by remainders",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, stage.leaf_iter_vars),
+        fix=fix,
+    )
 
 
 def _check(stage: Stage, axis: IterVar, step: int) -> ComputeOp:
     op = stage.op.as_compute
     if op is None or op.calls_intrinsic or op.num_outputs > 1:
-        raise _bad(stage, f"{stage.name} is not the one tensor of a te.compute", "take a copy of it apart, by s.cache_read")
+        raise _bad(
+            stage, f"{stage.name} is not the one tensor of a te.compute", "take a copy of it apart, by s.cache_read"
+        )
     if all(axis is not each for each in op.axis):
-        raise _bad(stage, f"{axis.name} is no data axis of it", f"one of {', '.join(each.name for each in op.axis) or 'none'}")
+        raise _bad(
+            stage, f"{axis.name} is no data axis of it", f"one of {', '.join(each.name for each in op.axis) or 'none'}"
+        )
     if constant_extent(axis) is None:
         raise _bad(stage, f"the extent of {axis.name} is known at the call alone", "an axis of constant extent")
     if not 2 <= step <= MOST:
         raise _bad(stage, f"there would be {step} phases", f"a step from 2 to {MOST}")
     if stage.attach_type in ("inline", "inlined"):
         raise _bad(stage, f"{stage.name} is inlined", f"s[{stage.name}].compute_root() first")
-    scheduled = stage.relations or stage.iter_var_attrs or any(
-        a is not b for a, b in zip(stage.leaf_iter_vars, stage.all_iter_vars, strict=False))
+    scheduled = (
+        stage.relations
+        or stage.iter_var_attrs
+        or any(a is not b for a, b in zip(stage.leaf_iter_vars, stage.all_iter_vars, strict=False))
+    )
     if scheduled or stage.schedule.placed_at(stage):
         raise _bad(stage, "its loops are scheduled already, and phases have loops of their own", "call polyphase first")
     refuse_dangling_predicate(stage, op.reduce_axis, BadPhases, "cannot take apart")
@@ -161,16 +181,26 @@ class Congruence:
 def congruences(value: Expr, axis: IterVar, reduced: Sequence[IterVar]) -> Iterator[Congruence]:
     """The conditions in a value that give a reduce axis modulo some number, as soon as `axis` is known modulo another."""
     for part in post_order(value):
-        if not (isinstance(part, EQ) and isinstance(part.a, FloorMod) and isinstance(part.a.b, IntImm)
-                and isinstance(part.b, IntImm) and part.a.b.value > 1):
+        if not (
+            isinstance(part, EQ)
+            and isinstance(part.a, FloorMod)
+            and isinstance(part.a.b, IntImm)
+            and isinstance(part.b, IntImm)
+            and part.a.b.value > 1
+        ):
             continue
         modulus, form = part.a.b.value, linear(part.a.a)
         left = {atom: by % modulus for atom, by in terms(form) if by % modulus}
         of_axis = left.pop(axis, 0)
         if not of_axis or len(left) != 1:
             continue
-        (other, by), = left.items()
-        if isinstance(other, IterVar) and any(other is each for each in reduced) and gcd(by, modulus) == 1 and _counts(other):
+        ((other, by),) = left.items()
+        if (
+            isinstance(other, IterVar)
+            and any(other is each for each in reduced)
+            and gcd(by, modulus) == 1
+            and _counts(other)
+        ):
             yield Congruence(other, modulus, of_axis, pow(by, -1, modulus), part.b.value - form.const)
 
 
@@ -189,7 +219,11 @@ class LeftOut:
 
 def left_out_of(value: Expr, axis: IterVar, step: int) -> LeftOut | None:
     """Which terms a phase leaves out; None for none."""
-    if not isinstance(value, Reduce) or len(value.sources) != 1 or any(constant_extent(each) == 0 for each in value.axes):
+    if (
+        not isinstance(value, Reduce)
+        or len(value.sources) != 1
+        or any(constant_extent(each) == 0 for each in value.axes)
+    ):
         return None
 
     def first(conditions: Sequence[Expr]) -> Congruence | None:
@@ -250,11 +284,19 @@ def _phase(op: ComputeOp, value: Expr, axis: IterVar, step: int, at: int, left_o
         renamed[each] = data[-1] * step + at if each is axis else data[-1]
     if not isinstance(value, Reduce):
         body = simplify(substitute(value, renamed))
-        return _operation(op, at, data, body) if any(isinstance(node, ProducerLoad | Var) for node in post_order(body)) else body
+        return (
+            _operation(op, at, data, body)
+            if any(isinstance(node, ProducerLoad | Var) for node in post_order(body))
+            else body
+        )
     reduced: list[IterVar] = []
     for each in value.axes:
         assert each.dom is not None
-        first, by = (left_out.by.place(at), left_out.by.modulus) if left_out is not None and each is left_out.by.reduced else (0, 1)
+        first, by = (
+            (left_out.by.place(at), left_out.by.modulus)
+            if left_out is not None and each is left_out.by.reduced
+            else (0, 1)
+        )
         within = Range(substitute(each.dom.begin, renamed), substitute(each.dom.extent, renamed))
         if by > 1:
             within = Range(within.begin, const(max(-(-(_number(each) - first) // by), 0), each.dtype))
@@ -263,8 +305,12 @@ def _phase(op: ComputeOp, value: Expr, axis: IterVar, step: int, at: int, left_o
     moved = substitute(value, renamed)
     sources = tuple(map(simplify, moved.sources))
     fused = moved.fused if isinstance(sources[0], Mul) else ()
-    return _operation(op, at, data, replace(
-        moved, axes=tuple(reduced), sources=sources, condition=simplify(moved.condition), fused=fused))
+    return _operation(
+        op,
+        at,
+        data,
+        replace(moved, axes=tuple(reduced), sources=sources, condition=simplify(moved.condition), fused=fused),
+    )
 
 
 def _operation(op: ComputeOp, at: int, axes: Sequence[IterVar], body: Expr) -> ComputeOp:
@@ -282,8 +328,9 @@ def _number(axis: IterVar) -> int:
     return extent
 
 
-def _zeros(op: ComputeOp, value: Expr, axis: IterVar, step: int, left_out: LeftOut) -> tuple[
-        tuple[ComputeOp, ...], tuple[Expr, ...]]:
+def _zeros(
+    op: ComputeOp, value: Expr, axis: IterVar, step: int, left_out: LeftOut
+) -> tuple[tuple[ComputeOp, ...], tuple[Expr, ...]]:
     """The sums of the terms that each phase leaves out, which are the same at all its places, 0 or NaN: the operations, and the
     indices of the last one at an element of `op`, of which the phase comes last. Empty where nothing is lost without them."""
     by, other = left_out.by, left_out.other
@@ -296,13 +343,21 @@ def _zeros(op: ComputeOp, value: Expr, axis: IterVar, step: int, left_out: LeftO
     each_k = _sum_of(op, f"{op.name}.zeros", value, kept, summed, Mul(const(0, other.dtype), other), TRUE)
     data = [each for each in kept if each is not by.reduced]
     phase = IterVar("phase", axis.dtype, Range(const(0, axis.dtype), const(step, axis.dtype)))
-    left = logical_not(equal(floormod(phase * by.of_axis + by.reduced * pow(by.inverse, -1, by.modulus) - by.rest, by.modulus), 0))
+    left = logical_not(
+        equal(floormod(phase * by.of_axis + by.reduced * pow(by.inverse, -1, by.modulus) - by.rest, by.modulus), 0)
+    )
     load = ProducerLoad(each_k.output(0), tuple(kept))
     return (each_k, _sum_of(op, f"{op.name}.left_out", value, [*data, phase], [by.reduced], load, left)), (*data, phase)
 
 
 def _sum_of(
-    op: ComputeOp, name: str, like: Reduce, data: Sequence[IterVar], summed: Sequence[IterVar], term: Expr, condition: Expr,
+    op: ComputeOp,
+    name: str,
+    like: Reduce,
+    data: Sequence[IterVar],
+    summed: Sequence[IterVar],
+    term: Expr,
+    condition: Expr,
 ) -> ComputeOp:
     """The sum of a term over axes, which become others."""
     new: dict[Var, Expr] = {}
@@ -319,13 +374,22 @@ def _sum_of(
 
 
 def _joined(
-    op: ComputeOp, axis: IterVar, step: int, phases: Sequence[ComputeOp | Expr], zeros: ProducerLoad | None,
+    op: ComputeOp,
+    axis: IterVar,
+    step: int,
+    phases: Sequence[ComputeOp | Expr],
+    zeros: ProducerLoad | None,
 ) -> ComputeOp:
     """The tensor, from its phases, those that are a number last. zeros: what is added to each, by the phase as the last index."""
     parts: list[tuple[int, Expr]] = []
     for at, phase in enumerate(phases):
-        value = phase if isinstance(phase, Expr) else ProducerLoad(
-            phase.output(0), tuple(floordiv(each, step) if each is axis else each for each in op.axis))
+        value = (
+            phase
+            if isinstance(phase, Expr)
+            else ProducerLoad(
+                phase.output(0), tuple(floordiv(each, step) if each is axis else each for each in op.axis)
+            )
+        )
         if zeros is not None:
             value = Add(value, replace(zeros, indices=(*zeros.indices[:-1], const(at, axis.dtype))))
         parts.append((at, value))

@@ -37,16 +37,31 @@ _COUNT = _Key(lambda value: isinstance(value, int) and value >= 0, 16)
 _TEXT = _Key(lambda value: isinstance(value, str) and bool(value.strip()), "the text that defines the functions")
 
 KEYS = {
-    "auto_unroll_max_step": _COUNT, "unroll_explicit": _Key(_COUNT.takes, True),
-    "parallel_launch_point": _SWITCH, "parallel_stride_pattern": _SWITCH, "parallel_barrier_when_finish": _SWITCH,
-    HINT: _SWITCH, NONTEMPORAL: _SWITCH, SKIP: _SWITCH, IMPORT_LLVM: _TEXT, IMPORT_C: _TEXT,
+    "auto_unroll_max_step": _COUNT,
+    "unroll_explicit": _Key(_COUNT.takes, True),
+    "parallel_launch_point": _SWITCH,
+    "parallel_stride_pattern": _SWITCH,
+    "parallel_barrier_when_finish": _SWITCH,
+    HINT: _SWITCH,
+    NONTEMPORAL: _SWITCH,
+    SKIP: _SWITCH,
+    IMPORT_LLVM: _TEXT,
+    IMPORT_C: _TEXT,
 }
 """What passes read."""
 
 _FOREIGN = {
-    "axis": AXIS, "pragma_value": either(NOTHING, FLAG, integer(0, 4096)), "pragma_type": one_of(
-        "auto_unroll_max_step", "unroll_explicit", "parallel_launch_point", "parallel_stride_pattern",
-        "parallel_barrier_when_finish", HINT, NONTEMPORAL),
+    "axis": AXIS,
+    "pragma_value": either(NOTHING, FLAG, integer(0, 4096)),
+    "pragma_type": one_of(
+        "auto_unroll_max_step",
+        "unroll_explicit",
+        "parallel_launch_point",
+        "parallel_stride_pattern",
+        "parallel_barrier_when_finish",
+        HINT,
+        NONTEMPORAL,
+    ),
 }
 """Without those that bring code or leave loops out."""
 
@@ -57,15 +72,27 @@ def _draw(drawer: Drawer) -> Attempt | None:
         return None
     axis = drawer.pick(stage.leaf_iter_vars)
     pragmas: list[tuple[str, Any]] = [
-        ("auto_unroll_max_step", 8), ("auto_unroll_max_step", 64), ("unroll_explicit", True),
-        ("parallel_barrier_when_finish", None), ("parallel_stride_pattern", None), ("parallel_launch_point", None),
-        (HINT, None)]
+        ("auto_unroll_max_step", 8),
+        ("auto_unroll_max_step", 64),
+        ("unroll_explicit", True),
+        ("parallel_barrier_when_finish", None),
+        ("parallel_stride_pattern", None),
+        ("parallel_launch_point", None),
+        (HINT, None),
+    ]
     key, value = drawer.pick(pragmas)
     return f"pragma({axis.name}, {key}) of {stage.name}", lambda: stage.pragma(axis, key, value)
 
 
-@primitive(StagePrimitives, "kinds", named=(), tries=each_loop(lambda stage, axis: stage.pragma(axis, "unroll_explicit", True)),
-           draw=_draw, weight=2, foreign=_FOREIGN)
+@primitive(
+    StagePrimitives,
+    "kinds",
+    named=(),
+    tries=each_loop(lambda stage, axis: stage.pragma(axis, "unroll_explicit", True)),
+    draw=_draw,
+    weight=2,
+    foreign=_FOREIGN,
+)
 def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
     """Say something to the passes about a loop. A key that was set before takes the new value.
 
@@ -94,8 +121,15 @@ def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = No
     headline = f"cannot put the pragma {pragma_type!r} on '{axis.name}' of stage {stage.name}"
 
     def bad(reason: str, fix: str) -> UnknownPragma:
-        return UnknownPragma(headline, reason=reason, declared=stage.op.source, called=user_source(),
-                             loops=outline(stage, [axis]), allowed=", ".join(KEYS), fix=fix)
+        return UnknownPragma(
+            headline,
+            reason=reason,
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, [axis]),
+            allowed=", ".join(KEYS),
+            fix=fix,
+        )
 
     known = KEYS.get(pragma_type) if isinstance(pragma_type, str) else None
     if known is None:
@@ -111,4 +145,3 @@ def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = No
     attr = stage.attr(axis)
     others = tuple(pair for pair in attr.pragmas if pair[0] != pragma_type)
     stage.iter_var_attrs[axis] = replace(attr, pragmas=(*others, (pragma_type, noted)))
-

@@ -91,26 +91,34 @@ def _prefetch(nest: Nest, loop: Loop, wanted: _Ahead) -> Stmt:
     spans = spans_within(nest.stage_bounds, loop, nest.computation.reads.get(tensor, ()), analyzer)
     if not spans:
         raise PrefetchUnread(
-            f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}", declared=stage.op.source,
-            called=user_source(), reason=f"{stage.name} does not read {tensor.name} now: it is inlined, or a copy is read",
-            loops=outline(stage, [loop.axis]), fix="prefetch what the stage reads, when all caches are made",
+            f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}",
+            declared=stage.op.source,
+            called=user_source(),
+            reason=f"{stage.name} does not read {tensor.name} now: it is inlined, or a copy is read",
+            loops=outline(stage, [loop.axis]),
+            fix="prefetch what the stage reads, when all caches are made",
         )
     if wanted.share:
         return _share(nest, loop, wanted, tensor)
     counted = _counted(nest, loop, given)[-1] if wanted.around else loop
     if _lives_within(nest, counted, tensor):
         raise PrefetchUnread(
-            f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}", declared=stage.op.source,
-            called=user_source(), reason=f"{tensor.name} is computed within an iteration of '{counted.axis.name}': what a later "
-            "one reads of it is nowhere yet", loops=outline(stage, [loop.axis]),
+            f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}",
+            declared=stage.op.source,
+            called=user_source(),
+            reason=f"{tensor.name} is computed within an iteration of '{counted.axis.name}': what a later "
+            "one reads of it is nowhere yet",
+            loops=outline(stage, [loop.axis]),
             fix=f"prefetch at a loop inside, or what {tensor.name} is computed from",
         )
     if counted.var is None:  # a single iteration: nothing is ahead
         return Seq(())
     ahead: dict[Var, Expr] = {counted.var: counted.var + wanted.offset}
     buffer, origin = nest.storage.buffers[tensor], nest.storage.origins.get(tensor)
-    parts = [(Span.of(const(0, whole.dtype), whole) if span is None else span, whole)
-             for span, whole in zip(spans, buffer.shape, strict=True)]
+    parts = [
+        (Span.of(const(0, whole.dtype), whole) if span is None else span, whole)
+        for span, whole in zip(spans, buffer.shape, strict=True)
+    ]
     loops: list[tuple[Var, Expr]] = []
     indices: list[Expr] = []
     conditions: list[Expr] = []
@@ -157,8 +165,12 @@ def _steps(spans: Sequence[Span], shape: Sequence[Expr], size: int, nest: Nest) 
     line = max(_LINE_BYTES // size, 1)
     for at in reversed(range(len(shape))):
         steps[at], whole = line, shape[at]
-        if not (isinstance(whole, IntImm) and 0 < whole.value <= line and line % whole.value == 0
-                and nest.analyzer.can_prove_equal(_extent(spans[at], whole, nest), whole)):
+        if not (
+            isinstance(whole, IntImm)
+            and 0 < whole.value <= line
+            and line % whole.value == 0
+            and nest.analyzer.can_prove_equal(_extent(spans[at], whole, nest), whole)
+        ):
             break
         line //= whole.value
     return steps
@@ -170,7 +182,7 @@ def _share(nest: Nest, loop: Loop, wanted: _Ahead, tensor: Tensor) -> Stmt:
     which there is nothing, ask for their own again."""
     analyzer, own = nest.analyzer, nest.stage_bounds
     outer = _counted(nest, loop, wanted.tensor)
-    within = (*outer[len(outer) - wanted.share + 1:], *own.loops[:own.loops.index(loop) + 1])
+    within = (*outer[len(outer) - wanted.share + 1 :], *own.loops[: own.loops.index(loop) + 1])
     counted = outer[max(len(outer) - wanted.share, 0)]
     buffer, origin = nest.storage.buffers[tensor], nest.storage.origins.get(tensor)
     if wanted.share > len(outer) or counted.var is None or origin is not None or _lives_within(nest, counted, tensor):
@@ -179,20 +191,29 @@ def _share(nest: Nest, loop: Loop, wanted: _Ahead, tensor: Tensor) -> Stmt:
     spans: list[Span | None] = []
     for indices in zip(*nest.computation.reads[tensor], strict=True):
         parts = [span for index in indices if (span := span_over(own, index, analyzer)) is not None]
-        whole = relaxed_over(union(parts, analyzer), outer[len(outer) - wanted.share + 1:], analyzer)
+        whole = relaxed_over(union(parts, analyzer), outer[len(outer) - wanted.share + 1 :], analyzer)
         spans.append(whole if len(parts) == len(indices) else None)
     begin, elements = _together(spans, buffer.shape, nest)
     lines = -(-elements * tensor.dtype.bytes // _LINE_BYTES)
     if not lines or not steps:
         return Seq(())
     ahead: dict[Var, Expr] = {counted.var: counted.var + wanted.offset}
-    places = [analyzer.simplify(nest.value(maximum(minimum(substitute(low, ahead), whole - width), const(0, whole.dtype)), {}))
-              for (low, width), whole in zip(begin, buffer.shape, strict=True)]
+    places = [
+        analyzer.simplify(
+            nest.value(maximum(minimum(substitute(low, ahead), whole - width), const(0, whole.dtype)), {})
+        )
+        for (low, width), whole in zip(begin, buffer.shape, strict=True)
+    ]
     each = -(-lines // steps)
     var = Var("line", step.dtype)
     first = floordiv(step, steps // lines) if each == 1 else step * each
-    number = minimum(first + var if each > 1 else first, const(lines - 1, step.dtype)) * (_LINE_BYTES // tensor.dtype.bytes)
-    operands = (pointer(buffer, places, analyzer.simplify(number), READS), *((const(wanted.level),) if wanted.level > 1 else ()))
+    number = minimum(first + var if each > 1 else first, const(lines - 1, step.dtype)) * (
+        _LINE_BYTES // tensor.dtype.bytes
+    )
+    operands = (
+        pointer(buffer, places, analyzer.simplify(number), READS),
+        *((const(wanted.level),) if wanted.level > 1 else ()),
+    )
     return _nested([(var, const(each, step.dtype))] if each > 1 else [], Evaluate(Call(PREFETCH, operands, INT32)))
 
 
@@ -228,10 +249,14 @@ def _counted(nest: Nest, loop: Loop, given: Tensor) -> Sequence[Loop]:
     own = nest.computation
     if own.parent is None or own.in_step:
         raise PrefetchUnread(
-            f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {own.name}", declared=own.op.source,
-            called=user_source(), reason=f"{own.name} is computed at no loop, of which a later iteration could be meant",
-            loops=outline(own.stage, [loop.axis]), fix=f"s[{own.name}].prefetch({given.name}, {loop.axis.name}, 1)")
-    return nest.bounds.of[own.parent].loops[:own.place + 1]
+            f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {own.name}",
+            declared=own.op.source,
+            called=user_source(),
+            reason=f"{own.name} is computed at no loop, of which a later iteration could be meant",
+            loops=outline(own.stage, [loop.axis]),
+            fix=f"s[{own.name}].prefetch({given.name}, {loop.axis.name}, 1)",
+        )
+    return nest.bounds.of[own.parent].loops[: own.place + 1]
 
 
 def _lives_within(nest: Nest, loop: Loop, tensor: Tensor) -> bool:
@@ -275,18 +300,38 @@ def _draw(drawer: Drawer) -> Attempt | None:
     stage = drawer.some_stage(lambda stage: stage.op.input_tensors and drawer.plain(stage))
     if stage is None:
         return None
-    tensor, axis, offset = drawer.pick(stage.op.input_tensors), drawer.pick(drawer.plain(stage)), drawer.pick([1, 2, 4, -3])
+    tensor, axis, offset = (
+        drawer.pick(stage.op.input_tensors),
+        drawer.pick(drawer.plain(stage)),
+        drawer.pick([1, 2, 4, -3]),
+    )
     share = drawer.pick([0, 1, 2]) if stage.attach_type == "at" else 0
-    return (f"prefetch({tensor.name}, {axis.name}, {offset}, share={share}) of {stage.name}",
-            lambda: stage.prefetch(tensor, axis, offset, share=share))
+    return (
+        f"prefetch({tensor.name}, {axis.name}, {offset}, share={share}) of {stage.name}",
+        lambda: stage.prefetch(tensor, axis, offset, share=share),
+    )
 
 
-@primitive(StagePrimitives, "storage", named=("offset", "around", "level", "share"), tries=_tries, draw=_draw, weight=2,
-           foreign={"tensor": TENSORS, "axis": AXIS, "offset": integer(-LARGEST, LARGEST), "around": FLAG, "level": integer(1, 2),
-                    "share": integer(0, LARGEST)},
-           lowering=_Prefetches)
-def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1,
-             share: int = 0) -> None:
+@primitive(
+    StagePrimitives,
+    "storage",
+    named=("offset", "around", "level", "share"),
+    tries=_tries,
+    draw=_draw,
+    weight=2,
+    foreign={
+        "tensor": TENSORS,
+        "axis": AXIS,
+        "offset": integer(-LARGEST, LARGEST),
+        "around": FLAG,
+        "level": integer(1, 2),
+        "share": integer(0, LARGEST),
+    },
+    lowering=_Prefetches,
+)
+def prefetch(
+    stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1, share: int = 0
+) -> None:
     """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`.
 
         for i in 64:                       for i in 64:                   # prefetch(A, i, 1)
@@ -307,31 +352,56 @@ def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: b
     (TW0201), NotOfHybridStages (TW0282).
     """
     find_leaf(stage, axis, "cannot prefetch at")
-    refuse_hybrid(stage, f"cannot prefetch at '{axis.name}' of", "which part of a tensor an iteration reads is up to its ifs",
-                  "leave it to the processor, which sees the loads coming")
+    refuse_hybrid(
+        stage,
+        f"cannot prefetch at '{axis.name}' of",
+        "which part of a tensor an iteration reads is up to its ifs",
+        "leave it to the processor, which sees the loads coming",
+    )
     headline = f"cannot prefetch at '{axis.name}' of stage {stage.name}"
 
     def bad(reason: str, fix: str) -> BadPrefetch:
-        return BadPrefetch(headline, reason=reason, declared=stage.op.source, called=user_source(),
-                           loops=outline(stage, [axis]), fix=fix)
+        return BadPrefetch(
+            headline,
+            reason=reason,
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, [axis]),
+            fix=fix,
+        )
 
     read = ", ".join(tensor.name for tensor in stage.op.input_tensors) or "nothing"
     if not isinstance(tensor, Tensor):
-        raise bad(f"a tensor is asked for, {type(tensor).__name__} was given", f"prefetch what {stage.name} reads: {read}")
+        raise bad(
+            f"a tensor is asked for, {type(tensor).__name__} was given", f"prefetch what {stage.name} reads: {read}"
+        )
     source = stage.schedule[tensor]
     if not any(read is source.op.output(tensor.value_index) for read in stage.op.input_tensors):
         raise bad(f"{stage.name} does not read {tensor.name}", f"prefetch what it reads: {read}")
     distance = offset.value if isinstance(offset, IntImm) else offset
     if isinstance(distance, bool) or not isinstance(distance, int):
-        raise bad(f"the offset is {offset!r}, no integer"[:200], f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, 1): "
-                  "how many iterations ahead")
+        raise bad(
+            f"the offset is {offset!r}, no integer"[:200],
+            f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, 1): how many iterations ahead",
+        )
     if isinstance(level, bool) or level not in (1, 2):
-        raise bad(f"the level is {level!r}, neither 1 nor 2"[:200], f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, "
-                  f"{distance}, level=2): which cache it is fetched into")
+        raise bad(
+            f"the level is {level!r}, neither 1 nor 2"[:200],
+            f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, "
+            f"{distance}, level=2): which cache it is fetched into",
+        )
     if isinstance(share, bool) or not isinstance(share, int) or share < 0 or (share and around):
-        raise bad(f"the share is {share!r}, {'and around is given too' if around else 'no number of loops'}"[:200],
-                  f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, {distance}, share=1): of the loop that it is computed at")
-    more = {**({"share": share} if share else {}), **({"around": True} if around else {}), **({"level": 2} if level == 2 else {})}
+        raise bad(
+            f"the share is {share!r}, {'and around is given too' if around else 'no number of loops'}"[:200],
+            f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, {distance}, share=1): of the loop that it is computed at",
+        )
+    more = {
+        **({"share": share} if share else {}),
+        **({"around": True} if around else {}),
+        **({"level": 2} if level == 2 else {}),
+    }
     stage.schedule.record("prefetch", stage, tensor=tensor, axis=axis, offset=distance, **more)
     attr = stage.attr(axis)
-    stage.iter_var_attrs[axis] = replace(attr, notes=(*attr.notes, _Ahead(tensor, distance, bool(around), level, share)))
+    stage.iter_var_attrs[axis] = replace(
+        attr, notes=(*attr.notes, _Ahead(tensor, distance, bool(around), level, share))
+    )

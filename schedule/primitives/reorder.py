@@ -27,8 +27,14 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"reorder({order}) of {stage.name}", lambda: stage.reorder(*order)
 
 
-@primitive(StagePrimitives, "loops", tries=neighbours(lambda stage, outer, inner: stage.reorder(inner, outer)), draw=_draw,
-           weight=7, foreign={"axes": AXES})
+@primitive(
+    StagePrimitives,
+    "loops",
+    tries=neighbours(lambda stage, outer, inner: stage.reorder(inner, outer)),
+    draw=_draw,
+    weight=7,
+    foreign={"axes": AXES},
+)
 def reorder(stage: Stage, *axes: IterVar) -> None:
     """Permute the listed loops among the places that they hold; the others stay where they are.
 

@@ -56,24 +56,36 @@ def _tries(stage: Stage) -> Iterator[Try]:
 
 def _draw(drawer: Drawer) -> Attempt | None:
     def factorable(stage: Stage) -> list[IterVar]:
-        return [axis for axis in stage.leaf_iter_vars if axis.kind == "reduce" and drawer.begins_at_zero(stage, axis)
-                and stage.attr(axis).kind == "serial"]
+        return [
+            axis
+            for axis in stage.leaf_iter_vars
+            if axis.kind == "reduce" and drawer.begins_at_zero(stage, axis) and stage.attr(axis).kind == "serial"
+        ]
 
     stage = drawer.some_stage(factorable)
     if stage is None:
         return None
     axis, place = drawer.pick(factorable(stage)), drawer.below(len(stage.op.axis) + 1)
     outputs = list(stage.op.outputs)
-    return (f"rfactor({stage.name}, {axis.name}, {place})",
-            lambda: drawer.s.rfactor(outputs[0] if len(outputs) == 1 else outputs, axis, place))
+    return (
+        f"rfactor({stage.name}, {axis.name}, {place})",
+        lambda: drawer.s.rfactor(outputs[0] if len(outputs) == 1 else outputs, axis, place),
+    )
 
 
 @overload
 def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Tensor: ...
 @overload
 def rfactor(schedule: Schedule, tensor: Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> list[Tensor]: ...
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=4, rare=True,
-           foreign={"tensor": TENSORS, "axis": AXIS, "factor_axis": integer(-64, 64)})
+@primitive(
+    SchedulePrimitives,
+    "stages",
+    tries=_tries,
+    draw=_draw,
+    weight=4,
+    rare=True,
+    foreign={"tensor": TENSORS, "axis": AXIS, "factor_axis": integer(-64, 64)},
+)
 def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:
     """Reduce in two stages: partial results, with a dimension for the reduce loop `axis`, and the tensor over that dimension.
 
@@ -104,8 +116,12 @@ def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar
         moved = {before: after for before, after in new.items() if before.kind == "reduce"}
         move_attachments(stage, op.axis, partial, moved)
         gone = [var for var in stage.all_iter_vars if not any(var is kept for kept in op.axis)]
-        retire(schedule, gone, f"was an axis of {stage.name} until rfactor made two stages of it{{at}}: "
-               f"{partial.name} over {', '.join(leaf.name for leaf in partial.leaf_iter_vars)}, and {stage.name}")
+        retire(
+            schedule,
+            gone,
+            f"was an axis of {stage.name} until rfactor made two stages of it{{at}}: "
+            f"{partial.name} over {', '.join(leaf.name for leaf in partial.leaf_iter_vars)}, and {stage.name}",
+        )
         schedule.rewrite({}, anew={stage: final_op})
         if is_ordered(reduction):
             schedule.losses.append(f"partial results of {stage.name} are added instead of its terms")
@@ -137,25 +153,43 @@ def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
         )
     call = intrinsic_call(op)
     if call is not None:
-        raise _bad(stage, axis, f"the tensor intrinsic {call.intrinsic.name} adds up whole parts of {stage.name}, one by one",
-                   "declare the partial results as a te.compute of their own, by the same intrinsic, and add them up in another")
+        raise _bad(
+            stage,
+            axis,
+            f"the tensor intrinsic {call.intrinsic.name} adds up whole parts of {stage.name}, one by one",
+            "declare the partial results as a te.compute of their own, by the same intrinsic, and add them up in another",
+        )
     find_leaf(stage, axis, "cannot factor over")
     names = ", ".join(leaf.name for leaf in stage.leaf_iter_vars if leaf.kind == "reduce")
     if axis.kind != "reduce":
         raise _bad(stage, axis, f"{axis.name} is a data axis", f"factor over a reduce axis: {names}")
     read = captured_axes(op.reduction)
     if read:
-        raise _bad(stage, axis, f"its combiner reads the axis {read[0].name}, and would combine partial results by another",
-                   "let the reduced values read the axis, not the combiner")
+        raise _bad(
+            stage,
+            axis,
+            f"its combiner reads the axis {read[0].name}, and would combine partial results by another",
+            "let the reduced values read the axis, not the combiner",
+        )
     touched = related_axes(stage, axis)
-    mixed = next((leaf for leaf in stage.leaf_iter_vars if leaf in touched and mixes_data_and_reduce(stage, leaf)), None)
+    mixed = next(
+        (leaf for leaf in stage.leaf_iter_vars if leaf in touched and mixes_data_and_reduce(stage, leaf)), None
+    )
     if mixed is not None:
-        raise _bad(stage, axis, f"{mixed.name} runs over data and reduce axes at once",
-                   "call rfactor before fusing a reduce axis with a data axis")
+        raise _bad(
+            stage,
+            axis,
+            f"{mixed.name} runs over data and reduce axes at once",
+            "call rfactor before fusing a reduce axis with a data axis",
+        )
     within = declared_ranges(stage)[axis]
     if not is_const(within.begin, 0):
-        raise _bad(stage, axis, f"{axis.name} begins at {within.begin}, and the partial results are counted from 0",
-                   f"declare the axis from 0, or split {axis.name} and factor over a part")
+        raise _bad(
+            stage,
+            axis,
+            f"{axis.name} begins at {within.begin}, and the partial results are counted from 0",
+            f"declare the axis from 0, or split {axis.name} and factor over a part",
+        )
     if any(var is axis for var in free_vars(within.extent) for axis in (*op.axis, *op.reduce_axis)):
         raise _bad(
             stage,
@@ -165,10 +199,16 @@ def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
         )
     for leaf in stage.leaf_iter_vars:
         if not any(leaf is root for root in op.axis):
-            refuse_lost_annotation(stage, leaf, f"cannot factor the reduction {stage.name}: the loop",
-                                   "call rfactor first, then annotate the loops of the two stages")
+            refuse_lost_annotation(
+                stage,
+                leaf,
+                f"cannot factor the reduction {stage.name}: the loop",
+                "call rfactor first, then annotate the loops of the two stages",
+            )
     refuse_dangling_predicate(stage, op.axis, BadRfactor, "cannot factor the reduction")
-    refuse_tied_reduction(stage, BadRfactor, "cannot factor the reduction", "call rfactor first, then skew loops of the two stages")
+    refuse_tied_reduction(
+        stage, BadRfactor, "cannot factor the reduction", "call rfactor first, then skew loops of the two stages"
+    )
     return op, op.reduction
 
 
@@ -190,8 +230,12 @@ def _check_attachments(stage: Stage, axis: IterVar) -> None:
     for other in stage.schedule.placed_at(stage):
         at = other.own_placement.loop
         if at is not None and at not in touched and place_of(roots, at) < 0:
-            raise _bad(stage, at, f"{other.name} is computed at {at.name}, which would vanish",
-                       f"call rfactor first, or compute_root() of {other.name}")
+            raise _bad(
+                stage,
+                at,
+                f"{other.name} is computed at {at.name}, which would vanish",
+                f"call rfactor first, or compute_root() of {other.name}",
+            )
 
 
 def _new_axes(stage: Stage, op: ComputeOp, axis: IterVar, ranges: dict[IterVar, Range]) -> dict[IterVar, IterVar]:
@@ -199,7 +243,9 @@ def _new_axes(stage: Stage, op: ComputeOp, axis: IterVar, ranges: dict[IterVar, 
     new = {axis: as_axis(axis, ranges[axis], axis.name, "data") for axis in op.axis}
     touched = related_axes(stage, axis)
     later: dict[IterVar, bool] = {}
-    for first, second in dependences(stage):  # in the order of the second ones: what depends on such a one is such a one
+    for first, second in dependences(
+        stage
+    ):  # in the order of the second ones: what depends on such a one is such a one
         if second not in touched and (first in touched or first in later):
             later[second] = True
     untouched = [axis for axis in op.reduce_axis if axis not in touched and axis not in later]
@@ -227,18 +273,26 @@ def _renewed(axis: IterVar, within: Range, at: Mapping[Var, Expr], inside: Expr 
         return axis
     if not is_const(inside, 1):
         begin, extent = (
-            if_then_else(inside, bound, const(0, bound.dtype)) if reads_memory(bound) else bound for bound in (begin, extent))
+            if_then_else(inside, bound, const(0, bound.dtype)) if reads_memory(bound) else bound
+            for bound in (begin, extent)
+        )
     return as_axis(axis, Range(begin, extent), axis.name, "reduce")
 
 
 def _partial_op(
-    stage: Stage, op: ComputeOp, reduction: Reduce, ranges: dict[IterVar, Range], new: dict[IterVar, IterVar],
-    axis: IterVar, place: int,
+    stage: Stage,
+    op: ComputeOp,
+    reduction: Reduce,
+    ranges: dict[IterVar, Range],
+    new: dict[IterVar, IterVar],
+    axis: IterVar,
+    place: int,
 ) -> ComputeOp:
     """The partial results: a dimension for `axis`, reduced over the rest."""
     at_loops: dict[IterVar, Expr] = {
         axis: renewed.dom.begin if renewed.dom is not None and is_const(renewed.dom.extent, 1) else renewed
-        for axis, renewed in new.items()}
+        for axis, renewed in new.items()
+    }
     values = pass_up_value(stage.relations, ranges, at_loops)
     at_axes: dict[Var, Expr] = {**new}
     conditions = [substitute(condition, at_axes) for condition in inexact_splits(stage.relations, ranges, values)]
@@ -253,8 +307,10 @@ def _partial_op(
         whole = Reduce(reduction.combiner, sources, rest, condition, fused=reduction.fused)
         body: tuple[Expr, ...] = tuple(replace(whole, value_index=at) for at in range(len(sources)))
     else:  # one element each: nothing is left to reduce in this stage
-        body = tuple(if_then_else(condition, source, identity)
-                     for source, identity in zip(sources, reduction.combiner.identity, strict=True))
+        body = tuple(
+            if_then_else(condition, source, identity)
+            for source, identity in zip(sources, reduction.combiner.identity, strict=True)
+        )
     data = [new[axis] for axis in op.axis]
     data.insert(place, new[axis])
     return ComputeOp(

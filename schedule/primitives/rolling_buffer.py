@@ -79,7 +79,10 @@ class _Rolling:
         for loop in dict.fromkeys(dimension.loop for dimension in self.dimensions):
             moved = [dimension for dimension in self.dimensions if dimension.loop is loop]
             if loop is not None and all(dimension.kept and dimension.axis in offsets for dimension in moved):
-                new = (offsets[dimension.axis] >= const(dimension.kept, offsets[dimension.axis].dtype) for dimension in moved)
+                new = (
+                    offsets[dimension.axis] >= const(dimension.kept, offsets[dimension.axis].dtype)
+                    for dimension in moved
+                )
                 conditions.append(any_of(loop.value.equal(0), *new))
         return conditions
 
@@ -98,23 +101,38 @@ def _plan(bounds: StageBounds, parent: StageBounds, readers: Sequence[Stage], an
     for place, loop in candidates:
         known = {axis: _step(bounds, axis, loop, analyzer) for axis in axes}
         steps = {axis: step for axis, step in known.items() if step is not None}
-        odd = next((axis for axis in axes if axis not in steps or (steps[axis][0] and axis in moving)
-                    or not all(steady for _, _, steady in moving.values())), None)
+        odd = next(
+            (
+                axis
+                for axis in axes
+                if axis not in steps
+                or (steps[axis][0] and axis in moving)
+                or not all(steady for _, _, steady in moving.values())
+            ),
+            None,
+        )
         if odd is not None or _changes(bounds, axes, loop):
             problem = f"what {loop.axis.name} needs of {axes[0].name if odd is None else odd.name} does not move by a constant step"
             break
         moved = {axis: (loop, step, steady) for axis, (step, steady) in steps.items() if step}
         moving = moving | moved
         if any(_extent(bounds, axis) > step for axis, (_, step, _) in moved.items()) and (
-                len(moved) == 1 or all(steady for _, _, steady in moved.values())):
+            len(moved) == 1 or all(steady for _, _, steady in moved.values())
+        ):
             best = place, moving
     if best is None:
         loop = candidates[0][1] if candidates else parent.loops[computation.place]
-        raise _refused(computation.stage, loop, problem or f"iterations of {loop.axis.name} need nothing of {computation.name} "
-                       "that the last one computed", "drop rolling_buffer, or compute it at the loop along which regions overlap")
+        raise _refused(
+            computation.stage,
+            loop,
+            problem or f"iterations of {loop.axis.name} need nothing of {computation.name} that the last one computed",
+            "drop rolling_buffer, or compute it at the loop along which regions overlap",
+        )
     place, moving = best
-    dimensions = tuple(_Dimension(axis, bounds.ranges[axis].begin, bounds.ranges[axis].extent, *moving.get(axis, (None, 0, True)))
-                       for axis in axes)
+    dimensions = tuple(
+        _Dimension(axis, bounds.ranges[axis].begin, bounds.ranges[axis].extent, *moving.get(axis, (None, 0, True)))
+        for axis in axes
+    )
     outermost = parent.loops[place]
     ring = next(at for at, dimension in enumerate(dimensions) if dimension.loop is outermost and dimension.kept)
     return _Rolling(computation, place, dimensions, ring)
@@ -125,7 +143,9 @@ def _check_elementwise(stage: Stage, readers: Sequence[Stage], loop: Loop) -> No
     for user in (stage, *readers):
         if not user.op.values or any(attr.kind == "tensorized" for attr in user.iter_var_attrs.values()):
             how = "is tensorized" if user.op.values else f"is a {user.op.kind}"
-            raise _refused(stage, loop, f"{user.name} {how}, and takes memory as one piece: a ring is none", "drop rolling_buffer")
+            raise _refused(
+                stage, loop, f"{user.name} {how}, and takes memory as one piece: a ring is none", "drop rolling_buffer"
+            )
 
 
 def _serial_loops(computation: Computation, parent: StageBounds) -> list[tuple[int, Loop]]:
@@ -170,8 +190,14 @@ def _changes(bounds: StageBounds, axes: Sequence[IterVar], loop: Loop) -> bool:
 
 def _refused(stage: Stage, loop: Loop, reason: str, fix: str) -> CannotRoll:
     where = stage.attach_stage
-    return CannotRoll(f"cannot give stage {stage.name} a rolling buffer", reason=reason, declared=stage.op.source,
-                      called=user_source(), loops="" if where is None else outline(where, [loop.axis]), fix=fix)
+    return CannotRoll(
+        f"cannot give stage {stage.name} a rolling buffer",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops="" if where is None else outline(where, [loop.axis]),
+        fix=fix,
+    )
 
 
 def _rolled(nest: Stmt, plan: _Rolling, storage: Storage, analyzer: Analyzer) -> Stmt:
@@ -252,8 +278,16 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return None if stage is None else (f"rolling_buffer of {stage.name}", stage.rolling_buffer)
 
 
-@primitive(StagePrimitives, "storage", tries=once(lambda stage: stage.rolling_buffer()), draw=_draw, weight=1, rare=True,
-           foreign={}, lowering=_Rings)
+@primitive(
+    StagePrimitives,
+    "storage",
+    tries=once(lambda stage: stage.rolling_buffer()),
+    draw=_draw,
+    weight=1,
+    rare=True,
+    foreign={},
+    lowering=_Rings,
+)
 def rolling_buffer(stage: Stage, strict: bool = True) -> None:
     """Use again what the last iteration of the loop that it is computed at computed, and compute the rest.
 

@@ -53,7 +53,12 @@ def set_scope(stage: Stage, scope: str) -> None:
             if is_output
             else f's.cache_read({stage.name}, "{scope}", readers)'
         )
-        raise UnknownScope(headline, reason=f"{stage.name} is {what}, which is global",
-                           declared=stage.op.source, called=user_source(), fix=f"{fix} gives a copy there")
+        raise UnknownScope(
+            headline,
+            reason=f"{stage.name} is {what}, which is global",
+            declared=stage.op.source,
+            called=user_source(),
+            fix=f"{fix} gives a copy there",
+        )
     stage.schedule.record("set_scope", stage, scope=scope)
     stage.scope = scope

@@ -49,27 +49,48 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
     Raises BadStorePredicate (TW0218), NotOfHybridStages (TW0282).
     """
     headline = f"cannot set the store predicate of stage {stage.name}"
-    refuse_hybrid(stage, "cannot set the store predicate of", "it stores in many places, each under its own condition",
-                  "write the condition as an `if` in the script")
+    refuse_hybrid(
+        stage,
+        "cannot set the store predicate of",
+        "it stores in many places, each under its own condition",
+        "write the condition as an `if` in the script",
+    )
     condition = const(predicate) if isinstance(predicate, bool) else predicate
     if not isinstance(condition, Expr) or condition.dtype != "bool":
         shown = condition.dtype if isinstance(condition, Expr) else type(predicate).__name__
         raise BadStorePredicate(
             headline,
             reason=f"`{predicate}` is no condition, but {shown}"[:200],
-            declared=stage.op.source, called=user_source(), loops=outline(stage),
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage),
             fix="compare: axis.equal(0), axis < 8",
         )
     if stage.op.is_stepwise:
-        raise BadStorePredicate(headline, reason=f"{stage.name} is a scan: its updates store", declared=stage.op.source,
-                                called=user_source(), fix="set it on the updates")
+        raise BadStorePredicate(
+            headline,
+            reason=f"{stage.name} is a scan: its updates store",
+            declared=stage.op.source,
+            called=user_source(),
+            fix="set it on the updates",
+        )
     if stage.op.is_given:
-        raise BadStorePredicate(headline, reason=f"{stage.name} is {stage.op.noun}, nothing is stored",
-                                declared=stage.op.source, called=user_source(), fix="guard what is computed from it")
+        raise BadStorePredicate(
+            headline,
+            reason=f"{stage.name} is {stage.op.noun}, nothing is stored",
+            declared=stage.op.source,
+            called=user_source(),
+            fix="guard what is computed from it",
+        )
     for var in free_vars(condition):
         if isinstance(var, IterVar) and var.kind != "thread" and place_of(stage.all_iter_vars, var) < 0:
-            raise BadStorePredicate(headline, reason=f"`{condition}` uses {var.name}, which is no axis of {stage.name}",
-                                    declared=stage.op.source, called=user_source(), loops=outline(stage),
-                                    fix=f"use axes of {stage.name}, or the thread axes that its loops run on")
+            raise BadStorePredicate(
+                headline,
+                reason=f"`{condition}` uses {var.name}, which is no axis of {stage.name}",
+                declared=stage.op.source,
+                called=user_source(),
+                loops=outline(stage),
+                fix=f"use axes of {stage.name}, or the thread axes that its loops run on",
+            )
     stage.schedule.record("set_store_predicate", stage, predicate=condition)
     stage.store_predicate = condition

@@ -64,7 +64,9 @@ class Skew(Relation):
 
     def values_up(self, values: Mapping[IterVar, Expr], ranges: Mapping[IterVar, Range]) -> dict[IterVar, Expr]:
         within = ranges[self.parent]
-        return {self.parent: shifted(self._around(values[self.skewed], self.factor, values, within), within, self.parent)}
+        return {
+            self.parent: shifted(self._around(values[self.skewed], self.factor, values, within), within, self.parent)
+        }
 
     def values_down(self, values: Mapping[IterVar, Expr], ranges: Mapping[IterVar, Range]) -> dict[IterVar, Expr]:
         within = ranges[self.parent]
@@ -100,8 +102,15 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"skew({axis.name}, {by.name}, {factor}) of {stage.name}", lambda: stage.skew(axis, by, factor)
 
 
-@primitive(StagePrimitives, "loops", tries=_tries, draw=_draw, weight=3, rare=True,
-           foreign={"axis": AXIS, "by": AXIS, "factor": integer(-4096, 4096)})
+@primitive(
+    StagePrimitives,
+    "loops",
+    tries=_tries,
+    draw=_draw,
+    weight=3,
+    rare=True,
+    foreign={"axis": AXIS, "by": AXIS, "factor": integer(-4096, 4096)},
+)
 def skew(stage: Stage, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
     """Let the loop `axis` begin `factor` iterations later for each iteration of the loop `by`, and go around.
 
@@ -119,8 +128,12 @@ def skew(stage: Stage, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
     """
     place = find_leaf(stage, axis, "cannot skew")
     find_leaf(stage, by, "cannot skew by")
-    refuse_hybrid(stage, f"cannot skew '{axis.name}' of", "its statements run in the order in which they are written",
-                  "write the loop in the order that it is to have")
+    refuse_hybrid(
+        stage,
+        f"cannot skew '{axis.name}' of",
+        "its statements run in the order in which they are written",
+        "write the loop in the order that it is to have",
+    )
     refuse_ordered(stage, [axis, by], "cannot skew")
     _check(stage, axis, by)
     refuse_lost_annotation(stage, axis, "cannot skew", f"skew first, then annotate {axis.name}.skewed")
@@ -133,8 +146,14 @@ def skew(stage: Stage, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
 
 
 def _bad(stage: Stage, axis: IterVar, by: IterVar, reason: str, fix: str) -> BadSkew:
-    return BadSkew(f"cannot skew '{axis.name}' of stage {stage.name} by '{by.name}'", reason=reason, declared=stage.op.source,
-                   called=user_source(), loops=outline(stage, [axis, by]), fix=fix)
+    return BadSkew(
+        f"cannot skew '{axis.name}' of stage {stage.name} by '{by.name}'",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, [axis, by]),
+        fix=fix,
+    )
 
 
 def _check(stage: Stage, axis: IterVar, by: IterVar) -> None:
@@ -145,18 +164,35 @@ def _check(stage: Stage, axis: IterVar, by: IterVar) -> None:
         over = "data and reduce axes at once" if kinds else f"no axis of {stage.name}"
         raise _bad(stage, axis, by, f"{axis.name} runs over {over}", "skew a loop over data, or one over reduce axes")
     if "data" in kinds and any(root.kind == "reduce" for root in derived_roots(stage, by)):
-        raise _bad(stage, axis, by, f"{by.name} is a loop over a reduce axis, in which each element is finished at its own place: "
-                   "another one would be started in each iteration", "skew a data axis by a loop over data, or the reduce axis")
+        raise _bad(
+            stage,
+            axis,
+            by,
+            f"{by.name} is a loop over a reduce axis, in which each element is finished at its own place: "
+            "another one would be started in each iteration",
+            "skew a data axis by a loop over data, or the reduce axis",
+        )
     within = declared_ranges(stage).get(axis)
     if within is None or reads_memory(within.extent):
-        raise _bad(stage, axis, by, f"the extent of {axis.name} is read from a tensor", "skew a loop whose extent is known before")
+        raise _bad(
+            stage,
+            axis,
+            by,
+            f"the extent of {axis.name} is read from a tensor",
+            "skew a loop whose extent is known before",
+        )
 
 
 def _factor(stage: Stage, axis: IterVar, by: IterVar, given: Any) -> int:
     number = given.value if isinstance(given, IntImm) else given
     if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= INT64_FROM:
-        raise _bad(stage, axis, by, f"the factor is {given!r}: no integer other than 0, of 32 bits"[:200],
-                   f"s[{stage.name}].skew({axis.name}, {by.name}, 1)")
+        raise _bad(
+            stage,
+            axis,
+            by,
+            f"the factor is {given!r}: no integer other than 0, of 32 bits"[:200],
+            f"s[{stage.name}].skew({axis.name}, {by.name}, 1)",
+        )
     return number
 
 

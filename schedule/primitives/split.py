@@ -30,11 +30,25 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"split({axis.name}, {named}) of {stage.name}", lambda: stage.split(axis, **named)
 
 
-@primitive(StagePrimitives, "loops", tries=each_loop(lambda stage, axis: stage.split(axis, 2)), draw=_draw, weight=20,
-           foreign={
-    "parent": AXIS, "factor": either(NOTHING, SIZE), "nparts": either(NOTHING, SIZE), "disable_predication": one_of(False)})
+@primitive(
+    StagePrimitives,
+    "loops",
+    tries=each_loop(lambda stage, axis: stage.split(axis, 2)),
+    draw=_draw,
+    weight=20,
+    foreign={
+        "parent": AXIS,
+        "factor": either(NOTHING, SIZE),
+        "nparts": either(NOTHING, SIZE),
+        "disable_predication": one_of(False),
+    },
+)
 def split(
-    stage: Stage, parent: IterVar, factor: Any = None, nparts: Any = None, disable_predication: bool = False,
+    stage: Stage,
+    parent: IterVar,
+    factor: Any = None,
+    nparts: Any = None,
+    disable_predication: bool = False,
 ) -> tuple[IterVar, IterVar]:
     """Make two loops of one: (outer, inner), inner of `factor` iterations or outer of `nparts`.
 
@@ -53,15 +67,24 @@ def split(
     if (factor is None) == (nparts is None):
         given = "neither factor nor nparts was given" if factor is None else "both factor and nparts were given"
         raise bad_split(
-            stage, parent, f"{given}: either fixes the other", "give the inner extent (factor=8) or the outer (nparts=4)"
+            stage,
+            parent,
+            f"{given}: either fixes the other",
+            "give the inner extent (factor=8) or the outer (nparts=4)",
         )
     refuse_lost_annotation(
         stage, parent, "cannot split", f"split first, then annotate {parent.name}.outer or {parent.name}.inner"
     )
     inner_extent = None if factor is None else part_size(stage, parent, "factor", factor)
     outer_extent = None if nparts is None else part_size(stage, parent, "nparts", nparts)
-    stage.schedule.record("split", stage, parent=parent, factor=plain_size(inner_extent), nparts=plain_size(outer_extent),
-                          disable_predication=bool(disable_predication))
+    stage.schedule.record(
+        "split",
+        stage,
+        parent=parent,
+        factor=plain_size(inner_extent),
+        nparts=plain_size(outer_extent),
+        disable_predication=bool(disable_predication),
+    )
     outer = replace(parent, name=parent.name + ".outer", dom=None)
     inner = replace(parent, name=parent.name + ".inner", dom=None)
     relation = Split(parent, outer, inner, inner_extent, outer_extent, bool(disable_predication), user_source())
@@ -76,8 +99,14 @@ def plain_size(extent: Expr | None) -> Expr | int | None:
 
 def bad_split(stage: Stage, axis: IterVar, reason: str, fix: str) -> BadSplit:
     """The error for a loop that cannot be split so."""
-    return BadSplit(f"cannot split '{axis.name}' of stage {stage.name}", reason=reason, declared=stage.op.source,
-                    called=user_source(), loops=outline(stage, [axis]), fix=fix)
+    return BadSplit(
+        f"cannot split '{axis.name}' of stage {stage.name}",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, [axis]),
+        fix=fix,
+    )
 
 
 def part_size(stage: Stage, axis: IterVar, name: str, given: Any) -> Expr:
@@ -91,7 +120,9 @@ def part_size(stage: Stage, axis: IterVar, name: str, given: Any) -> Expr:
         raise bad_split(stage, axis, f"{name} is {given!r}, no integer"[:200], advice)
     if isinstance(number, (int, IntImm)):
         if int(number) <= 0:
-            raise bad_split(stage, axis, f"{name} is {int(number)}, and a loop is not split into parts of that size", advice)
+            raise bad_split(
+                stage, axis, f"{name} is {int(number)}, and a loop is not split into parts of that size", advice
+            )
         if int(number) > axis.dtype.greatest:
             raise bad_split(
                 stage, axis, f"{name} is {int(number)}, which {axis.name} ({axis.dtype}) cannot count to", advice

@@ -42,12 +42,21 @@ def _draw(drawer: Drawer) -> Attempt | None:
     if stage is None:
         return None
     axis, factor, offset = drawer.pick(stage.op.axis), drawer.pick([1, 2, 8, 16, 32]), drawer.below(9)
-    return f"storage_align({axis.name}, {factor}, {offset}) of {stage.name}", lambda: stage.storage_align(axis, factor, offset)
+    return f"storage_align({axis.name}, {factor}, {offset}) of {stage.name}", lambda: stage.storage_align(
+        axis, factor, offset
+    )
 
 
-@primitive(StagePrimitives, "storage", named=("factor", "offset"), draw=_draw, weight=2, lowering=_Strides,
-           tries=each_dimension(lambda stage, axis: stage.storage_align(axis, 8, 1)),
-           foreign={"axis": AXIS, "factor": integer(1, 4096), "offset": integer(-4096, 4096)})
+@primitive(
+    StagePrimitives,
+    "storage",
+    named=("factor", "offset"),
+    draw=_draw,
+    weight=2,
+    lowering=_Strides,
+    tries=each_dimension(lambda stage, axis: stage.storage_align(axis, 8, 1)),
+    foreign={"axis": AXIS, "factor": integer(1, 4096), "offset": integer(-4096, 4096)},
+)
 def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None:
     """Pad so that the stride of the dimension `axis` is `offset` modulo `factor`, in elements.
 
@@ -59,20 +68,32 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
     """
     find_axis(stage, axis, "cannot align the stride of")
     headline = f"cannot align the stride of '{axis.name}' of stage {stage.name}"
-    refuse_hybrid(stage, f"cannot align the stride of '{axis.name}' of", "its axes are loops, no dimensions",
-                  f's.cache_read({stage.name}, "global", readers) gives a copy to align')
+    refuse_hybrid(
+        stage,
+        f"cannot align the stride of '{axis.name}' of",
+        "its axes are loops, no dimensions",
+        f's.cache_read({stage.name}, "global", readers) gives a copy to align',
+    )
 
     def bad(reason: str, fix: str) -> BadStorageAlign:
-        return BadStorageAlign(headline, reason=reason, declared=stage.op.source, called=user_source(),
-                               loops=outline(stage, [axis]), fix=fix)
+        return BadStorageAlign(
+            headline,
+            reason=reason,
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, [axis]),
+            fix=fix,
+        )
 
     dimensions = [dim for dims in stage.op.dimensions for dim in dims]
     if place_of(dimensions, axis) < 0:
         names = ", ".join(axis.name for axis in dimensions)
         raise bad(f"{axis.name} is no dimension of {stage.name}", f"use one of s[{stage.name}].op.axis: {names}")
     if stage.is_output:
-        raise bad(f"{stage.name} is an output: the caller decides how its memory is laid out",
-                  f's.cache_write({stage.name}, "global") gives an intermediate to align')
+        raise bad(
+            f"{stage.name} is an output: the caller decides how its memory is laid out",
+            f's.cache_write({stage.name}, "global") gives an intermediate to align',
+        )
     if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
         raise bad(f"the factor is {factor!r}, no positive integer"[:200], f"storage_align({axis.name}, 32, 1)")
     if isinstance(offset, bool) or not isinstance(offset, int):

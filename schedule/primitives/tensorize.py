@@ -42,14 +42,20 @@ def _draw(drawer: Drawer) -> Attempt | None:
     from ...te.intrinsics import get  # loads every one that there is
 
     def fits(stage: Stage) -> bool:
-        tile, depths = ([constant_extent(axis) or 0 for axis in axes] for axes in (stage.op.axis[2:], stage.op.reduce_axis))
-        return bool(stage.op.values) and len(stage.op.axis) == 4 and tile == [4, 4] and len(depths) == 1 and depths[0] > 0
+        tile, depths = (
+            [constant_extent(axis) or 0 for axis in axes] for axes in (stage.op.axis[2:], stage.op.reduce_axis)
+        )
+        return (
+            bool(stage.op.values) and len(stage.op.axis) == 4 and tile == [4, 4] and len(depths) == 1 and depths[0] > 0
+        )
 
     stage = drawer.some_stage(fits)
     if stage is None:
         return None
     (_, _, ii, ji), (r,) = stage.op.axis, stage.op.reduce_axis
-    depth = drawer.pick([size for size in (1, 2, 4) if drawer.chance(0.1) or (constant_extent(r) or 0) % size == 0] or [1])
+    depth = drawer.pick(
+        [size for size in (1, 2, 4) if drawer.chance(0.1) or (constant_extent(r) or 0) % size == 0] or [1]
+    )
     try:
         outer, inner = stage.split(r, factor=depth)
         stage.reorder(outer, ii, ji, inner)
@@ -59,8 +65,15 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"tensorize({ii.name}, {depth}) of {stage.name}", lambda: stage.tensorize(ii, kernel)
 
 
-@primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=3, early=True,
-           foreign={"axis": AXIS, "intrinsic": INTRINSIC})
+@primitive(
+    StagePrimitives,
+    "hardware",
+    tries=_tries,
+    draw=_draw,
+    weight=3,
+    early=True,
+    foreign={"axis": AXIS, "intrinsic": INTRINSIC},
+)
 def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
     """Let a tensor intrinsic do the work of this loop and of all inside it.
 
@@ -76,22 +89,42 @@ def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
     (TW0282).
     """
     find_leaf(stage, axis, "cannot tensorize")
-    refuse_hybrid(stage, f"cannot tensorize '{axis.name}' of", "an intrinsic is matched with an expression for each element",
-                  "write the part that the intrinsic computes as a te.compute of its own")
+    refuse_hybrid(
+        stage,
+        f"cannot tensorize '{axis.name}' of",
+        "an intrinsic is matched with an expression for each element",
+        "write the part that the intrinsic computes as a te.compute of its own",
+    )
     headline = f"cannot tensorize '{axis.name}' of stage {stage.name}"
     if not isinstance(intrinsic, TensorIntrin):
-        raise BadTensorize(headline, reason=f"a tensor intrinsic is asked for, {type(intrinsic).__name__} was given",
-                           called=user_source(), fix="pass what te.decl_tensor_intrin or te.intrinsics.get returned")
-    other = next((leaf for leaf in stage.leaf_iter_vars if leaf is not axis and stage.attr(leaf).kind == "tensorized"), None)
+        raise BadTensorize(
+            headline,
+            reason=f"a tensor intrinsic is asked for, {type(intrinsic).__name__} was given",
+            called=user_source(),
+            fix="pass what te.decl_tensor_intrin or te.intrinsics.get returned",
+        )
+    other = next(
+        (leaf for leaf in stage.leaf_iter_vars if leaf is not axis and stage.attr(leaf).kind == "tensorized"), None
+    )
     if other is not None:
-        raise BadTensorize(headline, reason=f"'{other.name}' is tensorized already, and one intrinsic computes a stage",
-                           declared=stage.op.source, called=user_source(), loops=outline(stage, [other, axis]),
-                           fix=f"tensorize either '{other.name}' or '{axis.name}'")
+        raise BadTensorize(
+            headline,
+            reason=f"'{other.name}' is tensorized already, and one intrinsic computes a stage",
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, [other, axis]),
+            fix=f"tensorize either '{other.name}' or '{axis.name}'",
+        )
     if not stage.op.values or len(stage.op.outputs) != len(intrinsic.op.outputs):
         raise BadTensorize(
-            headline, declared=stage.op.source, called=user_source(), loops=outline(stage, [axis]),
+            headline,
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, [axis]),
             reason=f"{stage.name} computes {len(stage.op.outputs)} tensors, the intrinsic {intrinsic.name} "
-                   f"{len(intrinsic.op.outputs)}", fix="declare an intrinsic of as many outputs")
+            f"{len(intrinsic.op.outputs)}",
+            fix="declare an intrinsic of as many outputs",
+        )
     stage.schedule.record("tensorize", stage, axis=axis, intrinsic=intrinsic)
     if any(tensor.dtype.is_float for tensor in stage.op.outputs):
         stage.schedule.losses.append(f"the intrinsic adds the floats of {stage.name} in an order of its own")

@@ -25,10 +25,20 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"tile({x.name}, {y.name}, {a}, {b}) of {stage.name}", lambda: stage.tile(x, y, a, b)
 
 
-@primitive(StagePrimitives, "loops", tries=neighbours(lambda stage, outer, inner: stage.tile(outer, inner, 2, 2)), draw=_draw,
-           weight=5, foreign={"x_parent": AXIS, "y_parent": AXIS, "x_factor": SIZE, "y_factor": SIZE})
+@primitive(
+    StagePrimitives,
+    "loops",
+    tries=neighbours(lambda stage, outer, inner: stage.tile(outer, inner, 2, 2)),
+    draw=_draw,
+    weight=5,
+    foreign={"x_parent": AXIS, "y_parent": AXIS, "x_factor": SIZE, "y_factor": SIZE},
+)
 def tile(
-    stage: Stage, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any,
+    stage: Stage,
+    x_parent: IterVar,
+    y_parent: IterVar,
+    x_factor: Any,
+    y_factor: Any,
 ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
     """Split both loops and order them (x_outer, y_outer, x_inner, y_inner), which it returns.
 
@@ -45,7 +55,9 @@ def tile(
     find_leaf(stage, x_parent, "cannot tile")
     find_leaf(stage, y_parent, "cannot tile")
     if x_parent is y_parent:
-        raise bad_split(stage, x_parent, "both axes of the tile are the same", "tile takes two loops: tile(i, j, 32, 8)")
+        raise bad_split(
+            stage, x_parent, "both axes of the tile are the same", "tile takes two loops: tile(i, j, 32, 8)"
+        )
     x_size = plain_size(part_size(stage, x_parent, "x_factor", x_factor))
     y_size = plain_size(part_size(stage, y_parent, "y_factor", y_factor))
     with stage.schedule.compound("tile", stage, x_parent=x_parent, y_parent=y_parent, x_factor=x_size, y_factor=y_size):

@@ -11,7 +11,20 @@ from typing import Any
 
 from ...errors import TilewrightError, user_source
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, FloatImm, FloorDiv, FloorMod, IfThenElse, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
+from ...ir.expr import (
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Node,
+    ProducerLoad,
+    Range,
+    Reduce,
+    Var,
+)
 from ...ir.ops import all_of, const, if_then_else, likely
 from ...ir.visit import free_vars, rewrite
 from ...te.operation import ComputeOp, Operation
@@ -45,16 +58,27 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
     def places(*indices: Any) -> list[Any]:
         moved = [indices[at] for at in order]
-        return [*moved[:place], moved[place] // factor, *moved[place + 1:], moved[place] % factor] if blocked else moved
+        return (
+            [*moved[:place], moved[place] // factor, *moved[place + 1 :], moved[place] % factor] if blocked else moved
+        )
 
     label = f"transform_layout({order}, {place}, {factor if blocked else 1}) of {stage.name}"
     return label, lambda: stage.transform_layout(places, pad)
 
 
-@primitive(StagePrimitives, "storage", tries=_tries, draw=_draw, weight=2.5, rare=True,
-           foreign={"mapping_function": LAYOUT, "pad_value": either(NOTHING, NUMBER)})
+@primitive(
+    StagePrimitives,
+    "storage",
+    tries=_tries,
+    draw=_draw,
+    weight=2.5,
+    rare=True,
+    foreign={"mapping_function": LAYOUT, "pad_value": either(NOTHING, NUMBER)},
+)
 def transform_layout(
-    stage: Stage, mapping_function: Callable[..., Any], pad_value: Any = None,
+    stage: Stage,
+    mapping_function: Callable[..., Any],
+    pad_value: Any = None,
 ) -> list[IterVar] | None:
     """Lay the elements out as mapping_function says.
 
@@ -97,8 +121,14 @@ def transform_layout(
 
 
 def _bad(stage: Stage, reason: str, fix: str) -> BadLayout:
-    return BadLayout(f"cannot transform the layout of {stage.name}", reason=reason, declared=stage.op.source,
-                     called=user_source(), loops=outline(stage), fix=fix)
+    return BadLayout(
+        f"cannot transform the layout of {stage.name}",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage),
+        fix=fix,
+    )
 
 
 def _check_stage(stage: Stage) -> None:
@@ -107,19 +137,31 @@ def _check_stage(stage: Stage) -> None:
         raise _bad(stage, f"{stage.name} is no expression element by element", "transform a copy of it, by cache_read")
     if stage.attach_type in ("inline", "inlined"):
         raise _bad(stage, f"{stage.name} is inlined, so it lies nowhere", f"s[{stage.name}].compute_root() first")
-    if stage.relations or stage.iter_var_attrs or any(
-            a is not b for a, b in zip(stage.leaf_iter_vars, stage.all_iter_vars, strict=False)):
-        raise _bad(stage, "its loops are scheduled already, and a new layout makes new ones",
-                   "call transform_layout first, then schedule the loops that it returns")
+    if (
+        stage.relations
+        or stage.iter_var_attrs
+        or any(a is not b for a, b in zip(stage.leaf_iter_vars, stage.all_iter_vars, strict=False))
+    ):
+        raise _bad(
+            stage,
+            "its loops are scheduled already, and a new layout makes new ones",
+            "call transform_layout first, then schedule the loops that it returns",
+        )
     placed = stage.schedule.placed_at(stage)
     if placed:
-        raise _bad(stage, f"{placed[0].name} is computed at a loop of it, which would vanish",
-                   f"call transform_layout first, then place {placed[0].name} at a loop that it returns")
+        raise _bad(
+            stage,
+            f"{placed[0].name} is computed at a loop of it, which would vanish",
+            f"call transform_layout first, then place {placed[0].name} at a loop that it returns",
+        )
     refuse_dangling_predicate(stage, op.reduce_axis, BadLayout, "cannot transform the layout of")
     reader = next((other for other in stage.schedule.in_order(stage.readers) if not other.op.values), None)
     if reader is not None:
-        raise _bad(stage, f"{reader.name}, a {reader.op.kind}, reads it as it is",
-                   f's.cache_read({stage.name}, "global", readers) gives a copy to transform')
+        raise _bad(
+            stage,
+            f"{reader.name}, a {reader.op.kind}, reads it as it is",
+            f's.cache_read({stage.name}, "global", readers) gives a copy to transform',
+        )
 
 
 def _pads(stage: Stage, pad_value: Any) -> tuple[Expr, ...]:
@@ -127,7 +169,9 @@ def _pads(stage: Stage, pad_value: Any) -> tuple[Expr, ...]:
     op = stage.op
     listed = as_list(pad_value) if isinstance(pad_value, (list, tuple)) else [pad_value] * op.num_outputs
     given: list[Any] = [0 if item is None else item for item in listed]
-    advice = "pad_value takes a number of the tensor's dtype" + (", or one for each output" if op.num_outputs > 1 else "")
+    advice = "pad_value takes a number of the tensor's dtype" + (
+        ", or one for each output" if op.num_outputs > 1 else ""
+    )
     if len(given) != op.num_outputs:
         raise _bad(stage, f"there are {len(given)} pad values for {op.num_outputs} outputs", advice)
     pads: list[Expr] = []
@@ -195,7 +239,9 @@ def _read_there(stage: Stage, laid_out: Operation, layout: IndexMap) -> None:
         if isinstance(node, ProducerLoad) and isinstance(node.producer, Tensor) and node.producer in now:
             places = layout(*node.indices)
             plain = all(isinstance(index, (Var, IntImm)) for index in node.indices)
-            return ProducerLoad(now[node.producer], tuple(places if plain else map(simplify, places)))  # i // 8 * 8 + i % 8 is i
+            return ProducerLoad(
+                now[node.producer], tuple(places if plain else map(simplify, places))
+            )  # i // 8 * 8 + i % 8 is i
         return None
 
     def moved(value: Expr) -> Expr:

@@ -27,14 +27,22 @@ def _draw(drawer: Drawer) -> Attempt | None:
     if stage is None:
         return None
     axis = drawer.pick(short(stage))
-    copies = prod(drawer.extent(stage, leaf) or 8 for leaf in stage.leaf_iter_vars if stage.attr(leaf).kind == "unrolled")
+    copies = prod(
+        drawer.extent(stage, leaf) or 8 for leaf in stage.leaf_iter_vars if stage.attr(leaf).kind == "unrolled"
+    )
     if copies * (drawer.extent(stage, axis) or 8) > _MOST_COPIES and not drawer.chance(0.03):
         return None
     return f"unroll({axis.name}) of {stage.name}", lambda: stage.unroll(axis)
 
 
-@primitive(StagePrimitives, "kinds", tries=each_loop(lambda stage, axis: stage.unroll(axis)), draw=_draw, weight=4,
-           foreign={"axis": AXIS})
+@primitive(
+    StagePrimitives,
+    "kinds",
+    tries=each_loop(lambda stage, axis: stage.unroll(axis)),
+    draw=_draw,
+    weight=4,
+    foreign={"axis": AXIS},
+)
 def unroll(stage: Stage, axis: IterVar) -> None:
     """Write the iterations out. Like parallel, vectorize and bind it replaces the kind given before.
 

@@ -28,8 +28,14 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"vectorize({axis.name}) of {stage.name}", lambda: stage.vectorize(axis)
 
 
-@primitive(StagePrimitives, "kinds", tries=each_loop(lambda stage, axis: stage.vectorize(axis)), draw=_draw, weight=7,
-           foreign={"axis": AXIS})
+@primitive(
+    StagePrimitives,
+    "kinds",
+    tries=each_loop(lambda stage, axis: stage.vectorize(axis)),
+    draw=_draw,
+    weight=7,
+    foreign={"axis": AXIS},
+)
 def vectorize(stage: Stage, axis: IterVar) -> None:
     """Run the iterations in vector lanes. Like parallel, unroll and bind it replaces the kind given before.
 
@@ -47,7 +53,9 @@ def vectorize(stage: Stage, axis: IterVar) -> None:
     refuse_ordered(stage, [axis], "cannot vectorize")
     check_independent(stage, axis, "cannot vectorize")
     if axis.kind == "reduce":
-        raise race_over(VectorizeReduction, stage, axis, "cannot vectorize", "", "vector lanes", "vectorize a data axis")
+        raise race_over(
+            VectorizeReduction, stage, axis, "cannot vectorize", "", "vector lanes", "vectorize a data axis"
+        )
     warn_of_waiting_lanes(stage, axis)
     stage.schedule.record("vectorize", stage, axis=axis)
     stage.annotate(axis, kind="vectorized", bind_thread=None)

@@ -46,7 +46,9 @@ class _Place:
         for dim, index in zip(self.dims, given, strict=True):
             indices[dim] = _sum(self.begin[dim], index)
         lanes = max((index.dtype.lanes for index in indices), default=1)
-        if indices and indices[-1].dtype.lanes < lanes:  # a layout put a dimension of one element behind that of the vectors
+        if (
+            indices and indices[-1].dtype.lanes < lanes
+        ):  # a layout put a dimension of one element behind that of the vectors
             indices[-1] = Broadcast(indices[-1], lanes)
         return tuple(indices)
 
@@ -54,10 +56,14 @@ class _Place:
 def bind(nest: Nest, plan: Plan, body: Stmt, error: _Error) -> Stmt:
     """`body`, a body of the plan's intrinsic, on the parts of the plan. Raises TensorizeBuffer (TW0382)."""
     values: dict[Var, Expr] = {param: nest.value(value, {}) for param, value in plan.scalars.items()}
-    return bind_parts(nest, [(plan.intrinsic.buffers[tensor], part) for tensor, part in plan.parts.items()], body, error, values)
+    return bind_parts(
+        nest, [(plan.intrinsic.buffers[tensor], part) for tensor, part in plan.parts.items()], body, error, values
+    )
 
 
-def bind_parts(nest: Nest, parts: Sequence[tuple[Buffer, Part]], body: Stmt, error: _Error, values: dict[Var, Expr]) -> Stmt:
+def bind_parts(
+    nest: Nest, parts: Sequence[tuple[Buffer, Part]], body: Stmt, error: _Error, values: dict[Var, Expr]
+) -> Stmt:
     """`body` with each declared buffer at its part, and symbols replaced by `values` and by what the parts say.
 
     Raises by `error` where a part is not as its buffer demands."""
@@ -107,8 +113,10 @@ class _Demands:
         """Check everything, and note what the symbols of the buffer are."""
         declared, place = self.declared, self.place
         if declared.scope not in ("global", place.buffer.scope):
-            raise self._refused(f"it lies in {place.buffer.scope} memory, and {declared.name} is declared in {declared.scope}",
-                                f's[...].set_scope("{declared.scope}")')
+            raise self._refused(
+                f"it lies in {place.buffer.scope} memory, and {declared.name} is declared in {declared.scope}",
+                f's[...].set_scope("{declared.scope}")',
+            )
         strides = _strides(place.buffer)
         self._strides([strides[dim] for dim in place.dims], values)
         offset = self.analyzer.simplify(_dot(place.begin, strides))
@@ -123,12 +131,16 @@ class _Demands:
             if isinstance(its, Var) and declared.strides:
                 before = values.setdefault(its, cast(mine, its.dtype))
                 if before is not mine and not self.analyzer.can_prove_equal(before, cast(mine, its.dtype)):
-                    raise self._refused(f"the stride {its.name} would be {before} and {mine} at once", "declare a symbol for each")
+                    raise self._refused(
+                        f"the stride {its.name} would be {before} and {mine} at once", "declare a symbol for each"
+                    )
             elif not is_const(declared.shape[dim], 1) and not self.analyzer.can_prove_equal(cast(mine, its.dtype), its):
                 compact = "" if declared.strides else ", which has no strides and so is compact"
                 steps = ", ".join("1" if at == len(wanted) - 1 else f'te.var("s{at}")' for at in range(len(wanted)))
-                raise self._refused(f"its stride in dimension {dim} is {mine}, and {its} in the declared {declared.name}{compact}",
-                                    f"te.decl_buffer(..., strides=[{steps}]), or copy the part to a compact buffer by cache_read")
+                raise self._refused(
+                    f"its stride in dimension {dim} is {mine}, and {its} in the declared {declared.name}{compact}",
+                    f"te.decl_buffer(..., strides=[{steps}]), or copy the part to a compact buffer by cache_read",
+                )
 
     def _offset(self, offset: Expr, values: dict[Var, Expr]) -> None:
         declared, element = self.declared, self.place.buffer.dtype.bytes
@@ -136,18 +148,25 @@ class _Demands:
             values[declared.elem_offset] = cast(offset, declared.elem_offset.dtype)
         factor = max(declared.offset_factor, 1)
         if factor > 1 and not self._divides(offset, factor):
-            raise self._refused(f"it begins at element {offset}, which is not proved to be a multiple of offset_factor={factor}",
-                                "pad what lies before it, or lower offset_factor")
+            raise self._refused(
+                f"it begins at element {offset}, which is not proved to be a multiple of offset_factor={factor}",
+                "pad what lies before it, or lower offset_factor",
+            )
         if declared.alignment > element:
             self._alignment(offset, declared.alignment)
 
     def _alignment(self, offset: Expr, wanted: int) -> None:
         """Own memory is aligned for any vector; of an argument the call is to check it."""
         given = self.place.buffer in self.storage.given
-        if not self._divides(offset, wanted // self.place.buffer.dtype.bytes) or not (given or wanted <= _OWN_ALIGNMENT):
+        if not self._divides(offset, wanted // self.place.buffer.dtype.bytes) or not (
+            given or wanted <= _OWN_ALIGNMENT
+        ):
             why = f"and its memory is to {_OWN_ALIGNMENT} bytes" if wanted > _OWN_ALIGNMENT else "which is not proved"
-            raise self._refused(f"{self.declared.name} is declared with data_alignment={wanted}, so its first element, {offset}, "
-                                f"must be aligned to that, {why}", "pad what lies before it, or lower data_alignment")
+            raise self._refused(
+                f"{self.declared.name} is declared with data_alignment={wanted}, so its first element, {offset}, "
+                f"must be aligned to that, {why}",
+                "pad what lies before it, or lower data_alignment",
+            )
         if given:
             self.storage.alignments[self.place.buffer] = max(wanted, self.storage.alignments.get(self.place.buffer, 0))
 

@@ -89,14 +89,19 @@ class Bodies:
                 assert self.problem is not None
                 wanted = _short(self.stage.intrinsic.op.body[0])
                 raise self.stage.error(
-                    TensorizeBody, f"{name} computes something else: {self.problem.text}",
+                    TensorizeBody,
+                    f"{name} computes something else: {self.problem.text}",
                     f"write {name} and the intrinsic's operation alike, dtypes included (the intrinsic computes `{wanted}`)",
-                    self._shown(self.problem))
+                    self._shown(self.problem),
+                )
         open_one = next((param for param in self.stage.intrinsic.scalar_params if param not in self.scalars), None)
         if open_one is not None:
             raise self.stage.error(
-                TensorizeBody, f"nothing tells what the scalar parameter {open_one.name} of {self.stage.intrinsic.name} is: "
-                               f"`{_short(its[0])}` does not have it", "call the intrinsic in a te.compute, with its scalars")
+                TensorizeBody,
+                f"nothing tells what the scalar parameter {open_one.name} of {self.stage.intrinsic.name} is: "
+                f"`{_short(its[0])}` does not have it",
+                "call the intrinsic in a te.compute, with its scalars",
+            )
 
     def differ(self, text: str, a: Expr | None = None, b: Expr | None = None) -> bool:
         self.problem = self.problem or _Difference(text, (a, b))
@@ -128,8 +133,9 @@ class Bodies:
         condition, its = self._mine(a.condition), self._its(b.condition)
         if not self._same(condition, its):
             self.problem = None
-            return self.differ(f"it takes up only what `{condition}` chooses, the intrinsic what `{b.condition}` does",
-                               condition, its)
+            return self.differ(
+                f"it takes up only what `{condition}` chooses, the intrinsic what `{b.condition}` does", condition, its
+            )
         if len(a.init) != len(b.init):
             return self.differ(f"{'it' if a.init else 'the intrinsic'} begins with init=, the other with the identity")
         return all(self._same(self._mine(x), self._its(y)) for x, y in zip(a.init, b.init, strict=True))
@@ -168,7 +174,9 @@ class Bodies:
         if isinstance(a, ProducerLoad) and isinstance(b, ProducerLoad):
             return self._reads(a, b)
         if type(a) is not type(b) or a.dtype != b.dtype:
-            return self.differ(f"it has `{_short(a)}` of {a.dtype} where the intrinsic has `{_short(b)}` of {b.dtype}", a, b)
+            return self.differ(
+                f"it has `{_short(a)}` of {a.dtype} where the intrinsic has `{_short(b)}` of {b.dtype}", a, b
+            )
         if isinstance(a, Var):
             return self.variables.get(a, a) is b or self.differ(f"it has {a.name} where the intrinsic has {b}", a, b)
         if isinstance(a, (IntImm, FloatImm, StringImm)):
@@ -206,22 +214,39 @@ class Bodies:
         if isinstance(part, str):
             return self.differ(f"it reads `{_short(a)}` where the intrinsic reads `{_short(b)}`: {part}", a, b)
         before = self.parts.setdefault(its, part)
-        alike = before.tensor is mine and before.dims == part.dims and all(
-            self.stage.analyzer.can_prove_equal(x, y) for x, y in zip(before.begin, part.begin, strict=True))
-        return alike or self.differ(f"the intrinsic's {its.name} would be {before.tensor.name} at one place and "
-                                    f"`{_short(a)}`, another part, at the other", a, b)
+        alike = (
+            before.tensor is mine
+            and before.dims == part.dims
+            and all(self.stage.analyzer.can_prove_equal(x, y) for x, y in zip(before.begin, part.begin, strict=True))
+        )
+        return alike or self.differ(
+            f"the intrinsic's {its.name} would be {before.tensor.name} at one place and "
+            f"`{_short(a)}`, another part, at the other",
+            a,
+            b,
+        )
 
     def _scalar(self, a: Expr, param: Var) -> bool:
         """Whether a value of the stage may be the scalar parameter: of its type, the same everywhere."""
         if a.dtype != param.dtype:
-            return self.differ(f"it has `{_short(a)}` of {a.dtype} where the intrinsic has {param.name} of {param.dtype}", a, param)
+            return self.differ(
+                f"it has `{_short(a)}` of {a.dtype} where the intrinsic has {param.name} of {param.dtype}", a, param
+            )
         if self._varies(a):
-            return self.differ(f"it has `{_short(a)}`, which changes under the loop, where the intrinsic has {param.name}, one "
-                               "value", a, param)
+            return self.differ(
+                f"it has `{_short(a)}`, which changes under the loop, where the intrinsic has {param.name}, one value",
+                a,
+                param,
+            )
         before = self.scalars.setdefault(param, a)
-        alike = before is a or equal(before, a) or (a.dtype.is_integer and self.stage.analyzer.can_prove_equal(before, a))
-        return alike or self.differ(f"the intrinsic's {param.name} would be `{_short(before)}` at one place and `{_short(a)}` at "
-                                    "the other", a, param)
+        alike = (
+            before is a or equal(before, a) or (a.dtype.is_integer and self.stage.analyzer.can_prove_equal(before, a))
+        )
+        return alike or self.differ(
+            f"the intrinsic's {param.name} would be `{_short(before)}` at one place and `{_short(a)}` at the other",
+            a,
+            param,
+        )
 
     def _part(self, tensor: Tensor, a: ProducerLoad, b: ProducerLoad) -> Part | str:
         """The part of the tensor, or what is wrong; dimensions pair from the last on."""
@@ -237,7 +262,11 @@ class Bodies:
                     wanted.pop()
                     continue
             if self._varies(a.indices[at]):
-                place = f"dimension {wanted[-1][0]} of {getattr(b.producer, 'name', '')}" if wanted else "any dimension of it"
+                place = (
+                    f"dimension {wanted[-1][0]} of {getattr(b.producer, 'name', '')}"
+                    if wanted
+                    else "any dimension of it"
+                )
                 return f"index {at} of {tensor.name}, `{_short(a.indices[at])}`, does not follow {place}"
         if wanted:
             return f"{tensor.name} has {len(a.indices)} dimensions, too few"
@@ -279,12 +308,20 @@ def _restore(known: dict[K, V], before: dict[K, V]) -> None:
 
 
 def nest_side(
-    title: str, op: Operation, values: Sequence[Expr], extents: Mapping[IterVar, str], spans: Mapping[IterVar, Span],
-    analyzer: Analyzer, resolve: Callable[[Expr], Expr] = lambda value: value, names: Mapping[Var, Expr] | None = None,
+    title: str,
+    op: Operation,
+    values: Sequence[Expr],
+    extents: Mapping[IterVar, str],
+    spans: Mapping[IterVar, Span],
+    analyzer: Analyzer,
+    resolve: Callable[[Expr], Expr] = lambda value: value,
+    names: Mapping[Var, Expr] | None = None,
 ) -> NestSide:
     """An operation's nest to be shown. extents: of the loops, by root axis; spans: what root axes run through; resolve,
     names: how its values and variables are shown."""
-    loops = [(axis.name, extents[axis], axis in op.reduce_axis) for axis in (*op.axis, *op.reduce_axis) if axis in extents]
+    loops = [
+        (axis.name, extents[axis], axis in op.reduce_axis) for axis in (*op.axis, *op.reduce_axis) if axis in extents
+    ]
     target = f"{op.name}[{', '.join(axis.name for axis in op.axis)}]"
     evaluate = SpanEvaluator({**spans}, analyzer)
     regions = [f"gives {tensor_region(tensor, [spans[axis] for axis in op.axis], analyzer)}" for tensor in op.outputs]
@@ -293,14 +330,21 @@ def nest_side(
         regions.append(f"reads {tensor_region(load.producer, [evaluate(index) for index in load.indices], analyzer)}")
     first = values[0]
     if not isinstance(first, Reduce):
-        return NestSide(title, loops, target, "", [resolve(value) for value in values], names=names or {}, regions=regions)
+        return NestSide(
+            title, loops, target, "", [resolve(value) for value in values], names=names or {}, regions=regions
+        )
     sources, init = ([resolve(value) for value in group] for group in (first.sources, first.init))
-    return NestSide(title, loops, target, first.combiner.name, sources, resolve(first.condition), init, names or {}, regions)
+    return NestSide(
+        title, loops, target, first.combiner.name, sources, resolve(first.condition), init, names or {}, regions
+    )
 
 
 def sides(
-    stage: TensorizedStage, shown: Mapping[IterVar, str], mine: Callable[[Expr], Expr] = lambda value: value,
-    its: Callable[[Expr], Expr] = lambda value: value, names: Mapping[Var, Expr] | None = None,
+    stage: TensorizedStage,
+    shown: Mapping[IterVar, str],
+    mine: Callable[[Expr], Expr] = lambda value: value,
+    its: Callable[[Expr], Expr] = lambda value: value,
+    names: Mapping[Var, Expr] | None = None,
 ) -> tuple[NestSide, NestSide]:
     """What the stage computes under the tensorized loop, and what the intrinsic does. shown: the extents of the stage's
     loops; mine, its, names: see nest_side."""
@@ -308,13 +352,20 @@ def sides(
     inner = {loop.var: Span.of(const(0, loop.var.dtype), loop.extent) for loop in stage.inner if loop.var is not None}
     evaluate = SpanEvaluator(inner, stage.analyzer)
     spans = {axis: span for axis, value in stage.axes.items() if (span := evaluate(value)) is not None}
-    left = nest_side(f"{op.name} under '{loop.axis.name}'", op, stage.stage_bounds.computation.values, shown, spans, stage.analyzer,
-                     mine, names)
+    left = nest_side(
+        f"{op.name} under '{loop.axis.name}'",
+        op,
+        stage.stage_bounds.computation.values,
+        shown,
+        spans,
+        stage.analyzer,
+        mine,
+        names,
+    )
     domains = {axis: axis.dom for axis in (*other.axis, *other.reduce_axis) if axis.dom is not None}
     known = {axis: str(domain.extent) for axis, domain in domains.items()}
     through = {axis: Span.of(domain.begin, domain.extent) for axis, domain in domains.items()}
-    return left, nest_side(stage.intrinsic.name, other, other.body, known, through,
-                           stage.analyzer, its)
+    return left, nest_side(stage.intrinsic.name, other, other.body, known, through, stage.analyzer, its)
 
 
 def _without_lets(value: Expr) -> Expr:

@@ -36,7 +36,10 @@ def tensorized_place(bounds: StageBounds) -> int:
 
 
 def match(
-    bounds: StageBounds, place: int, axes: Mapping[IterVar, Expr], analyzer: Analyzer,
+    bounds: StageBounds,
+    place: int,
+    axes: Mapping[IterVar, Expr],
+    analyzer: Analyzer,
     resolve: Callable[[Expr, Mapping[IterVar, Expr]], Expr],
 ) -> Plan:
     """The plan for the tensorized loop at `place`. axes: the value of each root axis in terms of loops.
@@ -52,14 +55,20 @@ def match(
         if axis.dom is not None:
             analyzer.bind(axis, axis.dom)
     partners = _partners(stage, extents)
-    values = {axis: begin + cast(partners[axis], axis.dtype) if axis in partners else begin for axis, begin in begins.items()}
+    values = {
+        axis: begin + cast(partners[axis], axis.dtype) if axis in partners else begin for axis, begin in begins.items()
+    }
     parts: dict[Tensor, Part] = {}
     op = bounds.computation.op
     begin = tuple(begins[axis] for axis in op.axis)
     call = intrinsic_call(op)
     if call is not None and call.intrinsic is not intrinsic:
         call = None
-    dims = tuple(at for at, axis in enumerate(op.axis) if values[axis] is not begins[axis]) if call is None else call.out_dims
+    dims = (
+        tuple(at for at, axis in enumerate(op.axis) if values[axis] is not begins[axis])
+        if call is None
+        else call.out_dims
+    )
     for mine, its in zip(op.outputs, intrinsic.op.outputs, strict=True):
         parts[its] = Part(mine, begin, dims)
     if call is not None:
@@ -110,8 +119,10 @@ def _sized(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> TensorIntr
 def _partners(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> dict[IterVar, IterVar]:
     """The axis of the intrinsic that each root axis runs along, for those that do."""
     op, its = stage.stage_bounds.computation.op, stage.intrinsic.op
-    return {**_paired(stage, op.axis, its.axis, extents, "data"),
-            **_paired(stage, op.reduce_axis, its.reduce_axis, extents, "reduce")}
+    return {
+        **_paired(stage, op.axis, its.axis, extents, "data"),
+        **_paired(stage, op.reduce_axis, its.reduce_axis, extents, "reduce"),
+    }
 
 
 def _extent_under(stage: TensorizedStage, axis: IterVar) -> tuple[Expr, int]:
@@ -124,8 +135,10 @@ def _extent_under(stage: TensorizedStage, axis: IterVar) -> tuple[Expr, int]:
     span = SpanEvaluator(spans, stage.analyzer)(offset)
     if span is None or not isinstance(span.high, IntImm) or not is_const(span.low, 0):
         raise stage.error(
-            TensorizeRegion, f"{axis.name} takes the values `{value}` there, which are no constant number of consecutive ones",
-            "split the axes so that whole inner loops of constant extent lie under the tensorized one")
+            TensorizeRegion,
+            f"{axis.name} takes the values `{value}` there, which are no constant number of consecutive ones",
+            "split the axes so that whole inner loops of constant extent lie under the tensorized one",
+        )
     return begin, span.high.value + 1
 
 
@@ -136,19 +149,28 @@ def _check_box(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> None:
     if any(not isinstance(length, IntImm) for length in lengths) or points != prod(extents.values()):
         shown = ", ".join(f"{loop.axis.name} in {loop.extent}" for loop in stage.inner)
         region = " x ".join(f"{axis.name}: {extent}" for axis, extent in extents.items() if extent != 1)
-        raise stage.error(TensorizeRegion, f"its loops ({shown}) do not run through all of the box ({region})",
-                          "tensorize loops that come from splits of single axes")
+        raise stage.error(
+            TensorizeRegion,
+            f"its loops ({shown}) do not run through all of the box ({region})",
+            "tensorize loops that come from splits of single axes",
+        )
 
 
 def _paired(
-    stage: TensorizedStage, mine: Sequence[IterVar], wanted: Sequence[IterVar], extents: Mapping[IterVar, int], kind: str,
+    stage: TensorizedStage,
+    mine: Sequence[IterVar],
+    wanted: Sequence[IterVar],
+    extents: Mapping[IterVar, int],
+    kind: str,
 ) -> dict[IterVar, IterVar]:
     """Axes of the stage with those of the intrinsic, from the last on; axes of one iteration may be left out."""
     pairs: dict[IterVar, IterVar] = {}
     rest = list(mine)
     for partner in reversed(wanted):
         length = partner.dom.extent if partner.dom is not None else None
-        while rest and not (isinstance(length, IntImm) and extents[rest[-1]] == length.value) and extents[rest[-1]] == 1:
+        while (
+            rest and not (isinstance(length, IntImm) and extents[rest[-1]] == length.value) and extents[rest[-1]] == 1
+        ):
             rest.pop()
         if not rest or not isinstance(length, IntImm) or extents[rest[-1]] != length.value:
             raise _region(stage, mine, wanted, extents, kind)
@@ -159,18 +181,30 @@ def _paired(
 
 
 def _region(
-    stage: TensorizedStage, mine: Sequence[IterVar], wanted: Sequence[IterVar], extents: Mapping[IterVar, int], kind: str,
+    stage: TensorizedStage,
+    mine: Sequence[IterVar],
+    wanted: Sequence[IterVar],
+    extents: Mapping[IterVar, int],
+    kind: str,
 ) -> LoweringError:
     computed = ", ".join(f"{axis.name}: {extents[axis]}" for axis in mine) or "no axis"
-    takes = ", ".join(f"{axis.name}: {axis.dom.extent if axis.dom is not None else '?'}" for axis in wanted) or "no axis"
+    takes = (
+        ", ".join(f"{axis.name}: {axis.dom.extent if axis.dom is not None else '?'}" for axis in wanted) or "no axis"
+    )
     return stage.error(
         TensorizeRegion,
         f"the {kind} axes of {stage.stage_bounds.computation.name} run through ({computed}) under the loop, those of the intrinsic "
-        f"through ({takes})", _advice(stage, mine, wanted, extents), _shown(stage, mine, wanted, extents))
+        f"through ({takes})",
+        _advice(stage, mine, wanted, extents),
+        _shown(stage, mine, wanted, extents),
+    )
 
 
 def _shown(
-    stage: TensorizedStage, mine: Sequence[IterVar], wanted: Sequence[IterVar], extents: Mapping[IterVar, int],
+    stage: TensorizedStage,
+    mine: Sequence[IterVar],
+    wanted: Sequence[IterVar],
+    extents: Mapping[IterVar, int],
 ) -> str:
     """Both nests, the first loops that differ, counted from the innermost, marked."""
     its = stage.intrinsic.op
@@ -183,10 +217,14 @@ def _shown(
         if shown[x] != known[y]:
             return beside(left, right, (x.name, y.name))
     longer = "loop without partner"
-    return beside(left, right, (a[len(b)].name if len(a) > len(b) else longer, b[len(a)].name if len(b) > len(a) else longer))
+    return beside(
+        left, right, (a[len(b)].name if len(a) > len(b) else longer, b[len(a)].name if len(b) > len(a) else longer)
+    )
 
 
-def _advice(stage: TensorizedStage, mine: Sequence[IterVar], wanted: Sequence[IterVar], extents: Mapping[IterVar, int]) -> str:
+def _advice(
+    stage: TensorizedStage, mine: Sequence[IterVar], wanted: Sequence[IterVar], extents: Mapping[IterVar, int]
+) -> str:
     """The split that is missing, where it is one."""
     name = stage.stage_bounds.computation.name
     for axis, partner in zip(reversed(mine), reversed(wanted), strict=False):

@@ -94,8 +94,12 @@ class _Tensorized:
         nest, bounds = self.nest, self.stage_bounds
         mixed = next((loop for loop in loops if bounds.marks.get(loop.axis, 0) == 3), None)
         if mixed is not None:
-            raise self.error(TensorizeReduction, f"'{mixed.axis.name}' outside of it runs over data and reduce axes at once",
-                             "do not fuse data axes with reduce axes outside of the tensorized loop", mixed)
+            raise self.error(
+                TensorizeReduction,
+                f"'{mixed.axis.name}' outside of it runs over data and reduce axes at once",
+                "do not fuse data axes with reduce axes outside of the tensorized loop",
+                mixed,
+            )
         data = [loop for loop in loops if bounds.marks.get(loop.axis, 0) & 1]
         bound = self._bound(begin)
         offsets = nest.rename([*data, *self.inner])
@@ -136,15 +140,25 @@ class _Tensorized:
     def _check_loops(self) -> None:
         for loop in self.inner:
             if loop.attr.kind not in ("serial", "tensorized") or loop.attr.pragmas:
-                how = loop.thread or loop.attr.kind if loop.attr.kind != "serial" else f"given the pragma {loop.attr.pragmas[0][0]}"
-                raise self.error(TensorizeLoops, f"'{loop.axis.name}', which it takes in, is {how}: the intrinsic is one piece",
-                                 f"leave '{loop.axis.name}' serial, or tensorize a loop further in", loop)
+                how = (
+                    loop.thread or loop.attr.kind
+                    if loop.attr.kind != "serial"
+                    else f"given the pragma {loop.attr.pragmas[0][0]}"
+                )
+                raise self.error(
+                    TensorizeLoops,
+                    f"'{loop.axis.name}', which it takes in, is {how}: the intrinsic is one piece",
+                    f"leave '{loop.axis.name}' serial, or tensorize a loop further in",
+                    loop,
+                )
         for other in self.nest.dataflow.computations:
             if other.parent is self.stage_bounds.computation and other.place >= self.place:
                 place = self.stage_bounds.loops[other.place].axis.name
                 raise self.error(
-                    TensorizeLoops, f"{other.name} is computed at '{place}', which it takes in",
-                    f"compute {other.name} at a loop outside of '{self.stage_bounds.loops[self.place].axis.name}'")
+                    TensorizeLoops,
+                    f"{other.name} is computed at '{place}', which it takes in",
+                    f"compute {other.name} at a loop outside of '{self.stage_bounds.loops[self.place].axis.name}'",
+                )
 
     def _check_guards(self) -> None:
         for condition in self._guards():
@@ -155,20 +169,32 @@ class _Tensorized:
         for var in free_vars(condition):
             if var in inside:
                 raise self.error(
-                    TensorizeGuard, f"{what} `{condition}` changes with '{var.name}' within it: the intrinsic always does all of "
-                                    "its work", "pad the tensors to a multiple of the intrinsic's size in stages of their own, "
-                                                "or choose factors that divide", inside[var])
+                    TensorizeGuard,
+                    f"{what} `{condition}` changes with '{var.name}' within it: the intrinsic always does all of "
+                    "its work",
+                    "pad the tensors to a multiple of the intrinsic's size in stages of their own, "
+                    "or choose factors that divide",
+                    inside[var],
+                )
 
     def _cannot_go_on(self, loop: Loop) -> LoweringError:
         return self.error(
-            TensorizeReduction, f"the reduction goes on over '{loop.axis.name}' outside of it, and the intrinsic has no "
-                                "reduce_update", f"return (body, reduce_init, reduce_update) from its function, or bring "
-                                                 f"'{loop.axis.name}' inside", loop)
+            TensorizeReduction,
+            f"the reduction goes on over '{loop.axis.name}' outside of it, and the intrinsic has no reduce_update",
+            f"return (body, reduce_init, reduce_update) from its function, or bring '{loop.axis.name}' inside",
+            loop,
+        )
 
     def error(self, kind: type[LoweringError], reason: str, fix: str, shown: Loop | None = None) -> LoweringError:
         """The error of `kind` about this loop (and `shown`)."""
         loop, stage = self.stage_bounds.loops[self.place], self.stage_bounds.computation.stage
         name = loop.attr.intrinsic.name if loop.attr.intrinsic is not None else "?"
         marked = [loop.axis] if shown is None else [loop.axis, shown.axis]
-        return kind(f"cannot tensorize '{loop.axis.name}' of stage {stage.name} by {name}", reason=reason,
-                    declared=stage.op.source, called=user_source(), loops=outline(stage, marked), fix=fix)
+        return kind(
+            f"cannot tensorize '{loop.axis.name}' of stage {stage.name} by {name}",
+            reason=reason,
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, marked),
+            fix=fix,
+        )

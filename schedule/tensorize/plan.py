@@ -57,6 +57,11 @@ class TensorizedStage:
     def error(self, kind: type[LoweringError], reason: str, fix: str, shown: str = "") -> LoweringError:
         """The error of `kind` about the tensorized loop; shown: what stands below the loops."""
         loop, stage = self.stage_bounds.loops[self.place], self.stage_bounds.computation.stage
-        return kind(f"cannot tensorize '{loop.axis.name}' of stage {stage.name} by {self.intrinsic.name}", reason=reason,
-                    declared=stage.op.source, called=user_source(), fix=fix,
-                    loops=outline(stage, [loop.axis]) + (f"\n{shown}" if shown else ""))
+        return kind(
+            f"cannot tensorize '{loop.axis.name}' of stage {stage.name} by {self.intrinsic.name}",
+            reason=reason,
+            declared=stage.op.source,
+            called=user_source(),
+            fix=fix,
+            loops=outline(stage, [loop.axis]) + (f"\n{shown}" if shown else ""),
+        )

@@ -95,7 +95,9 @@ class NestSide:
 
     def _text(self, value: Expr, hidden: Node | None) -> str:
         if hidden is not None:
-            value = rewrite(value, lambda node: Var(_TOKEN, node.dtype) if node is hidden and isinstance(node, Expr) else None)
+            value = rewrite(
+                value, lambda node: Var(_TOKEN, node.dtype) if node is hidden and isinstance(node, Expr) else None
+            )
         return str(substitute(value, dict(self.names)))
 
 

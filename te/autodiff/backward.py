@@ -66,7 +66,10 @@ def joined(parts: Sequence[Contribution]) -> Contribution:
 
 
 def adjoints_of_reads(
-    value: Expr, seed: Contribution, relevant: Callable[[Any], bool], declared: SourceLine | None,
+    value: Expr,
+    seed: Contribution,
+    relevant: Callable[[Any], bool],
+    declared: SourceLine | None,
 ) -> list[tuple[Any, Contribution]]:
     """The adjoint of each relevant read in `value`, whose own adjoint is `seed`. Reads of one element count as one.
 
@@ -118,8 +121,11 @@ def _row(node: Expr, declared: SourceLine | None) -> Row:
     if row is None:
         what = node.name if isinstance(node, Call) else type(node).__name__
         raise NotDifferentiable(
-            f"no derivative of {what} is known", reason=f"the gradient would go through `{str(node)[:120]}`",
-            declared=declared, called=user_source(), allowed=", ".join(CALLS),
+            f"no derivative of {what} is known",
+            reason=f"the gradient would go through `{str(node)[:120]}`",
+            declared=declared,
+            called=user_source(),
+            allowed=", ".join(CALLS),
             fix="write it by functions that have one, or take the gradient up to this point and go on by hand",
         )
     return row
@@ -144,5 +150,7 @@ def _by_element(reads: dict[Any, list[Contribution]]) -> list[tuple[Any, Contrib
 
 
 def _same_indices(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
-    return all(x is y or (isinstance(x, IntImm) and isinstance(y, IntImm) and x.value == y.value) or equal(x, y)
-               for x, y in zip(a, b, strict=True))
+    return all(
+        x is y or (isinstance(x, IntImm) and isinstance(y, IntImm) and x.value == y.value) or equal(x, y)
+        for x, y in zip(a, b, strict=True)
+    )

@@ -59,8 +59,11 @@ def _choice(indices: Sequence[Expr], unknowns: set[Var]) -> tuple[Expr, Expr, Ex
         if reads_tensors(index):
             continue
         for node in post_order(index):
-            if isinstance(node, (Min, Max, Select, IfThenElse)) and node.dtype.is_integer \
-                    and any(inner in unknowns for inner in post_order(node) if isinstance(inner, Var)):
+            if (
+                isinstance(node, (Min, Max, Select, IfThenElse))
+                and node.dtype.is_integer
+                and any(inner in unknowns for inner in post_order(node) if isinstance(inner, Var))
+            ):
                 if isinstance(node, (Min, Max)):
                     return node, ops.compare(LE if isinstance(node, Min) else GE, node.a, node.b), node.a, node.b
                 return node, node.condition, node.true_value, node.false_value

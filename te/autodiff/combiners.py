@@ -13,7 +13,21 @@ from dataclasses import replace
 
 from ...errors import user_source
 from ...ir import ops
-from ...ir.expr import NE, CommReducer, CompareOp, Expr, IfThenElse, IterVar, Max, Min, ProducerLoad, Range, Reduce, Select, Var
+from ...ir.expr import (
+    NE,
+    CommReducer,
+    CompareOp,
+    Expr,
+    IfThenElse,
+    IterVar,
+    Max,
+    Min,
+    ProducerLoad,
+    Range,
+    Reduce,
+    Select,
+    Var,
+)
 from ...ir.visit import post_order, substitute
 from ..operation import ComputeOp, extent_of
 from ..shape import zero_based
@@ -26,11 +40,19 @@ def is_smooth(reduction: Reduce) -> bool:
     """Whether the combiner chooses nothing, over floats, and each iteration can be numbered."""
     nodes = [node for value in reduction.combiner.result for node in post_order(value)]
     rectangular = all(
-        axis.dom is not None and not any(isinstance(node, (IterVar, ProducerLoad))
-                                         for end in (axis.dom.begin, axis.dom.extent) for node in post_order(end))
-        for axis in reduction.axes)
-    return rectangular and all(source.dtype.is_float for source in reduction.sources) and not any(
-        isinstance(node, (Select, IfThenElse, Min, Max, CompareOp)) for node in nodes)
+        axis.dom is not None
+        and not any(
+            isinstance(node, (IterVar, ProducerLoad))
+            for end in (axis.dom.begin, axis.dom.extent)
+            for node in post_order(end)
+        )
+        for axis in reduction.axes
+    )
+    return (
+        rectangular
+        and all(source.dtype.is_float for source in reduction.sources)
+        and not any(isinstance(node, (Select, IfThenElse, Min, Max, CompareOp)) for node in nodes)
+    )
 
 
 def combined_with_rest(op: ComputeOp, reduction: Reduce, output: int) -> tuple[Expr, Expr | None]:
@@ -44,7 +66,9 @@ def combined_with_rest(op: ComputeOp, reduction: Reduce, output: int) -> tuple[E
     if not reduction.init:
         return value, None
     others = _stage(f"{op.name}_sources", op.axis, (), replace(reduction, init=()))
-    return value, _combined(combiner, output, tuple(ProducerLoad(part, op.axis) for part in others.outputs), reduction.init)
+    return value, _combined(
+        combiner, output, tuple(ProducerLoad(part, op.axis) for part in others.outputs), reduction.init
+    )
 
 
 def _combined(combiner: CommReducer, output: int, first: tuple[Expr, ...], second: tuple[Expr, ...]) -> Expr:
@@ -59,10 +83,18 @@ def _begin(axis: IterVar) -> Expr:
 def _rest(op: ComputeOp, reduction: Reduce) -> ComputeOp:
     """The reduction without each of its iterations in turn."""
     left_out = tuple(IterVar(f"{axis.name}_out", axis.dtype, zero_based(extent_of(axis))) for axis in reduction.axes)
-    another = ops.any_of(*(ops.compare(NE, ops.subtract(axis, _begin(axis)), out)
-                           for axis, out in zip(reduction.axes, left_out, strict=True)))
-    return _stage(f"{op.name}_rest", op.axis, left_out,
-                  replace(reduction, condition=ops.all_of(another, reduction.condition), value_index=0))
+    another = ops.any_of(
+        *(
+            ops.compare(NE, ops.subtract(axis, _begin(axis)), out)
+            for axis, out in zip(reduction.axes, left_out, strict=True)
+        )
+    )
+    return _stage(
+        f"{op.name}_rest",
+        op.axis,
+        left_out,
+        replace(reduction, condition=ops.all_of(another, reduction.condition), value_index=0),
+    )
 
 
 def _stage(name: str, axes: tuple[IterVar, ...], more: tuple[IterVar, ...], reduction: Reduce) -> ComputeOp:
@@ -72,7 +104,7 @@ def _stage(name: str, axes: tuple[IterVar, ...], more: tuple[IterVar, ...], redu
         assert axis.dom is not None
         copies.append(IterVar(axis.name, axis.dtype, Range(axis.dom.begin, axis.dom.extent), axis.kind))
     renamed: dict[Var, Expr] = dict(zip((*axes, *reduction.axes), copies, strict=True))
-    own, reduced = tuple(copies[: len(axes)]), tuple(copies[len(axes):])
+    own, reduced = tuple(copies[: len(axes)]), tuple(copies[len(axes) :])
     renamed_reduction = replace(substitute(reduction, renamed), axes=reduced)
     body = tuple(replace(renamed_reduction, value_index=at) for at in range(len(renamed_reduction.sources)))
     return ComputeOp(name=name, tag=current_tag(), source=user_source(), axis=(*own, *more), body=body)

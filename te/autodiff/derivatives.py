@@ -128,8 +128,10 @@ def _power(node: Call, g: Expr) -> Sequence[Part]:
     by_x: Part = times(g, times(y, _call("pow", x, ops.subtract(y, 1.0))))
     if isinstance(y, FloatImm):
         return (None if y.value == 0 else by_x), None
-    by_y = Where(ops.any_of(ops.compare(NE, x, 0.0), ops.logical_not(ops.compare(GE, y, 0.0))),
-                 times(g, times(node, _call("log", x))))
+    by_y = Where(
+        ops.any_of(ops.compare(NE, x, 0.0), ops.logical_not(ops.compare(GE, y, 0.0))),
+        times(g, times(node, _call("log", x))),
+    )
     return Where(ops.compare(NE, y, 0.0), by_x), by_y
 
 

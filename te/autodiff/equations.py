@@ -173,7 +173,9 @@ class System:
                 common = gcd(*form.coeffs.values())
                 if common > 1:
                     self.guards.append(ops.equal(ops.floormod(form.const, common), 0))
-                    form = LinearForm({v: c // common for v, c in form.coeffs.items()}, ops.floordiv(form.const, common))
+                    form = LinearForm(
+                        {v: c // common for v, c in form.coeffs.items()}, ops.floordiv(form.const, common)
+                    )
                 pivot = self._pivot(form)
                 if pivot is not None:
                     sign = form.coeffs[pivot]

@@ -68,13 +68,19 @@ def _checked(output: Any, inputs: Any) -> list[Tensor]:
     wanted = list(cast("Sequence[Any]", inputs)) if several else [inputs]
     for what, tensor in (("output", output), *(("input", tensor) for tensor in wanted)):
         if not isinstance(tensor, Tensor):
-            raise NotTensors(f"the {what} of te.gradient is no tensor", reason=f"got {tensor!r}"[:200],
-                             called=user_source(), fix="te.gradient(output, [input, ...], head=None) takes tensors")
+            raise NotTensors(
+                f"the {what} of te.gradient is no tensor",
+                reason=f"got {tensor!r}"[:200],
+                called=user_source(),
+                fix="te.gradient(output, [input, ...], head=None) takes tensors",
+            )
         if not tensor.dtype.is_float:
             raise GradientOfIntegers(
-                f"the {what} {tensor.name} of te.gradient is of {tensor.dtype}", declared=tensor.source,
-                reason="a derivative needs numbers that can change by a little", called=user_source(),
-                fix=f"compute in floats: {tensor.name}.astype(\"float32\"), declared before what reads it",
+                f"the {what} {tensor.name} of te.gradient is of {tensor.dtype}",
+                declared=tensor.source,
+                reason="a derivative needs numbers that can change by a little",
+                called=user_source(),
+                fix=f'compute in floats: {tensor.name}.astype("float32"), declared before what reads it',
             )
     return wanted
 
@@ -85,15 +91,21 @@ def _head_shape(output: Tensor, head: Any) -> tuple[Expr, ...]:
         return output.shape
     rank = output.ndim
     if not isinstance(head, Tensor):
-        raise NotTensors("the head of te.gradient is no tensor", reason=f"got {head!r}"[:200], called=user_source(),
-                         fix=f"te.placeholder({shape_text(output.shape)}), or leave it out for the Jacobian")
-    own = head.shape[head.ndim - rank:] if head.ndim >= rank else ()
+        raise NotTensors(
+            "the head of te.gradient is no tensor",
+            reason=f"got {head!r}"[:200],
+            called=user_source(),
+            fix=f"te.placeholder({shape_text(output.shape)}), or leave it out for the Jacobian",
+        )
+    own = head.shape[head.ndim - rank :] if head.ndim >= rank else ()
     fits = len(own) == rank and all(map(same_extent, own, output.shape))
     if not fits or not head.dtype.is_float:
         raise BadHead(
-            f"head {head.name} does not fit the output {output.name}", declared=head.source,
+            f"head {head.name} does not fit the output {output.name}",
+            declared=head.source,
             reason=f"it is {head.dtype} of shape {shape_text(head.shape)}; the output has shape {shape_text(output.shape)}",
-            called=user_source(), allowed="floats of a shape that ends in the output's",
+            called=user_source(),
+            allowed="floats of a shape that ends in the output's",
             fix=f"te.placeholder({shape_text(output.shape)}), with any dimensions before for several heads at once",
         )
     return head.shape[: head.ndim - rank]
@@ -213,10 +225,12 @@ class _Backward:
             if parts is not None:
                 return
             raise NotDifferentiable(
-                f"the gradient would go through {op.name}, whose elements are not expressions", declared=op.source,
-                reason=f"it is a {op.kind} operation", called=user_source(),
+                f"the gradient would go through {op.name}, whose elements are not expressions",
+                declared=op.source,
+                reason=f"it is a {op.kind} operation",
+                called=user_source(),
                 fix="take the gradient of what comes before it and after it, with its own as a head, or write it by "
-                    "te.compute",
+                "te.compute",
             )
         seed = adjoint.at((*self.heads, *op.axis))
         for piece in pieces_of(compute, tensor.value_index, seed):
@@ -268,8 +282,10 @@ def _whole(axes: Sequence[IterVar], term: Term) -> Tensor | None:
 def _ties(condition: Expr, heads: Sequence[IterVar]) -> bool:
     """Whether a condition says that one of `heads` equals something: most elements are zero, and the condition is
     worth more to the next stage than a tensor that is mostly zeros."""
-    return any(isinstance(part, EQ) and any(node in heads for node in post_order(part) if isinstance(node, IterVar))
-               for part in ops.conjuncts(condition))
+    return any(
+        isinstance(part, EQ) and any(node in heads for node in post_order(part) if isinstance(node, IterVar))
+        for part in ops.conjuncts(condition)
+    )
 
 
 def _summed(name: str, terms: Sequence[tuple[tuple[IterVar, ...], Term]]) -> Tensor:

@@ -56,7 +56,9 @@ def fresh_loop(loop: For, begin: Expr, extent: Expr, fixed: bool) -> Var:
 
 def is_fixed(loop: For, around: Collection[Var]) -> bool:
     """Whether data and the loops around it say nothing about a loop's iterations."""
-    return not any(isinstance(part, (BufferLoad, ProducerLoad)) or part in around for part in post_order(loop.begin, loop.extent))
+    return not any(
+        isinstance(part, (BufferLoad, ProducerLoad)) or part in around for part in post_order(loop.begin, loop.extent)
+    )
 
 
 def reads_own_memory(value: Expr) -> bool:
@@ -76,6 +78,7 @@ class _Reader:
 
     def value(self, value: Expr) -> Expr:
         """An expression of the statement over the program's variables and memory."""
+
         def rule(node: Node) -> Node | None:
             return replace(node, buffer=self.buffers[node.buffer]) if isinstance(node, BufferLoad) else None
 
@@ -95,7 +98,9 @@ class _Reader:
             self.loops.add(node.var)
             return For(var, begin, extent, LoopKind.SERIAL, self.visit(node.body, (*loops, var), guarded))
         if isinstance(node, If):
-            branches = [None if part is None else self.visit(part, loops, True) for part in (node.then_body, node.else_body)]
+            branches = [
+                None if part is None else self.visit(part, loops, True) for part in (node.then_body, node.else_body)
+            ]
             return If(self.value(node.condition), branches[0] or seq(), branches[1])
         if isinstance(node, While):
             return While(self.value(node.condition), self.visit(node.body, loops, True))
@@ -122,8 +127,13 @@ class _Reader:
     def _allocation(self, node: Allocate, loops: tuple[Var, ...], guarded: bool) -> Stmt:
         shape = tuple(map(self.value, node.buffer.shape))
         if node.buffer.scope == "shared" or any(
-                isinstance(part, (BufferLoad, ProducerLoad)) or part in loops for extent in shape for part in post_order(extent)):
-            raise self._refused(f"it allocates {node.buffer.name}, whose size is known in the middle of it, or which threads share")
+            isinstance(part, (BufferLoad, ProducerLoad)) or part in loops
+            for extent in shape
+            for part in post_order(extent)
+        ):
+            raise self._refused(
+                f"it allocates {node.buffer.name}, whose size is known in the middle of it, or which threads share"
+            )
         made = self.buffers[node.buffer] = replace(node.buffer, shape=shape)
         self.memory.append(made)
         body = self.visit(node.body, loops, guarded)
@@ -133,6 +143,10 @@ class _Reader:
         return seq(loops_over(axes, BufferStore(made, ops.const(0, made.dtype), axes)), body)
 
     def _refused(self, reason: str) -> NotDifferentiable:
-        return NotDifferentiable("the gradient would go through a program that cannot be run backwards", reason=reason,
-                                 declared=self.declared, called=user_source(),
-                                 fix="write it by loops, choices, bindings and stores, with memory of sizes that are known before")
+        return NotDifferentiable(
+            "the gradient would go through a program that cannot be run backwards",
+            reason=reason,
+            declared=self.declared,
+            called=user_source(),
+            fix="write it by loops, choices, bindings and stores, with memory of sizes that are known before",
+        )

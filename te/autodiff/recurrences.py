@@ -1,7 +1,7 @@
 """Recurrences as programs: te.scan as the loop over time that it is.
 
-    for k: S[k] = init[k]
-    for t: for each stage of a step: W[t] = ...; S[t] = update[t]
+for k: S[k] = init[k]
+for t: for each stage of a step: W[t] = ...; S[t] = update[t]
 """
 
 from __future__ import annotations
@@ -67,7 +67,11 @@ def _loops(scan: ScanOp, op: Operation, memory: dict[Tensor, Buffer]) -> Stmt:
             return BufferLoad(memory[cast("Tensor", node.producer)], node.indices)
         if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in places:
             place = places[node.buffer]
-            return BufferLoad(place, node.indices) if isinstance(node, BufferLoad) else BufferStore(place, node.value, node.indices)
+            return (
+                BufferLoad(place, node.indices)
+                if isinstance(node, BufferLoad)
+                else BufferStore(place, node.value, node.indices)
+            )
         return None
 
     return rewrite(made, rule)
@@ -76,13 +80,22 @@ def _loops(scan: ScanOp, op: Operation, memory: dict[Tensor, Buffer]) -> Stmt:
 def _step(scan: ScanOp, op: Operation, memory: dict[Tensor, Buffer], stages: Sequence[Operation], time: Expr) -> Stmt:
     """One step of a stage."""
     between = {tensor for stage in stages for tensor in stage.outputs} - {*scan.update, *scan.init}
-    elsewhere = next((load for load in op.loads if load.producer in between and load.indices[0] is not op.axis[0]), None)
+    elsewhere = next(
+        (load for load in op.loads if load.producer in between and load.indices[0] is not op.axis[0]), None
+    )
     nest = _loops(scan, op, memory)
     if elsewhere is not None or not isinstance(nest, For):
-        raise _refused(scan, f"{op.name} reads {elsewhere}, which another step computes", "read other steps from the states")
+        raise _refused(
+            scan, f"{op.name} reads {elsewhere}, which another step computes", "read other steps from the states"
+        )
     return substitute(nest.body, {nest.var: ops.cast(time, nest.var.dtype)})
 
 
 def _refused(scan: ScanOp, reason: str, fix: str) -> NotDifferentiable:
-    return NotDifferentiable(f"the gradient would go through {scan.name}, a recurrence that cannot be run backwards", reason=reason,
-                             declared=scan.source, called=user_source(), fix=fix)
+    return NotDifferentiable(
+        f"the gradient would go through {scan.name}, a recurrence that cannot be run backwards",
+        reason=reason,
+        declared=scan.source,
+        called=user_source(),
+        fix=fix,
+    )

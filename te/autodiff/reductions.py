@@ -16,7 +16,23 @@ from ...ir import ops
 from ...ir.analysis.bounds import symbolic_bounds
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32, INT64, DType
-from ...ir.expr import GT, LT, NE, Add, CommReducer, Expr, IntImm, IterVar, Max, Min, Mul, ProducerLoad, Range, Reduce, Var
+from ...ir.expr import (
+    GT,
+    LT,
+    NE,
+    Add,
+    CommReducer,
+    Expr,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Mul,
+    ProducerLoad,
+    Range,
+    Reduce,
+    Var,
+)
 from ...ir.visit import post_order, substitute
 from ..operation import ComputeOp, extent_of
 from ..reduce import Reducer
@@ -48,8 +64,10 @@ def pieces_of(op: ComputeOp, output: int, seed: Contribution) -> list[Piece]:
     rule = _RULES.get(kind) if kind is not None else _of_smooth if is_smooth(reduction) else None
     if rule is None:
         raise NotDifferentiable(
-            f"the reduction {reduction.combiner.name} of {op.name} has no derivative that is known", declared=op.source,
-            reason=f"its combiner gives {reduction.combiner.result[output]}", called=user_source(),
+            f"the reduction {reduction.combiner.name} of {op.name} has no derivative that is known",
+            declared=op.source,
+            reason=f"its combiner gives {reduction.combiner.result[output]}",
+            called=user_source(),
             allowed="sum, min, max and prod, also several of them in one stage, and combiners of floats that choose nothing",
             fix="write it by te.sum, te.min, te.max or te.prod: the value at an argmax is te.max",
         )
@@ -123,12 +141,17 @@ def _most(axis: IterVar, reduction: Reduce, op: ComputeOp, analyzer: Analyzer) -
     extent = extent_of(axis)
     if not any(isinstance(node, IterVar) and node in reduction.axes for node in post_order(extent)):
         return extent
-    most = None if any(isinstance(node, ProducerLoad) for node in post_order(extent)) else \
-        symbolic_bounds(analyzer, extent, reduction.axes)[1]
+    most = (
+        None
+        if any(isinstance(node, ProducerLoad) for node in post_order(extent))
+        else symbolic_bounds(analyzer, extent, reduction.axes)[1]
+    )
     if most is None:
         raise NotDifferentiable(
-            f"the gradient of {op.name} needs the greatest extent of '{axis.name}'", declared=op.source,
-            reason=f"it is {extent}: positions in the reduction cannot be numbered", called=user_source(),
+            f"the gradient of {op.name} needs the greatest extent of '{axis.name}'",
+            declared=op.source,
+            reason=f"it is {extent}: positions in the reduction cannot be numbered",
+            called=user_source(),
             fix=f"reduce over '{axis.name}' in a stage of its own",
         )
     return most
@@ -156,12 +179,22 @@ def _chosen(op: ComputeOp, reduction: Reduce, output: int, position: Expr) -> Co
         return ops.select(second, j, i), ops.select(second, y, x)
 
     dtype = position.dtype
-    reducer = Reducer(combine, lambda *_: (ops.const(dtype.greatest, dtype), reduction.combiner.identity[output]),
-                      f"arg{reduction.combiner.name}")
+    reducer = Reducer(
+        combine,
+        lambda *_: (ops.const(dtype.greatest, dtype), reduction.combiner.identity[output]),
+        f"arg{reduction.combiner.name}",
+    )
     init = (ops.const(-1, dtype), reduction.init[output]) if reduction.init else None
-    return _stage(f"{op.name}_at", op, lambda again: reducer(
-        (again(position), again(reduction.sources[output])), axis=again.axes, where=again(reduction.condition),
-        init=None if init is None else tuple(map(again, init))))
+    return _stage(
+        f"{op.name}_at",
+        op,
+        lambda again: reducer(
+            (again(position), again(reduction.sources[output])),
+            axis=again.axes,
+            where=again(reduction.condition),
+            init=None if init is None else tuple(map(again, init)),
+        ),
+    )
 
 
 # Products without one factor
@@ -187,20 +220,33 @@ def _of_product(op: ComputeOp, reduction: Reduce, output: int, seed: Contributio
 
 def _product_and_zeros(op: ComputeOp, reduction: Reduce, output: int) -> ComputeOp:
     """The product of the factors that are not zero, and how many are."""
-    reducer = Reducer(lambda a, b: (a[0] * b[0], a[1] + b[1]),
-                      lambda *_: (ops.const(1, reduction.sources[output].dtype), ops.const(0, INT32)), "prod_and_zeros")
+    reducer = Reducer(
+        lambda a, b: (a[0] * b[0], a[1] + b[1]),
+        lambda *_: (ops.const(1, reduction.sources[output].dtype), ops.const(0, INT32)),
+        "prod_and_zeros",
+    )
 
     def split(factor: Expr) -> tuple[Expr, Expr]:
         zero = ops.equal(factor, 0.0)
         return ops.select(zero, 1.0, factor), ops.select(zero, ops.const(1, INT32), ops.const(0, INT32))
 
-    return _stage(f"{op.name}_parts", op, lambda again: reducer(
-        split(again(reduction.sources[output])), axis=again.axes, where=again(reduction.condition),
-        init=split(again(reduction.init[output])) if reduction.init else None))
+    return _stage(
+        f"{op.name}_parts",
+        op,
+        lambda again: reducer(
+            split(again(reduction.sources[output])),
+            axis=again.axes,
+            where=again(reduction.condition),
+            init=split(again(reduction.init[output])) if reduction.init else None,
+        ),
+    )
 
 
 _RULES: dict[type[Expr], Callable[[ComputeOp, Reduce, int, Contribution], list[Piece]]] = {
-    Add: _of_sum, Min: _of_extremum, Max: _of_extremum, Mul: _of_product,
+    Add: _of_sum,
+    Min: _of_extremum,
+    Max: _of_extremum,
+    Mul: _of_product,
 }
 
 

@@ -38,7 +38,11 @@ def pays(load: ProducerLoad) -> bool:
 
 
 def scatter_reads(
-    name: str, load: ProducerLoad, adjoint: Contribution, heads: Sequence[IterVar], axes: Sequence[IterVar],
+    name: str,
+    load: ProducerLoad,
+    adjoint: Contribution,
+    heads: Sequence[IterVar],
+    axes: Sequence[IterVar],
 ) -> Tensor:
     """The tensor, of the shape of the heads and then of the one that `load` reads, to whose elements the adjoints of the reads
     over `axes` are added, in the order of the loops. heads: the head's axes, over which, too, the adjoint is given."""

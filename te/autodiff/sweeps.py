@@ -62,8 +62,11 @@ class Sweeps:
 
 def _in_own_memory(body: Stmt, shared: Collection[Buffer]) -> Stmt:
     """The statement over memory of its own, save what is shared."""
-    own = {node.buffer: replace(node.buffer) for node in post_order(body)
-           if isinstance(node, (BufferLoad, BufferStore)) and node.buffer not in shared}
+    own = {
+        node.buffer: replace(node.buffer)
+        for node in post_order(body)
+        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer not in shared
+    }
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in own:
@@ -129,8 +132,14 @@ def _active(body: Stmt, target: Target) -> set[Buffer]:
     while len(active) > before:
         before = len(active)
         for store in stores:
-            if any(isinstance(node, ProducerLoad) and node.dtype.is_float and target(node) is not None
-                   or isinstance(node, BufferLoad) and node.buffer in active for node in post_order(store.value)):
+            if any(
+                isinstance(node, ProducerLoad)
+                and node.dtype.is_float
+                and target(node) is not None
+                or isinstance(node, BufferLoad)
+                and node.buffer in active
+                for node in post_order(store.value)
+            ):
                 active.add(store.buffer)
     return active
 
@@ -151,7 +160,9 @@ def _only(body: Stmt, buffers: Collection[Buffer]) -> Stmt:
 def _feeding(body: Stmt, wanted: Collection[Buffer]) -> Iterator[Buffer]:
     """What is read for stores to what is wanted, by choices and by loops around them too."""
     pruned = _pruned(body, wanted)
-    return (node.buffer for node in post_order(pruned) if isinstance(node, BufferLoad)) if pruned is not None else iter(())
+    return (
+        (node.buffer for node in post_order(pruned) if isinstance(node, BufferLoad)) if pruned is not None else iter(())
+    )
 
 
 def _pruned(node: Stmt, wanted: Collection[Buffer]) -> Stmt | None:
@@ -208,8 +219,11 @@ class _Maker:
             return self._choice(node, around)
         assert isinstance(node, Seq), "programs are made of these"
         parts = [self.visit(part, around) for part in node.body]
-        return _Both(seq(*(part.forward for part in parts)), seq(*(part.back for part in reversed(parts))),
-                     seq(*(part.counting for part in parts)))
+        return _Both(
+            seq(*(part.forward for part in parts)),
+            seq(*(part.back for part in reversed(parts))),
+            seq(*(part.counting for part in parts)),
+        )
 
     def adjoint(self, buffer: Buffer) -> Buffer:
         """The memory of the adjoints of a buffer's elements."""
@@ -221,9 +235,13 @@ class _Maker:
 
     def _store(self, node: BufferStore, around: tuple[_Place, ...]) -> _Both:
         if any(isinstance(inner, BufferLoad) and inner.buffer is node.buffer for inner in post_order(*node.indices)):
-            raise NotDifferentiable(f"an element of {node.buffer.name} is stored at a place that {node.buffer.name} itself says",
-                                    reason=f"`{str(node).strip()[:120]}`", declared=self.declared, called=user_source(),
-                                    fix=f"keep the places in another buffer than {node.buffer.name}")
+            raise NotDifferentiable(
+                f"an element of {node.buffer.name} is stored at a place that {node.buffer.name} itself says",
+                reason=f"`{str(node).strip()[:120]}`",
+                declared=self.declared,
+                called=user_source(),
+                fix=f"keep the places in another buffer than {node.buffer.name}",
+            )
         back: list[Stmt] = []
         forward: Stmt = node
         counting: Stmt = node
@@ -236,7 +254,9 @@ class _Maker:
             return _Both(forward, seq(*back), counting)
         adjoint = self.adjoint(node.buffer)
         by_value = Var(f"g_{node.buffer.name}", adjoint.dtype)
-        body = seq(BufferStore(adjoint, ops.const(0, adjoint.dtype), node.indices), *back, *self._contributions(node, by_value))
+        body = seq(
+            BufferStore(adjoint, ops.const(0, adjoint.dtype), node.indices), *back, *self._contributions(node, by_value)
+        )
         return _Both(forward, LetStmt(by_value, BufferLoad(adjoint, node.indices), body), counting)
 
     def _contributions(self, node: BufferStore, by_value: Expr) -> list[Stmt]:
@@ -266,38 +286,55 @@ class _Maker:
             return If(condition, branch(first), branch(second) if second is not None else None)
 
         if _is_nothing(first.back) and (second is None or _is_nothing(second.back)):
-            return _Both(chosen(node.condition, lambda one: one.forward), seq(), chosen(node.condition, lambda one: one.counting))
+            return _Both(
+                chosen(node.condition, lambda one: one.forward), seq(), chosen(node.condition, lambda one: one.counting)
+            )
         if not reads_own_memory(node.condition):
-            return _Both(chosen(node.condition, lambda one: one.forward), chosen(node.condition, lambda one: one.back),
-                         chosen(node.condition, lambda one: one.counting))
+            return _Both(
+                chosen(node.condition, lambda one: one.forward),
+                chosen(node.condition, lambda one: one.back),
+                chosen(node.condition, lambda one: one.counting),
+            )
         kept = self._kept(DType("int8"), around)
         forward, back, counting = (Var("taken", DType("bool")) for _ in range(3))
         number = ops.select(forward, ops.const(1, "int8"), ops.const(0, "int8"))
         return _Both(
             LetStmt(forward, node.condition, seq(chosen(forward, lambda one: one.forward), kept.store(number))),
             seq(kept.back, LetStmt(back, ops.compare(NE, kept.value, 0), chosen(back, lambda one: one.back))),
-            LetStmt(counting, node.condition, seq(chosen(counting, lambda one: one.counting), kept.count)))
+            LetStmt(counting, node.condition, seq(chosen(counting, lambda one: one.counting), kept.count)),
+        )
 
     def _loop(self, node: For, around: tuple[_Place, ...]) -> _Both:
         if reads_own_memory(node.begin):
-            raise NotDifferentiable("a loop begins where the program says only while it runs", reason=f"at {node.begin}"[:200],
-                                    declared=self.declared, called=user_source(),
-                                    fix="begin it at 0, and leave iterations out by an if")
+            raise NotDifferentiable(
+                "a loop begins where the program says only while it runs",
+                reason=f"at {node.begin}"[:200],
+                declared=self.declared,
+                called=user_source(),
+                fix="begin it at 0, and leave iterations out by an if",
+            )
         own = reads_own_memory(node.extent)
         fixed = is_fixed(node, [place.var for place in around])
         place = _Place(node.var, ops.subtract(node.var, node.begin), node.extent if fixed else None)
         inner = self.visit(node.body, (*around, place))
         nothing = _is_nothing(inner.back)
         if not own or nothing:
-            return _Both(_again(node, node.extent, inner.forward, fixed),
-                         seq() if nothing else _reversed(node, node.extent, inner.back, fixed),
-                         _again(node, node.extent, inner.counting, fixed))
+            return _Both(
+                _again(node, node.extent, inner.forward, fixed),
+                seq() if nothing else _reversed(node, node.extent, inner.back, fixed),
+                _again(node, node.extent, inner.counting, fixed),
+            )
         kept = self._kept(INT64, around)
         forward, back, counting = (Var("trips", node.extent.dtype) for _ in range(3))
         return _Both(
-            LetStmt(forward, node.extent, seq(_again(node, forward, inner.forward, False), kept.store(ops.cast(forward, INT64)))),
+            LetStmt(
+                forward,
+                node.extent,
+                seq(_again(node, forward, inner.forward, False), kept.store(ops.cast(forward, INT64))),
+            ),
             seq(kept.back, LetStmt(back, ops.cast(kept.value, back.dtype), _reversed(node, back, inner.back, False))),
-            LetStmt(counting, node.extent, seq(_again(node, counting, inner.counting, False), kept.count)))
+            LetStmt(counting, node.extent, seq(_again(node, counting, inner.counting, False), kept.count)),
+        )
 
     def _while(self, node: While, around: tuple[_Place, ...]) -> _Both:
         """Its trips are counted as they run, and kept."""
@@ -311,9 +348,16 @@ class _Maker:
         ran, back = BufferLoad(trips, ()), Var("trips", INT64)
         more = BufferStore(trips, ops.add(ran, ops.const(1, INT64)), ())
         return _Both(
-            seq(BufferStore(trips, ops.const(0, INT64), ()), While(node.condition, seq(inner.forward, more)), kept.store(ran)),
-            seq(kept.back, LetStmt(back, kept.value, For(turn, ops.const(0, INT64), back, LoopKind.SERIAL, inner.back))),
-            seq(counting, kept.count))
+            seq(
+                BufferStore(trips, ops.const(0, INT64), ()),
+                While(node.condition, seq(inner.forward, more)),
+                kept.store(ran),
+            ),
+            seq(
+                kept.back, LetStmt(back, kept.value, For(turn, ops.const(0, INT64), back, LoopKind.SERIAL, inner.back))
+            ),
+            seq(counting, kept.count),
+        )
 
     def _kept(self, dtype: DType, around: tuple[_Place, ...]) -> _Kept:
         """Room for a value at each run of a statement."""
@@ -328,8 +372,12 @@ class _Maker:
         top = BufferLoad(stack.top, ())
         grown = BufferStore(stack.top, ops.add(top, ops.const(1, INT64)), ())
         shrunk = BufferStore(stack.top, ops.subtract(top, ops.const(1, INT64)), ())
-        return _Kept(lambda value: seq(BufferStore(stack.memory, value, (top,)), grown), grown, shrunk,
-                     BufferLoad(stack.memory, (top,)))
+        return _Kept(
+            lambda value: seq(BufferStore(stack.memory, value, (top,)), grown),
+            grown,
+            shrunk,
+            BufferLoad(stack.memory, (top,)),
+        )
 
 
 def _again(loop: For, extent: Expr, body: Stmt, fixed: bool) -> Stmt:

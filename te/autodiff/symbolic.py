@@ -1,8 +1,8 @@
 """Index equations whose coefficients are symbols: tensors of symbolic shape that are flattened, cut and put together.
 
-    i * n + j == c, where 0 <= j < n      →      i == c // n and j == c % n
-    e // n == c                           →      0 <= e - n * c < n
-    e % n == r, where e // n == c         →      e == n * c + r
+i * n + j == c, where 0 <= j < n      →      i == c // n and j == c % n
+e // n == c                           →      0 <= e - n * c < n
+e % n == r, where e // n == c         →      e == n * c + r
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From "this element reads that one with this adjoint" to the sum that one element receives: turning a read round.
 
-    C[n, o, y, x] = sum(A[n, c, y + p, x + q] * W[o, c, p, q], [c, p, q])
-    grad_A[n, c, y, x] = sum(grad_C[n, o, y - p, x - q] * W[o, c, p, q], [o, p, q],
-                             where=(p <= y < H + p) and (q <= x < W + q))
+C[n, o, y, x] = sum(A[n, c, y + p, x + q] * W[o, c, p, q], [c, p, q])
+grad_A[n, c, y, x] = sum(grad_C[n, o, y - p, x - q] * W[o, c, p, q], [o, p, q],
+                         where=(p <= y < H + p) and (q <= x < W + q))
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ class Term:
 
 
 def transpose(
-    load: ProducerLoad, adjoint: Contribution, unknowns: Sequence[IterVar], indices: Sequence[Expr],
+    load: ProducerLoad,
+    adjoint: Contribution,
+    unknowns: Sequence[IterVar],
+    indices: Sequence[Expr],
     known: Sequence[IterVar],
 ) -> list[Term]:
     """What the element at `indices` of the tensor that `load` reads receives, as terms; none where it is always zero.
@@ -86,7 +89,10 @@ def transpose(
 
 
 def _solved(
-    analyzer: Analyzer, unknowns: Sequence[IterVar], pairs: Sequence[tuple[Expr, Expr]], conditions: Sequence[Expr],
+    analyzer: Analyzer,
+    unknowns: Sequence[IterVar],
+    pairs: Sequence[tuple[Expr, Expr]],
+    conditions: Sequence[Expr],
 ) -> System:
     """The system of equal pairs and conditions, solved."""
     system = System(analyzer.copy(), unknowns)

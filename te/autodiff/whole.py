@@ -31,7 +31,10 @@ __all__ = ["gradients_through"]
 
 
 def gradients_through(
-    op: Operation, tensor: Tensor, prefix: Sequence[Expr], adjoint: Callable[[tuple[Expr, ...]], Contribution],
+    op: Operation,
+    tensor: Tensor,
+    prefix: Sequence[Expr],
+    adjoint: Callable[[tuple[Expr, ...]], Contribution],
     relevant: Collection[Tensor],
 ) -> dict[Tensor, Tensor] | None:
     """What one output of `op` gives to the adjoint of each relevant tensor that it reads, of shape (*prefix, *tensor.shape); None
@@ -55,13 +58,21 @@ def gradients_through(
 
     sweeps = sweeps_of(program, program.buffers[tensor.value_index], target, op.source)
     made = loops_over(heads, _run(sweeps, program.buffers[tensor.value_index], heads, adjoint, list(results.values())))
-    gradient = HybridOp(name=f"grad_{op.name}", tag=current_tag() or "hybrid", source=user_source(), body=made,
-                        buffers=tuple(results.values()))
+    gradient = HybridOp(
+        name=f"grad_{op.name}",
+        tag=current_tag() or "hybrid",
+        source=user_source(),
+        body=made,
+        buffers=tuple(results.values()),
+    )
     return dict(zip(wanted, gradient.outputs, strict=True))
 
 
 def _run(
-    sweeps: Sweeps, output: Buffer, heads: Sequence[IterVar], adjoint: Callable[[tuple[Expr, ...]], Contribution],
+    sweeps: Sweeps,
+    output: Buffer,
+    heads: Sequence[IterVar],
+    adjoint: Callable[[tuple[Expr, ...]], Contribution],
     results: Collection[Buffer],
 ) -> Stmt:
     """Both sweeps, from the adjoint of the output on, over memory of their own."""
@@ -69,8 +80,11 @@ def _run(
     seeded = loops_over(axes, BufferStore(sweeps.by_output, adjoint((*heads, *axes)).chosen(), axes))
     body = sweeps.with_stacks(seq(seeded, sweeps.forward, sweeps.back))
     apart = {*results, *(node.buffer for node in post_order(body) if isinstance(node, Allocate))}
-    own = dict.fromkeys(node.buffer for node in post_order(body)
-                        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer not in apart)
+    own = dict.fromkeys(
+        node.buffer
+        for node in post_order(body)
+        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer not in apart
+    )
     scalars = [BufferStore(buffer, ops.const(0, buffer.dtype), ()) for buffer in own if not buffer.shape]
     body = seq(*scalars, body)
     for buffer in own:

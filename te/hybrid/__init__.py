@@ -19,5 +19,19 @@ from .runtime import (
 )
 from .script import HybridScript, script
 
-__all__ = ["HybridOp", "HybridScript", "allocate", "atomic_add", "bind", "const_range", "output_tensor", "parallel", "script",
-           "serial", "unroll", "unrolled", "vectorize", "vectorized"]
+__all__ = [
+    "HybridOp",
+    "HybridScript",
+    "allocate",
+    "atomic_add",
+    "bind",
+    "const_range",
+    "output_tensor",
+    "parallel",
+    "script",
+    "serial",
+    "unroll",
+    "unrolled",
+    "vectorize",
+    "vectorized",
+]

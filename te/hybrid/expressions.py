@@ -25,16 +25,30 @@ from .values import LocalBuffer, LoopSpec, Scalar, Storage, UnboundName, is_numb
 __all__ = ["ExpressionReader"]
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b, ast.Div: lambda a, b: a / b,
-    ast.FloorDiv: lambda a, b: a // b, ast.Mod: lambda a, b: a % b, ast.Pow: lambda a, b: a**b, ast.LShift: lambda a, b: a << b,
-    ast.RShift: lambda a, b: a >> b, ast.BitAnd: lambda a, b: a & b, ast.BitOr: lambda a, b: a | b, ast.BitXor: lambda a, b: a ^ b,
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+    ast.Pow: lambda a, b: a**b,
+    ast.LShift: lambda a, b: a << b,
+    ast.RShift: lambda a, b: a >> b,
+    ast.BitAnd: lambda a, b: a & b,
+    ast.BitOr: lambda a, b: a | b,
+    ast.BitXor: lambda a, b: a ^ b,
 }
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
 }
 _COMPARE: dict[type[ast.cmpop], tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
-    ast.Lt: (operator.lt, operator.lt), ast.LtE: (operator.le, operator.le), ast.Gt: (operator.gt, operator.gt),
-    ast.GtE: (operator.ge, operator.ge), ast.Eq: (operator.eq, ops.equal),
+    ast.Lt: (operator.lt, operator.lt),
+    ast.LtE: (operator.le, operator.le),
+    ast.Gt: (operator.gt, operator.gt),
+    ast.GtE: (operator.ge, operator.ge),
+    ast.Eq: (operator.eq, ops.equal),
     ast.NotEq: (operator.ne, lambda a, b: ops.binary(NE, a, b)),
 }
 """A comparison of plain values, and of expressions."""
@@ -69,9 +83,12 @@ class ExpressionReader:
         method = getattr(self, type(node).__name__, None)
         if method is None:
             raise self.source.error(
-                NotInHybridScripts, f"{CONSTRUCTS.get(type(node).__name__, type(node).__name__)} cannot stand in a hybrid script",
-                node, reason="a script is made of numbers, elements of tensors, and what operators and functions make of them",
-                fix=CONSTRUCT_FIXES.get(type(node).__name__, "compute it before, and use the number in the script"))
+                NotInHybridScripts,
+                f"{CONSTRUCTS.get(type(node).__name__, type(node).__name__)} cannot stand in a hybrid script",
+                node,
+                reason="a script is made of numbers, elements of tensors, and what operators and functions make of them",
+                fix=CONSTRUCT_FIXES.get(type(node).__name__, "compute it before, and use the number in the script"),
+            )
         with self.source.at(node):
             return method(node)
 
@@ -99,7 +116,9 @@ class ExpressionReader:
             fix = f"give an index for each dimension: {name}[{', '.join('ijklmn'[:rank]) if rank <= 6 else '...'}]"
         elif getattr(value, "ndim", 0):
             what, fix = "an array that is no argument", "pass it as an argument of the script"
-        raise self.source.error(BadHybridValue, f"`{ast.unparse(node)}` is no number", node, reason=f"it is {what}", fix=fix)
+        raise self.source.error(
+            BadHybridValue, f"`{ast.unparse(node)}` is no number", node, reason=f"it is {what}", fix=fix
+        )
 
     def condition(self, node: ast.expr) -> Any:
         """True or False where that is known, else a bool expression."""
@@ -114,24 +133,39 @@ class ExpressionReader:
         number = plain(self.number(node))
         if isinstance(number, int):
             return int(number)
-        raise self.source.error(BadHybridValue, f"{what} is not known while the script is read", node,
-                                reason=f"it is {number}", fix="use a number, or a name of one")
+        raise self.source.error(
+            BadHybridValue,
+            f"{what} is not known while the script is read",
+            node,
+            reason=f"it is {number}",
+            fix="use a number, or a name of one",
+        )
 
     def integer(self, node: ast.expr, what: str) -> Any:
         """An integer, known or not, of int32 or int64."""
         number = plain(self.number(node))
         if isinstance(number, (bool, float)) or isinstance(number, Expr) and not number.dtype.is_integer:
             kind = number.dtype if isinstance(number, Expr) else type(number).__name__
-            raise self.source.error(BadHybridValue, f"{what} is no integer", node, reason=f"`{ast.unparse(node)}` is a {kind}",
-                                    fix="use // between integers, and int32(x) to convert")
+            raise self.source.error(
+                BadHybridValue,
+                f"{what} is no integer",
+                node,
+                reason=f"`{ast.unparse(node)}` is a {kind}",
+                fix="use // between integers, and int32(x) to convert",
+            )
         return index_expr(number) if isinstance(number, Expr) else number
 
     # Names and literals
 
     def Constant(self, node: ast.Constant) -> Any:
         if isinstance(node.value, complex) or node.value is Ellipsis:
-            raise self.source.error(NotInHybridScripts, f"`{ast.unparse(node)}` cannot stand in a hybrid script", node,
-                                    reason=f"it is a {type(node.value).__name__}", fix="use integers, floats and bools")
+            raise self.source.error(
+                NotInHybridScripts,
+                f"`{ast.unparse(node)}` cannot stand in a hybrid script",
+                node,
+                reason=f"it is a {type(node.value).__name__}",
+                fix="use integers, floats and bools",
+            )
         return node.value
 
     def Name(self, node: ast.Name) -> Any:
@@ -140,13 +174,18 @@ class ExpressionReader:
             return self._captured(node)
         value = self.names[name]
         if isinstance(value, UnboundName):
-            raise self.source.error(HybridReadBeforeAssignment, f"'{name}' has no value here", node, reason=value.why,
-                                    fix=value.fix)
+            raise self.source.error(
+                HybridReadBeforeAssignment, f"'{name}' has no value here", node, reason=value.why, fix=value.fix
+            )
         if name in self.unassigned:
             raise self.source.error(
-                HybridReadBeforeAssignment, f"'{name}' may be read before it has a value", node,
+                HybridReadBeforeAssignment,
+                f"'{name}' may be read before it has a value",
+                node,
                 reason="not every way to this line assigns it, and what a loop assigned in an earlier iteration counts only "
-                       "where it was assigned before the loop", fix=f"give it a value first, before the loop or the if: {name} = 0")
+                "where it was assigned before the loop",
+                fix=f"give it a value first, before the loop or the if: {name} = 0",
+            )
         if isinstance(value, Scalar):
             assert value.buffer is not None
             return BufferLoad(value.buffer, ())
@@ -155,21 +194,33 @@ class ExpressionReader:
     def _captured(self, node: ast.Name) -> Any:
         name = node.id
         if name in self.own:
-            raise self.source.error(HybridReadBeforeAssignment, f"'{name}' has no value here", node,
-                                    reason="it is assigned elsewhere in the script", fix="assign it before it is read")
+            raise self.source.error(
+                HybridReadBeforeAssignment,
+                f"'{name}' has no value here",
+                node,
+                reason="it is assigned elsewhere in the script",
+                fix="assign it before it is read",
+            )
         if name not in self.outside:
             why = "it is no argument, nothing assigns it, and it stands neither around the script nor in its module"
             fix = f"pass {name} as an argument, or assign it"
             if name in FUNCTIONS or name in _BUILTIN_CALLS:
                 why, fix = "it is a function, and has to be called", f"{name}(...)"
             elif hasattr(builtins, name):
-                why, fix = "it is a function of Python: scripts have functions of numbers alone", "write out what it does"
+                why, fix = (
+                    "it is a function of Python: scripts have functions of numbers alone",
+                    "write out what it does",
+                )
             raise self.source.error(UnknownHybridName, f"the script does not know '{name}'", node, reason=why, fix=fix)
         value = self.outside[name]
         if isinstance(value, (Tensor, TensorSlice)):
-            raise self.source.error(BadHybridValue, f"the script reads the tensor '{name}', which is no argument of it", node,
-                                    reason="what a script reads is passed to it, so that it runs on arrays too",
-                                    fix=f"pass {name} as an argument")
+            raise self.source.error(
+                BadHybridValue,
+                f"the script reads the tensor '{name}', which is no argument of it",
+                node,
+                reason="what a script reads is passed to it, so that it runs on arrays too",
+                fix=f"pass {name} as an argument",
+            )
         return value
 
     def Tuple(self, node: ast.Tuple) -> Any:
@@ -183,8 +234,13 @@ class ExpressionReader:
     def BinOp(self, node: ast.BinOp) -> Any:
         function = _BINARY.get(type(node.op))
         if function is None:
-            raise self.source.error(NotInHybridScripts, "the operator @ cannot stand in a hybrid script", node,
-                                    reason="scripts speak of elements", fix="write the loops, or te.compute with te.sum")
+            raise self.source.error(
+                NotInHybridScripts,
+                "the operator @ cannot stand in a hybrid script",
+                node,
+                reason="scripts speak of elements",
+                fix="write the loops, or te.compute with te.sum",
+            )
         a, b = self.value(node.left), self.value(node.right)
         if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and isinstance(node.op, ast.Add):
             return (*cast("tuple[Any]", a), *cast("tuple[Any]", b))
@@ -207,8 +263,13 @@ class ExpressionReader:
         try:
             return compute()
         except (ArithmeticError, TypeError, ValueError) as error:
-            raise self.source.error(BadHybridValue, f"`{ast.unparse(node)}` has no value", node, reason=str(error),
-                                    fix="correct the numbers that it is computed from") from None
+            raise self.source.error(
+                BadHybridValue,
+                f"`{ast.unparse(node)}` has no value",
+                node,
+                reason=str(error),
+                fix="correct the numbers that it is computed from",
+            ) from None
 
     def Compare(self, node: ast.Compare) -> Any:
         operands = [self.value(operand) for operand in (node.left, *node.comparators)]
@@ -220,8 +281,13 @@ class ExpressionReader:
 
     def _compared(self, node: ast.Compare, kind: ast.cmpop, values: list[Any], nodes: list[ast.expr]) -> Any:
         if isinstance(kind, (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
-            raise self.source.error(NotInHybridScripts, "`in` and `is` cannot stand in a hybrid script", node,
-                                    reason="values are compared as numbers", fix="compare by == and !=, joined by `or`")
+            raise self.source.error(
+                NotInHybridScripts,
+                "`in` and `is` cannot stand in a hybrid script",
+                node,
+                reason="values are compared as numbers",
+                fix="compare by == and !=, joined by `or`",
+            )
         now, later = _COMPARE[type(kind)]
         if all(isinstance(value, (str, tuple, list)) for value in values):  # dtypes, shapes
             return bool(now(*values))
@@ -287,8 +353,13 @@ class ExpressionReader:
             return str(value.dtype)
         elif not isinstance(value, Expr) and hasattr(value, node.attr):
             return getattr(value, node.attr)
-        raise self.source.error(UnknownHybridName, f"`{ast.unparse(node.value)}` has no attribute '{node.attr}'", node,
-                                reason=f"it is {_kind(value)}", allowed="shape, dtype and ndim of tensors and buffers")
+        raise self.source.error(
+            UnknownHybridName,
+            f"`{ast.unparse(node.value)}` has no attribute '{node.attr}'",
+            node,
+            reason=f"it is {_kind(value)}",
+            allowed="shape, dtype and ndim of tensors and buffers",
+        )
 
     def Subscript(self, node: ast.Subscript) -> Any:
         value = self.value(node.value)
@@ -300,42 +371,67 @@ class ExpressionReader:
         if isinstance(at, Expr) or isinstance(value, Expr):
             why, fix = f"`{ast.unparse(node.value)}` is {_kind(value)}", "only tensors and buffers have elements"
             if not isinstance(value, Expr):
-                why, fix = f"{why}, and the index {at} is not known while the script is read", "pass the table as an argument"
+                why, fix = (
+                    f"{why}, and the index {at} is not known while the script is read",
+                    "pass the table as an argument",
+                )
             raise self.source.error(BadHybridValue, f"cannot read `{ast.unparse(node)}`", node, reason=why, fix=fix)
         try:
-            nested = is_a(value, (list, tuple)) and is_a(at, tuple)  # table[0, 1] of a list of lists, as of an array of it
+            nested = is_a(value, (list, tuple)) and is_a(
+                at, tuple
+            )  # table[0, 1] of a list of lists, as of an array of it
             element = reduce(operator.getitem, at, value) if nested else value[at]
         except (IndexError, KeyError, TypeError) as error:
-            raise self.source.error(BadHybridValue, f"cannot read `{ast.unparse(node)}`", node, reason=str(error),
-                                    fix=f"`{ast.unparse(node.value)}` is {_kind(value)}") from None
+            raise self.source.error(
+                BadHybridValue,
+                f"cannot read `{ast.unparse(node)}`",
+                node,
+                reason=str(error),
+                fix=f"`{ast.unparse(node.value)}` is {_kind(value)}",
+            ) from None
         return ops.const(element) if getattr(element, "ndim", None) == 0 and hasattr(element, "dtype") else element
 
     def indices(self, node: ast.Subscript) -> tuple[Any, ...]:
         """The indices of a subscript, integers all. Raises BadHybridValue (TW0158) and NotInHybridScripts (TW0151)."""
         nodes = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
         if any(isinstance(index, (ast.Slice, ast.Starred)) for index in nodes):
-            raise self.source.error(NotInHybridScripts, f"`{ast.unparse(node)}` is a slice", node,
-                                    reason="scripts speak of elements, one at a time", fix="write a loop over the elements")
+            raise self.source.error(
+                NotInHybridScripts,
+                f"`{ast.unparse(node)}` is a slice",
+                node,
+                reason="scripts speak of elements, one at a time",
+                fix="write a loop over the elements",
+            )
         values = [self.value(index) for index in nodes]
         if len(values) == 1 and is_a(values[0], tuple):
             return as_tuple(values[0])
-        return tuple(self.integer(index, f"index {at} of `{ast.unparse(node.value)}`") for at, index in enumerate(nodes))
+        return tuple(
+            self.integer(index, f"index {at} of `{ast.unparse(node.value)}`") for at, index in enumerate(nodes)
+        )
 
     def element(self, local: LocalBuffer, node: ast.Subscript) -> tuple[Expr, ...]:
         """Which element of a buffer of the script is meant. Raises BadHybridValue (TW0158)."""
         buffer, given = local.buffer, self.indices(node)
         if len(given) != buffer.ndim:
             raise self.source.error(
-                BadHybridValue, f"{buffer.name} has {buffer.ndim} dimension{'s' if buffer.ndim != 1 else ''}, and "
-                f"{len(given)} {'index was' if len(given) == 1 else 'indices were'} given", node,
-                reason=f"its shape is ({', '.join(map(str, buffer.shape))})", fix="give one index for each dimension")
+                BadHybridValue,
+                f"{buffer.name} has {buffer.ndim} dimension{'s' if buffer.ndim != 1 else ''}, and "
+                f"{len(given)} {'index was' if len(given) == 1 else 'indices were'} given",
+                node,
+                reason=f"its shape is ({', '.join(map(str, buffer.shape))})",
+                fix="give one index for each dimension",
+            )
         for at, (index, extent) in enumerate(zip(given, buffer.shape, strict=True)):
             if isinstance(index, int) and (index < 0 or isinstance(extent, IntImm) and index >= extent.value):
                 raise self.source.error(
-                    BadHybridValue, f"index {at} of {buffer.name} is out of range", node,
+                    BadHybridValue,
+                    f"index {at} of {buffer.name} is out of range",
+                    node,
                     reason=f"it is {index}, and dimension {at} has indices from 0 to {extent} - 1",
-                    fix=f"write {buffer.name}.shape[{at}] - {-index}: nothing counts from the end" if index < 0 else
-                        "stay within the shape")
+                    fix=f"write {buffer.name}.shape[{at}] - {-index}: nothing counts from the end"
+                    if index < 0
+                    else "stay within the shape",
+                )
         return tuple(ops.convert(index) for index in given)
 
     # Calls
@@ -385,21 +481,35 @@ class ExpressionReader:
             known = short in FUNCTIONS
             called = callable(function)
             raise self.source.error(
-                UnknownHybridName, f"the script cannot call `{text}`", node,
+                UnknownHybridName,
+                f"the script cannot call `{text}`",
+                node,
                 reason="its arguments are not known while the script is read" if called else f"it is {_kind(function)}",
                 allowed="loops, output_tensor, allocate, " + ", ".join(sorted(FUNCTIONS)),
-                fix=f"write {short}(...), which works on numbers and in kernels" if known else "write out what it computes")
+                fix=f"write {short}(...), which works on numbers and in kernels"
+                if known
+                else "write out what it computes",
+            )
         return self._now(node, lambda: function(*arguments, **named))
 
     def _refuse_keywords(self, node: ast.Call, name: str) -> None:
         if node.keywords and name != "allocate" and name != "output_tensor" and name != "bind":
-            raise self.source.error(BadHybridCall, f"{name} takes no arguments by name", node,
-                                    fix=f"{name}({', '.join(ast.unparse(keyword.value) for keyword in node.keywords)})")
+            raise self.source.error(
+                BadHybridCall,
+                f"{name} takes no arguments by name",
+                node,
+                fix=f"{name}({', '.join(ast.unparse(keyword.value) for keyword in node.keywords)})",
+            )
 
     def arguments(self, node: ast.Call, least: int, most: int | None, usage: str) -> Sequence[ast.expr]:
         """The arguments of a call, `least` to `most` of them. Raises BadHybridCall (TW0153)."""
         count = len(node.args)
-        if count < least or most is not None and count > most or any(isinstance(argument, ast.Starred) for argument in node.args):
+        if (
+            count < least
+            or most is not None
+            and count > most
+            or any(isinstance(argument, ast.Starred) for argument in node.args)
+        ):
             given = f"{count} argument{'s' if count != 1 else ''}"
             raise self.source.error(BadHybridCall, f"{ast.unparse(node.func)} was given {given}", node, fix=usage)
         return node.args
@@ -409,7 +519,9 @@ class ExpressionReader:
         usage = f"{name}({', '.join('xyz'[: row.arity])})" if row.arity else f"{name}(x, ...)"
         arguments = self.arguments(node, row.arity or 1, row.arity, usage)
         values = [self.number(argument) for argument in arguments]
-        if name in ("min", "max", "abs", "int", "bool", "ceil_div", "ceildiv") and all(is_number(value) for value in values):
+        if name in ("min", "max", "abs", "int", "bool", "ceil_div", "ceildiv") and all(
+            is_number(value) for value in values
+        ):
             return self._now(node, lambda: {"int": int}.get(name, row.emulated)(*values))
         if name not in ("min", "max", "power", "pow", "select", "if_then_else"):
             values = [ops.convert(value) for value in values] if row.arity == 1 else values
@@ -434,8 +546,13 @@ class ExpressionReader:
             return len(cast("Sequence[Any]", value))
         shape = value.buffer.shape if isinstance(value, LocalBuffer) else getattr(value, "shape", ())
         if not shape:
-            raise self.source.error(BadHybridValue, f"`{ast.unparse(given)}` has no length", node, reason=f"it is {_kind(value)}",
-                                    fix="len takes a tensor, a buffer, or a list of tensors")
+            raise self.source.error(
+                BadHybridValue,
+                f"`{ast.unparse(given)}` has no length",
+                node,
+                reason=f"it is {_kind(value)}",
+                fix="len takes a tensor, a buffer, or a list of tensors",
+            )
         return plain(shape[0])
 
     def _limit(self, node: ast.Call) -> Any:

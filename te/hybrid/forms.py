@@ -1,6 +1,6 @@
 """Two scripts for one operation: which of them runs is decided by what the target has.
 
-    order = where_target_has("cuda", sorted_in_blocks(keys), sorted_places(keys))      # if target_has("cuda"): ... else: ...
+order = where_target_has("cuda", sorted_in_blocks(keys), sorted_places(keys))      # if target_has("cuda"): ... else: ...
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def where_target_has(feature: str, tensor: Tensor, otherwise: Tensor) -> Tensor:
     one, other = tensor.op, otherwise.op
     assert isinstance(one, HybridOp) and isinstance(other, HybridOp), "both are what scripts compute"
     assert len(one.buffers) == len(other.buffers) == 1, "of one result"
-    own, = one.buffers
-    shared, = other.buffers
+    (own,) = one.buffers
+    (shared,) = other.buffers
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, (BufferLoad, BufferStore)) and node.buffer is own:

@@ -137,12 +137,28 @@ def _truncdiv(a: Any, b: Any) -> Any:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-def _truncmod(a: Any, b: Any) -> Any: return a - b * _truncdiv(a, b)
-def _floordiv(a: Any, b: Any) -> Any: return a // b
-def _floormod(a: Any, b: Any) -> Any: return a % b
-def _ceildiv(a: Any, b: Any) -> Any: return (a + b - 1) // b
-def _chosen(condition: Any, a: Any, b: Any) -> Any: return a if condition else b
-def _itself(x: Any) -> Any: return x
+def _truncmod(a: Any, b: Any) -> Any:
+    return a - b * _truncdiv(a, b)
+
+
+def _floordiv(a: Any, b: Any) -> Any:
+    return a // b
+
+
+def _floormod(a: Any, b: Any) -> Any:
+    return a % b
+
+
+def _ceildiv(a: Any, b: Any) -> Any:
+    return (a + b - 1) // b
+
+
+def _chosen(condition: Any, a: Any, b: Any) -> Any:
+    return a if condition else b
+
+
+def _itself(x: Any) -> Any:
+    return x
 
 
 def _cast(name: str) -> HybridFunction:
@@ -169,31 +185,68 @@ def _math(name: str, emulated: Callable[..., Any], arity: int | None = 1) -> Hyb
 
 
 _FLOATS: dict[str, Callable[[Any], Any]] = {
-    "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(x.dtype.type(10), x), "log": np.log, "log2": np.log2,
-    "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin,
-    "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin, "acos": np.arccos,
-    "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erf": lambda x: math.erf(float(x)),
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda x: np.power(x.dtype.type(10), x),
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "erf": lambda x: math.erf(float(x)),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
-_PAIRS: dict[str, Callable[[Any, Any], Any]] = {"atan2": np.arctan2, "hypot": np.hypot, "copysign": np.copysign, "fmod": np.fmod}
+_PAIRS: dict[str, Callable[[Any, Any], Any]] = {
+    "atan2": np.arctan2,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
+    "fmod": np.fmod,
+}
 
 FUNCTIONS: dict[str, HybridFunction] = {
     **{name: _math(name, _unary(function)) for name, function in _FLOATS.items()},
     **{name: _math(name, _joined(function), 2) for name, function in _PAIRS.items()},
-    "floor": _math("floor", _whole(np.floor)), "ceil": _math("ceil", _whole(np.ceil)),
-    "trunc": _math("trunc", _whole(np.trunc)), "round": _math("round", _whole(_away_from_zero)),
+    "floor": _math("floor", _whole(np.floor)),
+    "ceil": _math("ceil", _whole(np.ceil)),
+    "trunc": _math("trunc", _whole(np.trunc)),
+    "round": _math("round", _whole(_away_from_zero)),
     "nearbyint": _math("nearbyint", _whole(np.rint)),
-    "isnan": _math("isnan", _test(np.isnan, False)), "isinf": _math("isinf", _test(np.isinf, False)),
+    "isnan": _math("isnan", _test(np.isnan, False)),
+    "isinf": _math("isinf", _test(np.isinf, False)),
     "isfinite": _math("isfinite", _test(np.isfinite, True)),
-    "popcount": _math("popcount", _popcount), "clz": _math("clz", _clz), "abs": HybridFunction(ops.absolute, builtins.abs),
-    "power": _math("power", _power, 2), "pow": _math("power", _power, 2),
+    "popcount": _math("popcount", _popcount),
+    "clz": _math("clz", _clz),
+    "abs": HybridFunction(ops.absolute, builtins.abs),
+    "power": _math("power", _power, 2),
+    "pow": _math("power", _power, 2),
     "min": HybridFunction(_folded(ops.minimum), _extremum(builtins.min, np.minimum), None),
     "max": HybridFunction(_folded(ops.maximum), _extremum(builtins.max, np.maximum), None),
-    "floordiv": _math("floordiv", _floordiv, 2), "floormod": _math("floormod", _floormod, 2),
-    "truncdiv": _math("truncdiv", _truncdiv, 2), "truncmod": _math("truncmod", _truncmod, 2),
-    "ceil_div": HybridFunction(ops.ceildiv, _ceildiv, 2), "ceildiv": HybridFunction(ops.ceildiv, _ceildiv, 2),
-    "select": _math("select", _chosen, 3), "if_then_else": _math("if_then_else", _chosen, 3), "likely": _math("likely", _itself),
+    "floordiv": _math("floordiv", _floordiv, 2),
+    "floormod": _math("floormod", _floormod, 2),
+    "truncdiv": _math("truncdiv", _truncdiv, 2),
+    "truncmod": _math("truncmod", _truncmod, 2),
+    "ceil_div": HybridFunction(ops.ceildiv, _ceildiv, 2),
+    "ceildiv": HybridFunction(ops.ceildiv, _ceildiv, 2),
+    "select": _math("select", _chosen, 3),
+    "if_then_else": _math("if_then_else", _chosen, 3),
+    "likely": _math("likely", _itself),
     **{name: _cast(name) for name in map(str, SCALAR_TYPES) if name != "bool"},
-    "int": _cast("int32"), "float": _cast("float32"), "bool": HybridFunction(ops.truth, builtins.bool),
+    "int": _cast("int32"),
+    "float": _cast("float32"),
+    "bool": HybridFunction(ops.truth, builtins.bool),
 }
 """Every function of numbers, by its name in scripts."""

@@ -46,9 +46,13 @@ def without_jumps(source: Source) -> Source:
     for node in early:
         last = body[-1]
         if not isinstance(last, ast.Return) or ast.dump(node) != ast.dump(last):
-            raise source.error(BadHybridReturn, "this `return` gives something else than the one at the end of the script", node,
-                               reason="a script always gives the same output tensors, whatever was stored in them by then",
-                               fix=f"{ast.unparse(last)}" if isinstance(last, ast.Return) else "end the script with this return")
+            raise source.error(
+                BadHybridReturn,
+                "this `return` gives something else than the one at the end of the script",
+                node,
+                reason="a script always gives the same output tensors, whatever was stored in them by then",
+                fix=f"{ast.unparse(last)}" if isinstance(last, ast.Return) else "end the script with this return",
+            )
     tree = deepcopy(source.tree)
     last = tree.body[-1:] if isinstance(tree.body[-1], ast.Return) else []
     done = _Structure(source).block(tree.body[: len(tree.body) - len(last)], None)
@@ -88,11 +92,11 @@ class _Structure:
                 kind = type(node).__name__.lower()
                 return _Block([*done, _assigned(_flag(kind, loop), True, node)], frozenset({kind}), True)
             if isinstance(node, ast.If):
-                inside = self._if(node, body[at + 1:], loop)
+                inside = self._if(node, body[at + 1 :], loop)
             elif isinstance(node, (ast.For, ast.While)):
                 inside = self._loop(node)
                 if inside.jumps:
-                    inside = self._guarded(inside, body[at + 1:], loop, node)
+                    inside = self._guarded(inside, body[at + 1 :], loop, node)
             else:
                 done.append(node)
                 continue
@@ -140,9 +144,13 @@ class _Structure:
         flags = [_RETURNED] if returns else []
         if isinstance(node, ast.While):
             if node.orelse:
-                raise self.source.error(NotInHybridScripts, "a loop with `else` cannot stand in a hybrid script", node.orelse[0],
-                                        reason="what follows a loop follows it however it ended",
-                                        fix="write what follows the loop after it")
+                raise self.source.error(
+                    NotInHybridScripts,
+                    "a loop with `else` cannot stand in a hybrid script",
+                    node.orelse[0],
+                    reason="what follows a loop follows it however it ended",
+                    fix="write what follows the loop after it",
+                )
             tested = ast.copy_location(ast.If(node.test, body, [_assigned(loop.left, True, node)]), node)
             made: ast.stmt = ast.While(_none([loop.left, *flags]), [tested], [])
         elif flags or "break" in inside.jumps:
@@ -182,6 +190,9 @@ def _without(name: str, body: list[ast.stmt], where: ast.stmt) -> list[ast.stmt]
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
             continue
         if isinstance(node, ast.If):
-            node.body, node.orelse = _without(name, node.body, where), _without(name, node.orelse, where) if node.orelse else []
+            node.body, node.orelse = (
+                _without(name, node.body, where),
+                _without(name, node.orelse, where) if node.orelse else [],
+            )
         kept.append(node)
     return kept or [ast.copy_location(ast.Pass(), where)]

@@ -46,7 +46,9 @@ class Liveness:
     def _place(self, block: list[ast.stmt], name: str) -> None:
         """Declare `name` in `block`, or further inside where no value goes from one statement to the next."""
         holding = [statement for statement in block if self.occurs(statement, name)]
-        inside = all(isinstance(holder, (ast.For, ast.While, ast.If)) and not self._in_header(holder, name) for holder in holding)
+        inside = all(
+            isinstance(holder, (ast.For, ast.While, ast.If)) and not self._in_header(holder, name) for holder in holding
+        )
         if holding and inside and (len(holding) == 1 or not any(self._effect(holder, name)[0] for holder in holding)):
             for statement in holding:
                 for inner in _blocks(statement):
@@ -70,8 +72,14 @@ class Liveness:
             (first, defines), (second, defines_too) = (self._through(block, name) for block in _blocks(statement))
             return self._in_header(statement, name) or first or second, defines and defines_too
         stores = name in stored_names(statement)
-        reads = any(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-                    for node in ast.walk(statement)) or isinstance(statement, ast.AugAssign) and stores
+        reads = (
+            any(
+                isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+                for node in ast.walk(statement)
+            )
+            or isinstance(statement, ast.AugAssign)
+            and stores
+        )
         return reads, stores
 
     def _through(self, block: Sequence[ast.stmt], name: str) -> tuple[bool, bool]:

@@ -47,7 +47,9 @@ class HybridOp(Operation):
     def __post_init__(self) -> None:
         _set(self, "dims", tuple(axes_over(buffer.shape, f"{buffer.name}.ax") for buffer in self.buffers))
         _set(self, "axis", tuple(loop.var for loop in loops_of(self.body) if isinstance(loop.var, IterVar)))
-        outputs = tuple(Tensor(self, at, buffer.name, buffer.shape, buffer.dtype) for at, buffer in enumerate(self.buffers))
+        outputs = tuple(
+            Tensor(self, at, buffer.name, buffer.shape, buffer.dtype) for at, buffer in enumerate(self.buffers)
+        )
         _set(self, "outputs", outputs)
 
     @property
@@ -96,8 +98,10 @@ class HybridOp(Operation):
         known, bound = {*self.axis}, self.declared_loops.bound_variables
 
         def depends(index: Expr) -> bool:
-            return any(isinstance(node, (BufferLoad, ProducerLoad)) or node in bound and node not in known
-                       for node in post_order(index))
+            return any(
+                isinstance(node, (BufferLoad, ProducerLoad)) or node in bound and node not in known
+                for node in post_order(index)
+            )
 
         extents: list[Expr] = []
         for node in post_order(self.body):
@@ -128,10 +132,13 @@ class HybridOp(Operation):
             if isinstance(node, ProducerLoad):
                 sizes.need(node.producer, reach(node.indices))
             elif isinstance(node, (BufferLoad, BufferStore)) and node.buffer in needs:
-                needs[node.buffer] = [sizes.most(both) for both in zip(needs[node.buffer], reach(node.indices), strict=True)]
+                needs[node.buffer] = [
+                    sizes.most(both) for both in zip(needs[node.buffer], reach(node.indices), strict=True)
+                ]
         for buffer, wanted in needs.items():
             sizes.shapes[buffer] = tuple(
-                sizes.extent(extent, need, False) for extent, need in zip(buffer.shape, wanted, strict=True))
+                sizes.extent(extent, need, False) for extent, need in zip(buffer.shape, wanted, strict=True)
+            )
 
     def resized(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> HybridOp:
         axes: dict[Var, Expr] = {}

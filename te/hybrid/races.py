@@ -29,7 +29,9 @@ def meeting_buffer(loop: For) -> tuple[Buffer, bool] | None:
     if met is None:
         return None
     buffer, first, second = met
-    return buffer, any(isinstance(node, (BufferLoad, ProducerLoad)) for index in (*first, *second) for node in post_order(index))
+    return buffer, any(
+        isinstance(node, (BufferLoad, ProducerLoad)) for index in (*first, *second) for node in post_order(index)
+    )
 
 
 def racing_buffer(loop: For) -> Buffer | None:
@@ -54,5 +56,7 @@ def racing_buffer(loop: For) -> Buffer | None:
 
 
 def _changes(value: Node, changing: set[Var]) -> bool:
-    return any(node in changing if isinstance(node, Var) else isinstance(node, (BufferLoad, ProducerLoad))
-               for node in post_order(value))
+    return any(
+        node in changing if isinstance(node, Var) else isinstance(node, (BufferLoad, ProducerLoad))
+        for node in post_order(value)
+    )

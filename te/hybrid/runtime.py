@@ -15,8 +15,21 @@ from .. import math as te_math
 from .functions import FUNCTIONS, numpy_dtype
 from .loops import LOOPS
 
-__all__ = ["EMULATED", "allocate", "atomic_add", "bind", "const_range", "emulated", "output_tensor", "parallel", "serial", "unroll",
-           "unrolled", "vectorize", "vectorized"]
+__all__ = [
+    "EMULATED",
+    "allocate",
+    "atomic_add",
+    "bind",
+    "const_range",
+    "emulated",
+    "output_tensor",
+    "parallel",
+    "serial",
+    "unroll",
+    "unrolled",
+    "vectorize",
+    "vectorized",
+]
 
 
 if TYPE_CHECKING:
@@ -72,8 +85,12 @@ def _max_num_threads(allow_none: bool = True) -> int:
 
 
 EMULATED: dict[str, Any] = {
-    **{name: row.emulated for name, row in FUNCTIONS.items()}, **dict.fromkeys(LOOPS, serial),
-    "bind": bind, "output_tensor": output_tensor, "allocate": allocate, "atomic_add": atomic_add,
+    **{name: row.emulated for name, row in FUNCTIONS.items()},
+    **dict.fromkeys(LOOPS, serial),
+    "bind": bind,
+    "output_tensor": output_tensor,
+    "allocate": allocate,
+    "atomic_add": atomic_add,
     "max_num_threads": _max_num_threads,
     **{name: _limit(name) for name in ("min_value", "max_value", "infinity")},
 }
@@ -82,7 +99,12 @@ EMULATED: dict[str, Any] = {
 
 def emulated(function: types.FunctionType) -> types.FunctionType:
     """The function with the names of hybrid scripts around it."""
-    emulated = types.FunctionType(function.__code__, {**function.__globals__, **EMULATED}, function.__name__, function.__defaults__,
-                              function.__closure__)
+    emulated = types.FunctionType(
+        function.__code__,
+        {**function.__globals__, **EMULATED},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
     emulated.__kwdefaults__ = function.__kwdefaults__
     return emulated

@@ -74,12 +74,17 @@ class HybridScript(Generic[P, R]):
             for name in written_elements(self.source.tree) & given.keys():
                 given[name] = np.array(given[name])
             return cast(R, emulated(self.function)(*bound.args, **bound.kwargs))
-        array = next((name for name, value in given.items()
-                      if any(isinstance(leaf, np.ndarray) for leaf in _leaves([value]))), None)
+        array = next(
+            (name for name, value in given.items() if any(isinstance(leaf, np.ndarray) for leaf in _leaves([value]))),
+            None,
+        )
         if array is not None:
-            raise BadHybridCall(f"cannot call the script {self.source.name}", called=user_source(),
-                                reason=f"'{array}' is an array, and other arguments are tensors or expressions",
-                                fix="pass tensors to make an operation, or arrays and numbers to run the script as Python")
+            raise BadHybridCall(
+                f"cannot call the script {self.source.name}",
+                called=user_source(),
+                reason=f"'{array}' is an array, and other arguments are tensors or expressions",
+                fix="pass tensors to make an operation, or arrays and numbers to run the script as Python",
+            )
         op = self.operation(given)
         return cast(R, op.output(0) if len(op.outputs) == 1 else list(op.outputs))
 
@@ -93,7 +98,9 @@ class HybridScript(Generic[P, R]):
             if types.settle():
                 break
         buffers = tuple(local.buffer for local in reader.returned)
-        return HybridOp(name=self.source.name, tag="hybrid", source=user_source(), body=reader.block.close(), buffers=buffers)
+        return HybridOp(
+            name=self.source.name, tag="hybrid", source=user_source(), body=reader.block.close(), buffers=buffers
+        )
 
     def read_inlined(self, caller: ScriptReader, values: Sequence[Any], named: Mapping[str, Any]) -> list[LocalBuffer]:
         """Write the script out in the block of another one; its outputs."""
@@ -116,8 +123,13 @@ class HybridScript(Generic[P, R]):
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise BadHybridCall(f"cannot call the script {self.source.name}", reason=str(error), called=user_source(),
-                                declared=self.source.line(self.source.tree), fix=f"{self.source.name}{self.signature}") from None
+            raise BadHybridCall(
+                f"cannot call the script {self.source.name}",
+                reason=str(error),
+                called=user_source(),
+                declared=self.source.line(self.source.tree),
+                fix=f"{self.source.name}{self.signature}",
+            ) from None
         bound.apply_defaults()
         return bound
 

@@ -47,7 +47,12 @@ class Source:
         return f"{stripped.rstrip()}\n{' ' * (begin - margin)}{'^' * max(end - begin, 1)}"
 
     def error(
-        self, kind: type[TensorExpressionError], headline: str, node: ast.AST, reason: str = "", allowed: str = "",
+        self,
+        kind: type[TensorExpressionError],
+        headline: str,
+        node: ast.AST,
+        reason: str = "",
+        allowed: str = "",
         fix: str = "",
     ) -> TensorExpressionError:
         """An error of `kind` about `node`."""
@@ -66,7 +71,9 @@ class Source:
             raise
 
 
-_FIXES = {"TW0103": "a // b rounds towards minus infinity, truncdiv(a, b) towards zero as C does; float32(a) / b is a float"}
+_FIXES = {
+    "TW0103": "a // b rounds towards minus infinity, truncdiv(a, b) towards zero as C does; float32(a) / b is a float"
+}
 """What to write in a script, where an error of expressions names what te has."""
 
 
@@ -79,17 +86,23 @@ def read_source(function: Callable[..., Any]) -> Source:
     name = getattr(function, "__name__", repr(function))
 
     def refused(reason: str, fix: str) -> NotAHybridFunction:
-        return NotAHybridFunction(f"cannot make a hybrid script of {name}"[:200], reason=reason, called=user_source(), fix=fix)
+        return NotAHybridFunction(
+            f"cannot make a hybrid script of {name}"[:200], reason=reason, called=user_source(), fix=fix
+        )
 
     if not inspect.isfunction(function):
-        raise refused(f"it is a {type(function).__name__}, no Python function", "decorate a function: @te.hybrid.script")
+        raise refused(
+            f"it is a {type(function).__name__}, no Python function", "decorate a function: @te.hybrid.script"
+        )
     if function.__name__ == "<lambda>":
         raise refused("a lambda has no statements", "write it as a function, with def")
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):
-        raise refused("its source cannot be read: it was typed into an interpreter or made by exec",
-                      "write the function in a file or a notebook's cell") from None
+        raise refused(
+            "its source cannot be read: it was typed into an interpreter or made by exec",
+            "write the function in a file or a notebook's cell",
+        ) from None
     text = textwrap.dedent("".join(lines))
     tree = ast.parse(text).body[0]
     if not isinstance(tree, ast.FunctionDef):

@@ -51,7 +51,12 @@ class ScriptReader(LoopReader):
     """
 
     def __init__(
-        self, source: Source, outside: Mapping[str, Any], closure: Mapping[str, Any], types: ScalarTypes, analyzer: Analyzer,
+        self,
+        source: Source,
+        outside: Mapping[str, Any],
+        closure: Mapping[str, Any],
+        types: ScalarTypes,
+        analyzer: Analyzer,
         inlined: ScriptReader | None = None,
     ) -> None:
         super().__init__(source, outside)
@@ -71,15 +76,26 @@ class ScriptReader(LoopReader):
         for name in arguments:
             if name in self.liveness.assigned:
                 raise self.source.error(
-                    BadHybridAssignment, f"'{name}' is an argument, and is assigned", self._site(name),
-                    reason="arguments keep their values", fix=f"assign another name: {name}_ = ...")
+                    BadHybridAssignment,
+                    f"'{name}' is an argument, and is assigned",
+                    self._site(name),
+                    reason="arguments keep their values",
+                    fix=f"assign another name: {name}_ = ...",
+                )
         written = written_elements(self.source.tree)
-        self.names.update({name: self._own(name, value) if name in written else value for name, value in arguments.items()})
+        self.names.update(
+            {name: self._own(name, value) if name in written else value for name, value in arguments.items()}
+        )
         body = self.source.tree.body
         self._statements(body)
         if not isinstance(body[-1], ast.Return):
-            raise self.source.error(BadHybridReturn, f"{self.source.name} returns nothing", body[-1],
-                                    reason="what a script computes is what it returns", fix="return the output tensors at its end")
+            raise self.source.error(
+                BadHybridReturn,
+                f"{self.source.name} returns nothing",
+                body[-1],
+                reason="what a script computes is what it returns",
+                fix="return the output tensors at its end",
+            )
 
     def _own(self, name: str, value: Any) -> Any:
         """A copy of an argument whose elements the script assigns: what is passed keeps its values."""
@@ -97,8 +113,11 @@ class ScriptReader(LoopReader):
         return LocalBuffer(buffer, False)
 
     def _site(self, name: str) -> ast.AST:
-        stores = (node for node in ast.walk(self.source.tree)
-                  if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store))
+        stores = (
+            node
+            for node in ast.walk(self.source.tree)
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+        )
         return next(stores, self.source.tree)
 
     # Blocks
@@ -111,8 +130,14 @@ class ScriptReader(LoopReader):
         self._statements(body)
         statement, self.block = self.block.close(), outer
         self.depth -= 1
-        gone = {name: UnboundName(f"it was assigned in a loop or an if that has ended, at {self.source.line(self._site(name))}",
-                                  f"assign it before as well: {name} = 0") for name in self.names if name not in names}
+        gone = {
+            name: UnboundName(
+                f"it was assigned in a loop or an if that has ended, at {self.source.line(self._site(name))}",
+                f"assign it before as well: {name} = 0",
+            )
+            for name in self.names
+            if name not in names
+        }
         self.names = {**gone, **names}
         return statement
 
@@ -129,8 +154,12 @@ class ScriptReader(LoopReader):
         kind = type(statement).__name__
         what, fix = STATEMENTS.get(kind, (f"`{ast.unparse(statement).split()[0]}`", "leave it out"))
         return NotInHybridScripts(
-            f"{what} cannot stand in a hybrid script", called=self.source.line(statement), loops=self.source.shown(statement),
-            reason="a script is one operation: loops, ifs and assignments", fix=fix)
+            f"{what} cannot stand in a hybrid script",
+            called=self.source.line(statement),
+            loops=self.source.shown(statement),
+            reason="a script is one operation: loops, ifs and assignments",
+            fix=fix,
+        )
 
     def _declare(self, declaration: Declaration, body: Sequence[ast.stmt]) -> None:
         """Make room for a name that is assigned more than once."""
@@ -150,8 +179,12 @@ class ScriptReader(LoopReader):
         name = cast(ast.Name, node.target).id
         if name in self.liveness.assigned or name in self.outputs:
             raise self.source.error(
-                BadHybridAssignment, f"'{name}' is the variable of this loop, and is assigned elsewhere", node.target,
-                reason="the variable of a loop keeps its value within it", fix=f"use another name than {name}")
+                BadHybridAssignment,
+                f"'{name}' is the variable of this loop, and is assigned elsewhere",
+                node.target,
+                reason="the variable of a loop keeps its value within it",
+                fix=f"use another name than {name}",
+            )
         around = self.names.get(name)
         if spec.kind is None:
             for value in spec.values:
@@ -160,17 +193,25 @@ class ScriptReader(LoopReader):
                 self.block.add(self._nested(node.body))
         else:
             self._loop(node, spec, name)
-        self.names[name] = around if around is not None else UnboundName(
-            f"it is the variable of the loop at {self.source.line(node)}, which has ended",
-            "assign what is needed to a name before the loop")
+        self.names[name] = (
+            around
+            if around is not None
+            else UnboundName(
+                f"it is the variable of the loop at {self.source.line(node)}, which has ended",
+                "assign what is needed to a name before the loop",
+            )
+        )
 
     def _leftfor(self, node: ast.For) -> None:
         kind = self.loop_spec(node).kind
         if kind not in (LoopKind.SERIAL, None):
             raise self.source.error(
-                BadHybridLoop, f"a {kind.value} loop is left before its end", node.iter,
+                BadHybridLoop,
+                f"a {kind.value} loop is left before its end",
+                node.iter,
                 reason="its iterations run in no order: all of them do",
-                fix="write range(...), or let the iterations run to their end")
+                fix="write range(...), or let the iterations run to their end",
+            )
         self._for(node)
 
     def _while(self, node: ast.While) -> None:
@@ -188,8 +229,12 @@ class ScriptReader(LoopReader):
         first.written += 1
         if first.written > GREATEST_CONST_RANGE:
             raise self.source.error(
-                BadHybridLoop, f"more than {GREATEST_CONST_RANGE} iterations are written out", node,
-                reason="loops of const_range multiply, and each iteration is code of its own", fix="use range(...), or unroll(...)")
+                BadHybridLoop,
+                f"more than {GREATEST_CONST_RANGE} iterations are written out",
+                node,
+                reason="loops of const_range multiply, and each iteration is code of its own",
+                fix="use range(...), or unroll(...)",
+            )
 
     def _loop(self, node: ast.For, spec: LoopSpec, name: str) -> None:
         span, stride = ops.convert(spec.end - spec.begin if spec.step > 0 else spec.begin - spec.end), abs(spec.step)
@@ -200,9 +245,13 @@ class ScriptReader(LoopReader):
             extent = ops.maximum(extent, 0)
         domain = Range(ops.const(0, dtype), extent)
         if self.repeated and spec.kind is LoopKind.THREAD:
-            raise self.source.error(BadHybridLoop, "threads are bound within `while`", node.iter,
-                                    reason="threads of a block wait for each other, and not all of them may be there each time",
-                                    fix="put the `while` into the loop that is bound")
+            raise self.source.error(
+                BadHybridLoop,
+                "threads are bound within `while`",
+                node.iter,
+                reason="threads of a block wait for each other, and not all of them may be there each time",
+                fix="put the `while` into the loop that is bound",
+            )
         if self.repeated or reads_memory(extent) or any(var in self.locals for var in post_order(extent)):
             var: Var = Var(name, dtype)
             self.locals.add(var)
@@ -224,25 +273,37 @@ class ScriptReader(LoopReader):
         racing, name = racing_buffer(loop), loop.var.name
         if racing is not None:
             raise self.source.error(
-                HybridLoopRaces, f"the iterations of this {loop.kind.value} loop write the same element of '{racing.name}'",
-                node.iter, reason=f"where {racing.name} is written does not depend on {name}: the last one to write wins",
+                HybridLoopRaces,
+                f"the iterations of this {loop.kind.value} loop write the same element of '{racing.name}'",
+                node.iter,
+                reason=f"where {racing.name} is written does not depend on {name}: the last one to write wins",
                 fix=f"write range(...), or let each iteration have its own: assign {racing.name} within the loop, or index it "
-                    f"by {name}")
+                f"by {name}",
+            )
         met = meeting_buffer(loop) if loop.kind is LoopKind.PARALLEL else None
         if met is not None:
             buffer, by_data = met
             raise self.source.error(
-                HybridLoopRaces, f"iterations of this parallel loop may meet in an element of '{buffer.name}'", node.iter,
-                reason=f"where {buffer.name} is written depends on data" if by_data else
-                       f"it is not proved that each value of {name} has elements of {buffer.name} of its own",
+                HybridLoopRaces,
+                f"iterations of this parallel loop may meet in an element of '{buffer.name}'",
+                node.iter,
+                reason=f"where {buffer.name} is written depends on data"
+                if by_data
+                else f"it is not proved that each value of {name} has elements of {buffer.name} of its own",
                 fix=f"write range(...), or, where the loop adds, atomic_add({buffer.name}, index, value); or let each iteration "
-                    "have a part of its own, and join the parts in a second loop")
-        inner = next((node for node in post_order(loop.body) if isinstance(node, For) and node.kind is LoopKind.PARALLEL), None)
+                "have a part of its own, and join the parts in a second loop",
+            )
+        inner = next(
+            (node for node in post_order(loop.body) if isinstance(node, For) and node.kind is LoopKind.PARALLEL), None
+        )
         if inner is not None and loop.kind is LoopKind.PARALLEL:
             raise self.source.error(
-                BadHybridLoop, f"the loop over '{inner.var.name}' is parallel within this parallel loop", node.iter,
+                BadHybridLoop,
+                f"the loop over '{inner.var.name}' is parallel within this parallel loop",
+                node.iter,
                 reason="parallel loops do not nest: the outer one takes all threads",
-                fix=f"write `for {inner.var.name} in range(...)`")
+                fix=f"write `for {inner.var.name} in range(...)`",
+            )
 
     def _if(self, node: ast.If) -> None:
         condition = self.condition(node.test)
@@ -272,8 +333,13 @@ class ScriptReader(LoopReader):
             self._assign_several(node, targets[0].elts, value)
             return
         if len(targets) > 1 and isinstance(value, Storage):
-            raise self.source.error(BadHybridAssignment, "one buffer is given several names", node,
-                                    reason="a buffer has one name", fix="give it one, and each buffer a statement of its own")
+            raise self.source.error(
+                BadHybridAssignment,
+                "one buffer is given several names",
+                node,
+                reason="a buffer has one name",
+                fix="give it one, and each buffer a statement of its own",
+            )
         if len(targets) > 1 and isinstance(value, Expr) and reads_memory(value):
             value = self._bound("value", value)
         for target in targets:
@@ -283,8 +349,13 @@ class ScriptReader(LoopReader):
         """All values are computed before any is stored, so that `a[i], a[j] = a[j], a[i]` swaps."""
         values = list(cast("Sequence[Any]", value)) if isinstance(value, (tuple, list)) else [value]
         if len(values) != len(targets):
-            raise self.source.error(BadHybridAssignment, f"{len(targets)} names, and {len(values)} values", node,
-                                    reason="each name takes one value", fix="give as many values as names")
+            raise self.source.error(
+                BadHybridAssignment,
+                f"{len(targets)} names, and {len(values)} values",
+                node,
+                reason="each name takes one value",
+                fix="give as many values as names",
+            )
         nodes = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(values)
         values = [self._bound("value", new) if isinstance(new, Expr) and reads_memory(new) else new for new in values]
         for target, new, written in zip(targets, values, nodes, strict=True):
@@ -310,19 +381,33 @@ class ScriptReader(LoopReader):
         elif isinstance(target, ast.Name):
             self._store_name(target, value, written)
         else:
-            raise self.source.error(BadHybridAssignment, f"cannot assign to `{ast.unparse(target)}`", target,
-                                    reason="only names and elements are assigned", fix="assign a name or an element: c[i] = ...")
+            raise self.source.error(
+                BadHybridAssignment,
+                f"cannot assign to `{ast.unparse(target)}`",
+                target,
+                reason="only names and elements are assigned",
+                fix="assign a name or an element: c[i] = ...",
+            )
 
     def _store_element(self, target: ast.Subscript, value: Any, written: ast.expr) -> None:
         base: ast.expr = target.value
         local = self.value(base)
         if isinstance(local, (Tensor, TensorSlice)):
-            raise self.source.error(BadHybridAssignment, f"cannot assign to an element of {local.name}", target,
-                                    reason=f"{local.name} is an input, which others may read too",
-                                    fix=f"copy it to a buffer first: own = allocate({local.name}.shape, {local.name}.dtype)")
+            raise self.source.error(
+                BadHybridAssignment,
+                f"cannot assign to an element of {local.name}",
+                target,
+                reason=f"{local.name} is an input, which others may read too",
+                fix=f"copy it to a buffer first: own = allocate({local.name}.shape, {local.name}.dtype)",
+            )
         if not isinstance(local, LocalBuffer):
-            raise self.source.error(BadHybridAssignment, f"cannot assign to an element of `{ast.unparse(base)}`", target,
-                                    reason="it is no buffer", fix="allocate(shape, dtype) gives memory to write to")
+            raise self.source.error(
+                BadHybridAssignment,
+                f"cannot assign to an element of `{ast.unparse(base)}`",
+                target,
+                reason="it is no buffer",
+                fix="allocate(shape, dtype) gives memory to write to",
+            )
         stored = ops.cast(self.converted(self.as_number(value, written), local.buffer, written), local.buffer.dtype)
         self.block.add(BufferStore(local.buffer, self._wrapping(stored), self.element(local, target)))
 
@@ -346,8 +431,13 @@ class ScriptReader(LoopReader):
         elif isinstance(value, Storage):
             self._allocate(target, value)
         elif isinstance(value, LoopSpec):
-            raise self.source.error(BadHybridAssignment, f"'{name}' would be a loop", target, reason="loops have no value",
-                                    fix="write `for i in range(...)`")
+            raise self.source.error(
+                BadHybridAssignment,
+                f"'{name}' would be a loop",
+                target,
+                reason="loops have no value",
+                fix="write `for i in range(...)`",
+            )
         elif isinstance(value, Expr) and (reads_memory(value) or not self._is_small(value)):
             self.names[name] = self._bound(name, value)
         else:
@@ -359,11 +449,16 @@ class ScriptReader(LoopReader):
         return sum(1 for _, _ in zip(post_order(value), range(_SMALL + 1), strict=False)) <= _SMALL
 
     def _store_scalar(self, place: Scalar, target: ast.Name, value: Any, written: ast.expr) -> None:
-        if not is_number(value) and isinstance(value, (Storage, LocalBuffer, Tensor, TensorSlice, tuple, list, str, LoopSpec)):
+        if not is_number(value) and isinstance(
+            value, (Storage, LocalBuffer, Tensor, TensorSlice, tuple, list, str, LoopSpec)
+        ):
             raise self.source.error(
-                BadHybridAssignment, f"'{place.name}' is assigned more than once, and is no number here", target,
+                BadHybridAssignment,
+                f"'{place.name}' is assigned more than once, and is no number here",
+                target,
                 reason="only numbers change while a script runs; a buffer, a tensor or a tuple has one name",
-                fix="use a name of its own for each")
+                fix="use a name of its own for each",
+            )
         number = self.as_number(value, written)
         self.types.note(place.key, number)
         if place.buffer is None:
@@ -379,11 +474,21 @@ class ScriptReader(LoopReader):
         self.names[name] = LocalBuffer(buffer, is_output)
         if is_output:
             if self.depth:
-                raise self.source.error(BadHybridAssignment, f"the output {name} is declared in a loop or an if", target,
-                                        reason="outputs exist for the whole call", fix="declare it at the begin of the script")
+                raise self.source.error(
+                    BadHybridAssignment,
+                    f"the output {name} is declared in a loop or an if",
+                    target,
+                    reason="outputs exist for the whole call",
+                    fix="declare it at the begin of the script",
+                )
             if name in self.outputs:
-                raise self.source.error(BadHybridAssignment, f"the output {name} is declared twice", target,
-                                        reason="an output is one tensor", fix="use another name")
+                raise self.source.error(
+                    BadHybridAssignment,
+                    f"the output {name} is declared twice",
+                    target,
+                    reason="an output is one tensor",
+                    fix="use another name",
+                )
             self.outputs[name] = cast(LocalBuffer, self.names[name])
         else:
             self.block.add(lambda rest: Allocate(buffer, rest))
@@ -397,21 +502,35 @@ class ScriptReader(LoopReader):
             self._atomic_add(node.value)
             return
         raise self.source.error(
-            NotInHybridScripts, f"`{ast.unparse(node.value)}` is computed, and nothing is done with it", node,
-            reason="functions in a script compute values, and do nothing else", fix="assign it, or leave it out")
+            NotInHybridScripts,
+            f"`{ast.unparse(node.value)}` is computed, and nothing is done with it",
+            node,
+            reason="functions in a script compute values, and do nothing else",
+            fix="assign it, or leave it out",
+        )
 
     def _atomic_add(self, node: ast.Call) -> None:
         """`atomic_add(o, index, value)`: o[index] += value in one step."""
         base, index, written = self.arguments(node, 3, 3, "atomic_add(buffer, index, value)")
         local = self.value(base)
         if not isinstance(local, LocalBuffer) or str(local.buffer.dtype) not in ATOMIC_TYPES:
-            why = f"its elements are {local.buffer.dtype}" if isinstance(local, LocalBuffer) else "it is no buffer of the script"
+            why = (
+                f"its elements are {local.buffer.dtype}"
+                if isinstance(local, LocalBuffer)
+                else "it is no buffer of the script"
+            )
             raise self.source.error(
-                BadHybridAssignment, f"cannot add to an element of `{ast.unparse(base)}` in one step", node, reason=why,
+                BadHybridAssignment,
+                f"cannot add to an element of `{ast.unparse(base)}` in one step",
+                node,
+                reason=why,
                 allowed=f"outputs and allocated memory of {', '.join(ATOMIC_TYPES)}",
-                fix="allocate(shape, dtype) gives memory to write to")
+                fix="allocate(shape, dtype) gives memory to write to",
+            )
         target = ast.copy_location(ast.Subscript(base, index, ast.Store()), node)
-        value = ops.cast(self.converted(self.as_number(self.value(written), written), local.buffer, written), local.buffer.dtype)
+        value = ops.cast(
+            self.converted(self.as_number(self.value(written), written), local.buffer, written), local.buffer.dtype
+        )
         self.block.add(atomic_add(local.buffer, self.element(local, target), self._wrapping(value)))
 
     def _pass(self, node: ast.Pass) -> None:
@@ -424,34 +543,64 @@ class ScriptReader(LoopReader):
             given = self.value(node.msg)
             message = given if isinstance(given, str) else str(given)
         if condition is False:
-            raise self.source.error(HybridAssertionFails, message, node, reason="it is known to be false",
-                                    fix="correct the arguments")
+            raise self.source.error(
+                HybridAssertionFails, message, node, reason="it is known to be false", fix="correct the arguments"
+            )
         if condition is not True:
             self.block.add(Assert(condition, f"{message} ({self.source.line(node)})"))
 
     def _return(self, node: ast.Return) -> None:
         if self.depth or node is not self.source.tree.body[-1]:
-            raise self.source.error(BadHybridReturn, "`return` stands within a script, not at its end", node,
-                                    reason="all elements are computed, and then the script is done",
-                                    fix="write what it guards in the other branch of an if")
-        nodes = node.value.elts if isinstance(node.value, (ast.Tuple, ast.List)) else [node.value] if node.value is not None else []
+            raise self.source.error(
+                BadHybridReturn,
+                "`return` stands within a script, not at its end",
+                node,
+                reason="all elements are computed, and then the script is done",
+                fix="write what it guards in the other branch of an if",
+            )
+        nodes = (
+            node.value.elts
+            if isinstance(node.value, (ast.Tuple, ast.List))
+            else [node.value]
+            if node.value is not None
+            else []
+        )
         for expression in nodes:
             local = self.value(expression)
             if not isinstance(local, LocalBuffer) or not (local.is_output or self.inlined is not None):
-                raise self.source.error(BadHybridReturn, f"`{ast.unparse(expression)}` is no output tensor", expression,
-                                        reason="what a script returns is what output_tensor(shape, dtype) gave",
-                                        fix="declare it so: c = output_tensor(shape, dtype)")
+                raise self.source.error(
+                    BadHybridReturn,
+                    f"`{ast.unparse(expression)}` is no output tensor",
+                    expression,
+                    reason="what a script returns is what output_tensor(shape, dtype) gave",
+                    fix="declare it so: c = output_tensor(shape, dtype)",
+                )
             if local in self.returned:
-                raise self.source.error(BadHybridReturn, f"`{ast.unparse(expression)}` is returned twice", expression,
-                                        reason="each output is one tensor", fix="return it once")
+                raise self.source.error(
+                    BadHybridReturn,
+                    f"`{ast.unparse(expression)}` is returned twice",
+                    expression,
+                    reason="each output is one tensor",
+                    fix="return it once",
+                )
             self.returned.append(local)
         left = next((name for name, output in self.outputs.items() if output not in self.returned), None)
         if left is not None:
-            raise self.source.error(BadHybridReturn, f"the output '{left}' is not returned", node, reason="an output is a result",
-                                    fix=f"return it, or use memory of the script's own: {left} = allocate(shape, dtype)")
+            raise self.source.error(
+                BadHybridReturn,
+                f"the output '{left}' is not returned",
+                node,
+                reason="an output is a result",
+                fix=f"return it, or use memory of the script's own: {left} = allocate(shape, dtype)",
+            )
         if not nodes:
-            raise self.source.error(BadHybridReturn, "the script returns nothing", node,
-                                    reason="what it computes is what it returns", fix="return the output tensors")
+            raise self.source.error(
+                BadHybridReturn,
+                "the script returns nothing",
+                node,
+                reason="what it computes is what it returns",
+                fix="return the output tensors",
+            )
 
     # Other scripts
 
@@ -463,8 +612,13 @@ class ScriptReader(LoopReader):
         values = [self.value(argument) for argument in node.args]
         named = {keyword.arg: self.value(keyword.value) for keyword in node.keywords if keyword.arg is not None}
         if any(caller is function for caller in self.callers()):
-            raise self.source.error(BadHybridCall, f"{ast.unparse(node.func)} calls itself", node,
-                                    reason="scripts are written out where they are called", fix="write a loop")
+            raise self.source.error(
+                BadHybridCall,
+                f"{ast.unparse(node.func)} calls itself",
+                node,
+                reason="scripts are written out where they are called",
+                fix="write a loop",
+            )
         with self.source.at(node):
             outputs = inline(self, values, named)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)

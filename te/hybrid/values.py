@@ -103,7 +103,9 @@ class ScalarTypes:
         """The dtype that the scalar has while the script is read this time; `value` is its first one."""
         dtype = self.chosen.get(key)
         if dtype is None:
-            dtype = self.chosen[key] = value.dtype if not isinstance(value, (bool, int, float)) else _of_literal(type(value))
+            dtype = self.chosen[key] = (
+                value.dtype if not isinstance(value, (bool, int, float)) else _of_literal(type(value))
+            )
         return dtype
 
     def settle(self) -> bool:
@@ -129,4 +131,3 @@ def _of_literal(kind: type) -> DType:
 def is_number(value: Any) -> bool:
     """Whether this is a plain number, known now."""
     return isinstance(value, (bool, int, float))
-

@@ -44,8 +44,11 @@ def with_zeros(body: Stmt, outputs: Sequence[Buffer], on_threads: bool) -> Stmt:
     if is_fact(body):
         assert isinstance(body, If)
         own = has_threads(body.then_body)
-        return If(body.condition, with_zeros(body.then_body, outputs, own),
-                  None if body.else_body is None else with_zeros(body.else_body, outputs, on_threads and not own))
+        return If(
+            body.condition,
+            with_zeros(body.then_body, outputs, own),
+            None if body.else_body is None else with_zeros(body.else_body, outputs, on_threads and not own),
+        )
     outermost = _in_no_loop(body)
 
     def rule(node: Node) -> Node | None:
@@ -149,11 +152,15 @@ def _of_store(store: BufferStore, buffer: Buffer, fixed: Mapping[int, Expr]) -> 
 
 
 def _of_loop(loop: For, buffer: Buffer, fixed: Mapping[int, Expr]) -> _Use:
-    accesses = [node for node in post_order(loop.body)
-                if isinstance(node, (BufferLoad, BufferStore)) and node.buffer is buffer]
+    accesses = [
+        node for node in post_order(loop.body) if isinstance(node, (BufferLoad, BufferStore)) and node.buffer is buffer
+    ]
     for at, extent in enumerate(buffer.shape):
-        if at not in fixed and all(access.indices[at] is loop.var for access in accesses) and same_extent(
-                extent.astype(loop.var.dtype), loop.extent):
+        if (
+            at not in fixed
+            and all(access.indices[at] is loop.var for access in accesses)
+            and same_extent(extent.astype(loop.var.dtype), loop.extent)
+        ):
             return _use(loop.body, buffer, {**fixed, at: loop.var})
     runs = isinstance(loop.extent, IntImm) and loop.extent.value > 0
     return _use(loop.body, buffer, fixed) if runs else _Use.OTHER

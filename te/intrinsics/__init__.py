@@ -13,4 +13,16 @@ from . import tile_dots as tile_dots
 from . import wgmma as wgmma
 from .registry import get, names
 
-__all__ = ["dot_bf16", "dot_i16", "dot_u8i8", "dp4a", "gemv_c", "get", "mma", "names", "outer_product", "tile_dots", "wgmma"]
+__all__ = [
+    "dot_bf16",
+    "dot_i16",
+    "dot_u8i8",
+    "dp4a",
+    "gemv_c",
+    "get",
+    "mma",
+    "names",
+    "outer_product",
+    "tile_dots",
+    "wgmma",
+]

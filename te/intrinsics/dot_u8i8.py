@@ -59,7 +59,11 @@ def spread(a: Buffer, at: Sequence[Expr | int], *, turned: bool = False) -> Expr
     other kind: 128 more of signed ones, or less of unsigned ones."""
     quad = call("reinterpret", a.vload(at, a.dtype.with_lanes(GROUP)), dtype="int32")
     kind = DType("int8" if (str(a.dtype) == "uint8") == turned else "uint8")
-    return call("reinterpret", cast(quad ^ const(_SIGNS, "int32") if turned else quad, _SUMS), dtype=kind.with_lanes(LANES * GROUP))
+    return call(
+        "reinterpret",
+        cast(quad ^ const(_SIGNS, "int32") if turned else quad, _SUMS),
+        dtype=kind.with_lanes(LANES * GROUP),
+    )
 
 
 def dots_at_once(sums: Expr, left: Expr, right: Expr) -> Expr:

@@ -22,7 +22,11 @@ LANES = 16
 
 
 def declare_dots(
-    name: str, operands: tuple[str, str], length: int, sums: str, body: Callable[[Buffer, Buffer, Buffer, Expr], Stmt],
+    name: str,
+    operands: tuple[str, str],
+    length: int,
+    sums: str,
+    body: Callable[[Buffer, Buffer, Buffer, Expr], Stmt],
 ) -> TensorIntrin:
     """The intrinsic c[i] += a[0] * b[i, 0] + ..., a: (length,), b: (16, length) compact, c: (16,).
 

@@ -1,6 +1,6 @@
 """The dot product of 4 pairs of bytes added to a sum of 32 bits: dp4a of NVIDIA's GPUs. Elsewhere it is a loop.
 
-    c += a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]      a, b: int8, c: int32
+c += a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]      a, b: int8, c: int32
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ def dp4a() -> TensorIntrin:
     a, b = placeholder((LENGTH,), "int8", "a"), placeholder((LENGTH,), "int8", "b")
     k = reduce_axis((0, LENGTH), "k")
     c = compute((1,), lambda i: reduce_sum(a[k].astype("int32") * b[k].astype("int32"), axis=k), "c")
-    binds = {tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[1], offset_factor=1) for tensor in (a, b, c)}
+    binds = {
+        tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[1], offset_factor=1)
+        for tensor in (a, b, c)
+    }
 
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         (left, right), (out,) = ins, outs
@@ -41,10 +44,20 @@ def dp4a() -> TensorIntrin:
             places = [each.elem_offset for each in ins]
             aligned = all_of(*(floormod(place, LENGTH).equal(0) for place in places if place is not None))
             with ib.if_scope(target_has("cuda")):
-                ib.emit(call_extern("int32", "tw_dp4a", out.access_ptr("rw"), left.access_ptr("r"), right.access_ptr("r"),
-                                    cast(aligned, "int32")))
+                ib.emit(
+                    call_extern(
+                        "int32",
+                        "tw_dp4a",
+                        out.access_ptr("rw"),
+                        left.access_ptr("r"),
+                        right.access_ptr("r"),
+                        cast(aligned, "int32"),
+                    )
+                )
             with ib.else_scope(), ib.for_range(0, LENGTH, name="k") as at:
-                ib.emit(out.vstore([0], out.vload([0]) + cast(left.vload([at]), "int32") * cast(right.vload([at]), "int32")))
+                ib.emit(
+                    out.vstore([0], out.vload([0]) + cast(left.vload([at]), "int32") * cast(right.vload([at]), "int32"))
+                )
 
         def body(*parts: object) -> Stmt:
             ib = ir_builder()

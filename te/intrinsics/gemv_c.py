@@ -64,4 +64,6 @@ def gemv_c(rows: int, columns: int, symbol: str = "tw_gemv_f32") -> TensorIntrin
 
 
 def _call(symbol: str, c: Buffer, a: Buffer, b: Buffer, rows: int, columns: int) -> Expr:
-    return call_extern("int32", symbol, c.access_ptr("rw"), a.access_ptr("r"), b.access_ptr("r"), rows, columns, b.strides[0])
+    return call_extern(
+        "int32", symbol, c.access_ptr("rw"), a.access_ptr("r"), b.access_ptr("r"), rows, columns, b.strides[0]
+    )

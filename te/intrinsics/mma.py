@@ -57,8 +57,9 @@ _BYTES = ("int8", "uint8")
 
 
 @shipped("cuda.mma_load_a")
-def mma_load_a(scope: str = "shared", rows: int = 0, columns: int = 0, layout: str = "mk", dtype: str = "float16",
-               k: int = 0) -> TensorIntrin:
+def mma_load_a(
+    scope: str = "shared", rows: int = 0, columns: int = 0, layout: str = "mk", dtype: str = "float16", k: int = 0
+) -> TensorIntrin:
     """Copies 16 by k elements [m, k] to the scope "mma_a"; with the layout "km" k by 16 [k, m] to the scope "mma_at". k: 16 of
     float16 and bfloat16, 32 of int8 and uint8, 8 of float32. scope: where they lie, "shared" (by ldmatrix where rows are aligned
     to 16 bytes) or "global", which takes any. rows, columns: multiples of the tile's, which 0 stands for; k: 8 of 16 bits copies to
@@ -67,8 +68,9 @@ def mma_load_a(scope: str = "shared", rows: int = 0, columns: int = 0, layout: s
 
 
 @shipped("cuda.mma_load_b")
-def mma_load_b(layout: str = "kn", scope: str = "shared", rows: int = 0, columns: int = 0, dtype: str = "float16",
-               k: int = 0) -> TensorIntrin:
+def mma_load_b(
+    layout: str = "kn", scope: str = "shared", rows: int = 0, columns: int = 0, dtype: str = "float16", k: int = 0
+) -> TensorIntrin:
     """Copies k by 8 elements [k, n] to the scope "mma_b"; with the layout "nk" 8 by k [n, k] to the scope "mma_bt". rows, columns:
     multiples of these, which 0 stands for; 8 k of 16 bits: to "mma_b8" or "mma_bt8". Raises BadTensorIntrin (TW0132) for other
     layouts, sizes and dtypes."""
@@ -77,7 +79,12 @@ def mma_load_b(layout: str = "kn", scope: str = "shared", rows: int = 0, columns
 
 @shipped("cuda.mma_m16n8k16")
 def mma_m16n8k16(
-    layout: str = "kn", m: int = 16, n: int = 8, k: int = 16, dtype: str = "float16", a_layout: str = "mk",
+    layout: str = "kn",
+    m: int = 16,
+    n: int = 8,
+    k: int = 16,
+    dtype: str = "float16",
+    a_layout: str = "mk",
 ) -> TensorIntrin:
     """For `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` over 16 i, 8 j and 16 k of float16 or bfloat16, A
     in the scope "mma_a" (with a_layout "km": A[k, i] in "mma_at"), B in "mma_b" (with the layout "nk": B[j, k] in "mma_bt"), the
@@ -87,7 +94,13 @@ def mma_m16n8k16(
 
 @shipped("cuda.mma_m16n8k32")
 def mma_m16n8k32(
-    layout: str = "nk", m: int = 16, n: int = 8, k: int = 32, a_layout: str = "mk", dtype: str = "int8", b_dtype: str = "int8",
+    layout: str = "nk",
+    m: int = 16,
+    n: int = 8,
+    k: int = 32,
+    a_layout: str = "mk",
+    dtype: str = "int8",
+    b_dtype: str = "int8",
 ) -> TensorIntrin:
     """As cuda.mma_m16n8k16, for 32 k of int8 or uint8, A of dtype and B of b_dtype, and sums of int32. Neighbours along k come by
     ldmatrix; others one by one. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
@@ -96,7 +109,12 @@ def mma_m16n8k32(
 
 @shipped("cuda.mma_m16n8k8")
 def mma_m16n8k8(
-    layout: str = "kn", m: int = 16, n: int = 8, k: int = 8, a_layout: str = "mk", dtype: str = "float32",
+    layout: str = "kn",
+    m: int = 16,
+    n: int = 8,
+    k: int = 8,
+    a_layout: str = "mk",
+    dtype: str = "float32",
 ) -> TensorIntrin:
     """As cuda.mma_m16n8k16, for `te.sum(te.tf32(A[i, k]) * te.tf32(B[k, j]), axis=k)` over 8 k of float32, which are rounded in
     registers; neighbours along k come by ldmatrix, others one by one. Of float16 and bfloat16 the same as that one, A in "mma_a8"
@@ -115,7 +133,11 @@ def mma_store(rows: int = 16, columns: int = 8, dtype: str = "float32", scope: s
 
 
 def _product(
-    layout: str, a_layout: str, extents: tuple[int, int, int], dtypes: tuple[str, str], half: bool = False,
+    layout: str,
+    a_layout: str,
+    extents: tuple[int, int, int],
+    dtypes: tuple[str, str],
+    half: bool = False,
 ) -> TensorIntrin:
     """c += a b of some instructions. dtypes: of a and of b; half: of those whose k is 16 bytes."""
     sums, scopes = _SUMS[dtypes[0]], (_scope("a", a_layout, half), _scope("b", layout, half))
@@ -134,8 +156,10 @@ def _product(
         return reduce_sum(as_factor(left, sums) * as_factor(right, sums), axis=k_axis)
 
     c = compute((m, n), element, "c")
-    binds = {tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
-             for tensor, scope in ((a, scopes[0]), (b, scopes[1]), (c, "mma_c"))}
+    binds = {
+        tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
+        for tensor, scope in ((a, scopes[0]), (b, scopes[1]), (c, "mma_c"))
+    }
 
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         def begin(ib: ProgramBuilder) -> None:
@@ -143,9 +167,15 @@ def _product(
             on_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
 
         def go_on(ib: ProgramBuilder) -> None:
-            calls = [(f"tw_mma_{kind}", tile_pointer(outs[0], (i, j), READS | WRITES),
-                      tile_pointer(ins[0], at_layout(a_layout, i, j, k), READS),
-                      tile_pointer(ins[1], at_layout(layout, i, j, k), READS)) for i, j, k in tile_places(extents, each)]
+            calls = [
+                (
+                    f"tw_mma_{kind}",
+                    tile_pointer(outs[0], (i, j), READS | WRITES),
+                    tile_pointer(ins[0], at_layout(a_layout, i, j, k), READS),
+                    tile_pointer(ins[1], at_layout(layout, i, j, k), READS),
+                )
+                for i, j, k in tile_places(extents, each)
+            ]
             on_tensor_core(ib, _FEATURE, calls, term_added(ins, outs[0], (a_layout, layout), sums), extents)
 
         return program(begin, go_on), program(begin), program(go_on)
@@ -157,20 +187,31 @@ def _is_half(dtype: str, k: int) -> bool:
     """Whether so many terms are 8 of 16 bits; 0 stands for 32 bytes."""
     size = DType(known_dtype(dtype, *_SUMS)).bytes
     if k not in (0, 32 // size, *((8,) if size == 2 else ())):
-        raise BadTensorIntrin(f"a tensor core's tiles of {dtype} have no {k} terms", called=user_source(),
-                              reason="the instruction is for another number", allowed="16 or 8" if size == 2 else f"{32 // size}",
-                              fix="leave k out")
+        raise BadTensorIntrin(
+            f"a tensor core's tiles of {dtype} have no {k} terms",
+            called=user_source(),
+            reason="the instruction is for another number",
+            allowed="16 or 8" if size == 2 else f"{32 // size}",
+            fix="leave k out",
+        )
     return size == 2 and k == 8
 
 
 def _scope(side: str, layout: str, half: bool = False) -> str:
-    scopes = {each: scope for scope, each in FRAGMENT_SCOPES.items()
-              if scope.startswith(f"mma_{side}") and (scope in HALF_SCOPES) == half}
+    scopes = {
+        each: scope
+        for scope, each in FRAGMENT_SCOPES.items()
+        if scope.startswith(f"mma_{side}") and (scope in HALF_SCOPES) == half
+    }
     if layout not in scopes:
         shapes = " or ".join(f"[{rows}, {columns}]" for rows, columns in scopes)
-        raise BadTensorIntrin(f"a tensor core takes no {side.upper()} of layout {layout!r}", called=user_source(),
-                              allowed=", ".join(scopes), reason=f"it is {shapes}",
-                              fix=f'te.intrinsics.get("cuda.mma_load_{side}", ...) with the layout "{next(iter(scopes))}"')
+        raise BadTensorIntrin(
+            f"a tensor core takes no {side.upper()} of layout {layout!r}",
+            called=user_source(),
+            allowed=", ".join(scopes),
+            reason=f"it is {shapes}",
+            fix=f'te.intrinsics.get("cuda.mma_load_{side}", ...) with the layout "{next(iter(scopes))}"',
+        )
     return scopes[layout]
 
 
@@ -178,8 +219,12 @@ def _whole(shape: tuple[int, int], scope: str, dtype: str) -> tuple[int, int]:
     """The tile that a matrix in the scope consists of."""
     rows, columns = fragment_tile(scope, DType(dtype))
     if not all(size > 0 and size % of == 0 for size, of in zip(shape, (rows, columns), strict=True)):
-        raise BadTensorIntrin(f"a tensor core takes no {shape[0]} by {shape[1]} elements in {scope}", called=user_source(),
-                              reason=f"its tiles are {rows} by {columns}", fix=f"multiples of {rows} and {columns}")
+        raise BadTensorIntrin(
+            f"a tensor core takes no {shape[0]} by {shape[1]} elements in {scope}",
+            called=user_source(),
+            reason=f"its tiles are {rows} by {columns}",
+            fix=f"multiples of {rows} and {columns}",
+        )
     return rows, columns
 
 
@@ -189,14 +234,18 @@ def _load(fragment: str, scope: str, asked: tuple[int, int], dtype: str) -> Tens
     _whole(shape, fragment, dtype)
     source = placeholder(shape, dtype, "source")
     copied = compute(shape, lambda i, j: source[i, j], "made")
-    binds = {source: decl_buffer(shape, dtype, "source", strides=[var("stride"), 1], scope=scope),
-             copied: decl_buffer(shape, dtype, "made", strides=[var("row"), 1], scope=fragment)}
+    binds = {
+        source: decl_buffer(shape, dtype, "source", strides=[var("stride"), 1], scope=scope),
+        copied: decl_buffer(shape, dtype, "made", strides=[var("row"), 1], scope=fragment),
+    }
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         name = f"tw_mma_load_{fragment.removeprefix('mma_')}"
         more = cast(ins[0].strides[0], "int32"), cast(are_aligned(ins[0], each), "int32")
-        calls = [(name, tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)
-                 for at in tile_places(shape, tile)]
+        calls = [
+            (name, tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)
+            for at in tile_places(shape, tile)
+        ]
         return program(lambda ib: on_tensor_core(ib, _FEATURE, calls, element_copy(outs[0], ins[0]), shape))
 
     return decl_tensor_intrin(copied.op, body, f"mma_load_{fragment.removeprefix('mma_')}_{scope}_{dtype}", binds)

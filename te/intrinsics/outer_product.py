@@ -40,8 +40,10 @@ def outer_product(depth: int = 1, dtype: str = "float32") -> TensorIntrin:
     a, b = placeholder((depth, SIZE), kind, "a"), placeholder((depth, SIZE), kind, "b")
     k = reduce_axis((0, depth), "k")
     c = compute((SIZE, SIZE), lambda i, j: reduce_sum(a[k, i] * b[k, j], axis=k), "c")
-    binds = {tensor: decl_buffer(tensor.shape, kind, tensor.name, strides=[var(f"{tensor.name}_row"), 1], offset_factor=1)
-             for tensor in (a, b, c)}
+    binds = {
+        tensor: decl_buffer(tensor.shape, kind, tensor.name, strides=[var(f"{tensor.name}_row"), 1], offset_factor=1)
+        for tensor in (a, b, c)
+    }
     row = kind.with_lanes(SIZE)
 
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:

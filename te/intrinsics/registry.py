@@ -39,12 +39,20 @@ def get(name: str, *arguments: int | str) -> TensorIntrin:
     """The intrinsic `name`, for these arguments (its sizes). Raises UnknownIntrinsic (TW0135) for other names and arguments."""
     factory: Any = _FACTORIES.get(name)
     if factory is None:
-        raise UnknownIntrinsic(f"there is no tensor intrinsic {name!r}", called=user_source(), allowed=", ".join(_LISTED),
-                               fix="declare your own: te.decl_tensor_intrin(op, fcompute, name)")
+        raise UnknownIntrinsic(
+            f"there is no tensor intrinsic {name!r}",
+            called=user_source(),
+            allowed=", ".join(_LISTED),
+            fix="declare your own: te.decl_tensor_intrin(op, fcompute, name)",
+        )
     parameters = inspect.signature(factory)
     try:
         parameters.bind(*arguments)
     except TypeError as fault:
-        raise UnknownIntrinsic(f"the tensor intrinsic {name!r} does not take {arguments!r}", reason=str(fault),
-                               called=user_source(), fix=f"te.intrinsics.get({name!r}, ...) takes {parameters}") from None
+        raise UnknownIntrinsic(
+            f"the tensor intrinsic {name!r} does not take {arguments!r}",
+            reason=str(fault),
+            called=user_source(),
+            fix=f"te.intrinsics.get({name!r}, ...) takes {parameters}",
+        ) from None
     return replace(factory(*arguments), shipped=(name, tuple(arguments)))

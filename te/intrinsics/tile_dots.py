@@ -49,13 +49,21 @@ def tile_dot(terms: int, a_dtype: str = "int8", b_dtype: str = "int8") -> Tensor
     """The intrinsic, for sums of a multiple of 64 terms. The rows of a and c, and the panels of b, may lie any number of elements
     apart. Raises BadTensorIntrin (TW0132) for other terms and dtypes."""
     if terms < 1 or terms % STEP or not {a_dtype, b_dtype} <= _NAMES.keys():
-        raise BadTensorIntrin(f"cannot declare a tile of {terms} terms of {a_dtype} by {b_dtype}", called=user_source(),
-                              reason=f"an instruction takes {STEP} terms, each int8 or uint8",
-                              fix=f"pad the sum to a multiple of {STEP}")
+        raise BadTensorIntrin(
+            f"cannot declare a tile of {terms} terms of {a_dtype} by {b_dtype}",
+            called=user_source(),
+            reason=f"an instruction takes {STEP} terms, each int8 or uint8",
+            fix=f"pad the sum to a multiple of {STEP}",
+        )
     a, b = placeholder((ROWS, terms), a_dtype, "a"), placeholder((PANELS, terms // GROUP, LANES * GROUP), b_dtype, "b")
     k = reduce_axis((0, terms), "k")
-    c = compute((ROWS, PANELS, LANES), lambda i, j, lane: reduce_sum(
-        a[i, k].astype("int32") * b[j, k // GROUP, lane * GROUP + k % GROUP].astype("int32"), axis=k), "c")
+    c = compute(
+        (ROWS, PANELS, LANES),
+        lambda i, j, lane: reduce_sum(
+            a[i, k].astype("int32") * b[j, k // GROUP, lane * GROUP + k % GROUP].astype("int32"), axis=k
+        ),
+        "c",
+    )
     binds = {
         a: decl_buffer(a.shape, a.dtype, "a", strides=[var("a_row"), 1], offset_factor=1),
         b: decl_buffer(b.shape, b.dtype, "b", strides=[var("b_panel"), LANES * GROUP, 1], offset_factor=1),
@@ -76,8 +84,17 @@ def tile_dot(terms: int, a_dtype: str = "int8", b_dtype: str = "int8") -> Tensor
 def _in_tile_registers(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Expr:
     """The call of the function around them, which tells whether the process may not use them."""
     apart = [cast(buffer.strides[0], "int64") * buffer.dtype.bytes for buffer in (a, b, c)]
-    return call_extern("int32", f"tw_tile_dot_{_NAMES[str(a.dtype)]}{_NAMES[str(b.dtype)]}", a.access_ptr("r"), apart[0],
-                       b.access_ptr("r"), apart[1], c.access_ptr("w"), apart[2], const(terms // STEP, "int64"))
+    return call_extern(
+        "int32",
+        f"tw_tile_dot_{_NAMES[str(a.dtype)]}{_NAMES[str(b.dtype)]}",
+        a.access_ptr("r"),
+        apart[0],
+        b.access_ptr("r"),
+        apart[1],
+        c.access_ptr("w"),
+        apart[2],
+        const(terms // STEP, "int64"),
+    )
 
 
 def _by_dots(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Stmt:
@@ -96,12 +113,15 @@ def _in_parts(of: Sequence[Buffer], terms: int, rows: int, panels: int, dot: Dot
     a, b, c = of
     ib = ir_builder()
     with ib.for_range(0, PANELS // panels, "some") as some:
+
         def right(panel: int, k: Expr) -> Expr:
             return b.vload([some * panels + panel, k, 0], b.dtype.with_lanes(GROUP * LANES))
 
         extra = ib.allocate("int32", (panels, LANES), "extra").buffer
         if turned:
-            zeros = const(-128 if str(a.dtype) == "uint8" else 128, "int8x64" if str(a.dtype) == "uint8" else "uint8x64")
+            zeros = const(
+                -128 if str(a.dtype) == "uint8" else 128, "int8x64" if str(a.dtype) == "uint8" else "uint8x64"
+            )
             for panel in range(panels):
                 ib.emit(extra.vstore([panel, 0], const(0, _SUMS)))
             with ib.for_range(0, terms // GROUP, "k") as k:

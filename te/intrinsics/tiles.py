@@ -22,8 +22,20 @@ from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..tensor_intrin import TensorIntrin
 from ..tf32 import tf32
 
-__all__ = ["SUMS", "are_aligned", "as_factor", "at_layout", "element_copy", "known_dtype", "on_tensor_core", "program",
-           "sums_store", "term_added", "tile_places", "tile_pointer"]
+__all__ = [
+    "SUMS",
+    "are_aligned",
+    "as_factor",
+    "at_layout",
+    "element_copy",
+    "known_dtype",
+    "on_tensor_core",
+    "program",
+    "sums_store",
+    "term_added",
+    "tile_places",
+    "tile_pointer",
+]
 
 T = TypeVar("T")
 
@@ -39,8 +51,13 @@ def at_layout(layout: str, i: T, j: T, k: T) -> tuple[T, T]:
 
 def known_dtype(dtype: str, *allowed: str) -> str:
     if dtype not in allowed:
-        raise BadTensorIntrin(f"a tensor core's tiles are not of {dtype!r}", called=user_source(), allowed=", ".join(allowed),
-                              reason="the instruction is for other elements", fix=f'te.intrinsics.get(..., "{allowed[0]}")')
+        raise BadTensorIntrin(
+            f"a tensor core's tiles are not of {dtype!r}",
+            called=user_source(),
+            allowed=", ".join(allowed),
+            reason="the instruction is for other elements",
+            fix=f'te.intrinsics.get(..., "{allowed[0]}")',
+        )
     return dtype
 
 
@@ -73,7 +90,11 @@ Element: TypeAlias = "Callable[[Var, Var], Stmt] | Callable[[Var, Var, Var], Stm
 
 
 def on_tensor_core(
-    ib: ProgramBuilder, feature: str, calls: Sequence[tuple[str, *tuple[Expr, ...]]], element: Element, extents: Sequence[int],
+    ib: ProgramBuilder,
+    feature: str,
+    calls: Sequence[tuple[str, *tuple[Expr, ...]]],
+    element: Element,
+    extents: Sequence[int],
 ) -> None:
     """Calls of device functions; where the target lacks the feature, `element` for all points of a box."""
     with ib.if_scope(target_has(feature)):
@@ -100,8 +121,11 @@ def as_factor(value: Expr, sums: str) -> Expr:
     return tf32(value) if value.dtype == sums == "float32" else cast(value, sums)
 
 
-def term_added(ins: Sequence[Buffer], out: Buffer, layouts: Sequence[str], sums: str) -> Callable[[Var, Var, Var], Stmt]:
+def term_added(
+    ins: Sequence[Buffer], out: Buffer, layouts: Sequence[str], sums: str
+) -> Callable[[Var, Var, Var], Stmt]:
     """What adds the product of one i, j and k to a sum of this dtype. layouts: of both factors."""
+
     def added(i: Var, j: Var, k: Var) -> Stmt:
         left, right = (each.vload([*at_layout(layout, i, j, k)]) for each, layout in zip(ins, layouts, strict=True))
         return out.vstore([i, j], out.vload([i, j]) + as_factor(left, sums) * as_factor(right, sums))
@@ -109,18 +133,24 @@ def term_added(ins: Sequence[Buffer], out: Buffer, layouts: Sequence[str], sums:
     return added
 
 
-def sums_store(kind: str, feature: str, shape: Sequence[int], tile: Sequence[int], dtype: str, scope: str) -> TensorIntrin:
+def sums_store(
+    kind: str, feature: str, shape: Sequence[int], tile: Sequence[int], dtype: str, scope: str
+) -> TensorIntrin:
     """The copy of whole tiles of sums from the scope `kind`_c to any memory, or to the scope that is said: to shared memory two
     elements at once, where rows have an even distance. feature: what the target must have."""
     c = placeholder(shape, dtype, "c")
     copied = compute(shape, lambda i, j: c[i, j], "made")
-    binds = {c: decl_buffer(shape, dtype, "c", strides=[var("row"), 1], scope=f"{kind}_c"),
-             copied: decl_buffer(shape, dtype, "made", strides=[var("stride"), 1], scope=scope)}
+    binds = {
+        c: decl_buffer(shape, dtype, "c", strides=[var("row"), 1], scope=f"{kind}_c"),
+        copied: decl_buffer(shape, dtype, "made", strides=[var("stride"), 1], scope=scope),
+    }
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         more = cast(outs[0].strides[0], "int32"), cast(are_aligned(outs[0], 2), "int32")
-        calls = [(f"tw_{kind}_store", tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)
-                 for at in tile_places(shape, tile)]
+        calls = [
+            (f"tw_{kind}_store", tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)
+            for at in tile_places(shape, tile)
+        ]
         return program(lambda ib: on_tensor_core(ib, feature, calls, element_copy(outs[0], ins[0]), shape))
 
     return decl_tensor_intrin(copied.op, body, f"{kind}_store_{dtype}{scope and '_'}{scope}", binds)

@@ -27,7 +27,17 @@ from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
 from .registry import shipped
-from .tiles import SUMS, at_layout, known_dtype, on_tensor_core, program, sums_store, term_added, tile_places, tile_pointer
+from .tiles import (
+    SUMS,
+    at_layout,
+    known_dtype,
+    on_tensor_core,
+    program,
+    sums_store,
+    term_added,
+    tile_places,
+    tile_pointer,
+)
 
 __all__ = ["wgmma", "wgmma_store"]
 
@@ -37,7 +47,9 @@ _SUMS = {**SUMS, "uint8": "int32"}
 
 
 @shipped("cuda.wgmma")
-def wgmma(layout: str = "kn", m: int = 64, n: int = 128, k: int = 64, dtype: str = "float16", a_layout: str = "mk") -> TensorIntrin:
+def wgmma(
+    layout: str = "kn", m: int = 64, n: int = 128, k: int = 64, dtype: str = "float16", a_layout: str = "mk"
+) -> TensorIntrin:
     """For `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` of float16 or bfloat16, or of int8 or uint8 added
     up in int32: A (with a_layout "km": A[k, i]) and B (with the layout "nk": B[j, k]) in the scope "swizzled", the sums in
     "wgmma_c". m: a multiple of 64; n: of 8 up to 256, of 64 where B lies [k, j] and is wider than that; k: of 32 bytes. Bytes lie
@@ -53,20 +65,30 @@ def wgmma(layout: str = "kn", m: int = 64, n: int = 128, k: int = 64, dtype: str
         return reduce_sum(left.astype(sums) * right.astype(sums), axis=k_axis)
 
     c = compute((m, n), element, "c")
-    binds = {tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
-             for tensor, scope in ((a, "swizzled"), (b, "swizzled"), (c, "wgmma_c"))}
+    binds = {
+        tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
+        for tensor, scope in ((a, "swizzled"), (b, "swizzled"), (c, "wgmma_c"))
+    }
     turned = const(int(a_layout == "km")), const(int(layout == "kn"))
 
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         def begin(ib: ProgramBuilder) -> None:
-            calls = [("tw_wgmma_fill", const(n // 2), tile_pointer(outs[0], (i, 0), WRITES)) for i in range(0, m, _ROWS)]
+            calls = [
+                ("tw_wgmma_fill", const(n // 2), tile_pointer(outs[0], (i, 0), WRITES)) for i in range(0, m, _ROWS)
+            ]
             on_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
 
         def go_on(ib: ProgramBuilder) -> None:
-            products = [(f"tw_wgmma_{dtype}_{n}", *turned, tile_pointer(outs[0], (i, 0), READS | WRITES),
-                         tile_pointer(ins[0], at_layout(a_layout, i, 0, term), READS),
-                         tile_pointer(ins[1], at_layout(layout, 0, 0, term), READS))
-                        for term, i in tile_places((k, m), (_K_BYTES // size, _ROWS))]
+            products = [
+                (
+                    f"tw_wgmma_{dtype}_{n}",
+                    *turned,
+                    tile_pointer(outs[0], (i, 0), READS | WRITES),
+                    tile_pointer(ins[0], at_layout(a_layout, i, 0, term), READS),
+                    tile_pointer(ins[1], at_layout(layout, 0, 0, term), READS),
+                )
+                for term, i in tile_places((k, m), (_K_BYTES // size, _ROWS))
+            ]
             calls = [("tw_wgmma_fence",), *products, ("tw_wgmma_commit",), ("tw_wgmma_wait", const(0))]
             on_tensor_core(ib, _FEATURE, calls, term_added(ins, outs[0], (a_layout, layout), sums), (m, n, k))
 
@@ -93,12 +115,18 @@ def _check(extents: tuple[int, int, int], layouts: tuple[str, str], size: int) -
         raise _refused(f"takes no layouts {layouts}", 'A of "mk" or "km", B of "kn" or "nk"; of bytes "mk" and "nk"')
     whole = m > 0 and k > 0 and not m % _ROWS and not k % (_K_BYTES // size) and n in WGMMA_COLUMNS[size]
     if not whole or (layouts[1] == "kn" and n > panel and n % panel):
-        raise _refused(f"is no {m} by {n} by {k} one",
-                       f"m: multiples of {_ROWS}; n: {', '.join(map(str, WGMMA_COLUMNS[size]))}, of B in rows of n to {panel} or "
-                       f"multiples of it; k: multiples of {_K_BYTES // size}")
+        raise _refused(
+            f"is no {m} by {n} by {k} one",
+            f"m: multiples of {_ROWS}; n: {', '.join(map(str, WGMMA_COLUMNS[size]))}, of B in rows of n to {panel} or "
+            f"multiples of it; k: multiples of {_K_BYTES // size}",
+        )
 
 
 def _refused(what: str, allowed: str) -> BadTensorIntrin:
-    return BadTensorIntrin(f"a product by four warps {what}", called=user_source(), allowed=allowed,
-                           reason="the instructions are m64n8 to m64n256, of 32 bytes of terms",
-                           fix='te.intrinsics.get("cuda.wgmma", "kn", 64, 128, 64)')
+    return BadTensorIntrin(
+        f"a product by four warps {what}",
+        called=user_source(),
+        allowed=allowed,
+        reason="the instructions are m64n8 to m64n256, of 32 bytes of terms",
+        fix='te.intrinsics.get("cuda.wgmma", "kn", 64, 128, 64)',
+    )

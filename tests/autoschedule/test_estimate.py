@@ -19,8 +19,20 @@ from tilewright.ir.analysis.footprint import Access, line_bytes
 from tilewright.ir.expr import Var
 
 ROW = next(row for row in MACHINES if row.name == "avx2" and not row.cpus)
-PLAIN = replace(ROW, clock=1.0, cores=4, fork=1000.0, window=1, l1=32 << 10, l2=256 << 10, l3=0, l2_rate=32.0, memory_rate=4.0,
-                memory_shared=8.0, instructions=replace(ROW.instructions, fma=Instruction(4, 2), load=Instruction(5, 2)))
+PLAIN = replace(
+    ROW,
+    clock=1.0,
+    cores=4,
+    fork=1000.0,
+    window=1,
+    l1=32 << 10,
+    l2=256 << 10,
+    l3=0,
+    l2_rate=32.0,
+    memory_rate=4.0,
+    memory_shared=8.0,
+    instructions=replace(ROW.instructions, fma=Instruction(4, 2), load=Instruction(5, 2)),
+)
 """Cycles are nanoseconds; short loops do not overlap."""
 
 
@@ -32,8 +44,9 @@ def access(array: Any, *indices: Any) -> Access:
     return Access(array, indices, array.shape and tuple(extent.value for extent in array.shape))
 
 
-@pytest.mark.parametrize("sums, bound, cycles", [
-    (1, "latency of the sum", 4.0), (7, "latency of the sum", 4.0), (9, "fma throughput", 4.5)])
+@pytest.mark.parametrize(
+    "sums, bound, cycles", [(1, "latency of the sum", 4.0), (7, "latency of the sum", 4.0), (9, "fma throughput", 4.5)]
+)
 def test_few_sums_wait_for_each_other_and_many_for_the_units(sums: int, bound: str, cycles: float) -> None:
     k = Var("k")
     nest = Nest(k, 1000, (Body({"fma": sums, "load": 1}, chain=("fma", 1)),))
@@ -52,7 +65,9 @@ def test_tasks_are_shared_evenly_or_not_and_a_fork_costs() -> None:
     body = Nest(j, 1000, (Body({"add": 2}),))
     times = {tasks: nanoseconds(estimate(Nest(i, tasks, (body,), parallel=True), PLAIN)) for tasks in (4, 5, 8)}
     assert times[4]["fork-join"] == 1000 and times[4]["add throughput"] == 1000
-    assert times[5]["add throughput"] == times[8]["add throughput"] == 2000, "five tasks take four threads as long as eight"
+    assert times[5]["add throughput"] == times[8]["add throughput"] == 2000, (
+        "five tasks take four threads as long as eight"
+    )
 
 
 def test_what_is_read_again_comes_from_the_smallest_cache_that_holds_it() -> None:
@@ -94,13 +109,19 @@ def test_instructions_are_of_whole_vectors_and_what_stays_is_not_counted() -> No
     value = a[i, k] * b[k, j] + te.exp(b[k, j])
     counted = instructions_of([value], PLAIN, {i: 6}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices))
     assert counted == {"load": 6 + 2, "mul": 12, "add": 12, "call": 2}, "what occurs twice is computed once"
-    still = instructions_of([a[i, 0] * b[0, j]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices))
+    still = instructions_of(
+        [a[i, 0] * b[0, j]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices)
+    )
     assert not still, "k changes nothing of it"
     across = instructions_of([b[j, k]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices))
     assert across == {"gather": 2}
-    thirds = instructions_of([b[k, j // 3]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices))
+    thirds = instructions_of(
+        [b[k, j // 3]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices)
+    )
     assert thirds == {"gather": 2}, "three lanes read one element, and the next three another"
-    digits = instructions_of([b[j // 16, j % 16]], PLAIN, {}, {j: 16}, (j,), lambda load: access(load.producer, *load.indices))
+    digits = instructions_of(
+        [b[j // 16, j % 16]], PLAIN, {}, {j: 16}, (j,), lambda load: access(load.producer, *load.indices)
+    )
     assert digits == {"load": 2}, "digits of one place lie side by side"
 
 
@@ -139,11 +160,16 @@ def test_every_row_of_the_table_estimates() -> None:
     assert all(1e-6 < seconds < 1e-1 for seconds in times)
 
 
-@pytest.mark.parametrize("target, has", [
-    ("llvm -mcpu=znver4", {"fma_rate": 1, "l2": 1 << 20}), ("llvm -mcpu=haswell", {"fma_latency": 5, "l2": 256 << 10}),
-    ("llvm -mcpu=sapphirerapids", {"l1": 48 << 10, "l2": 2 << 20}), ("llvm -mcpu=cascadelake", {"l2": 1 << 20}),
-    ("llvm -mcpu=znver4 -mattr=-avx512f", {"name": "avx2", "cpus": ()}),
-])
+@pytest.mark.parametrize(
+    "target, has",
+    [
+        ("llvm -mcpu=znver4", {"fma_rate": 1, "l2": 1 << 20}),
+        ("llvm -mcpu=haswell", {"fma_latency": 5, "l2": 256 << 10}),
+        ("llvm -mcpu=sapphirerapids", {"l1": 48 << 10, "l2": 2 << 20}),
+        ("llvm -mcpu=cascadelake", {"l2": 1 << 20}),
+        ("llvm -mcpu=znver4 -mattr=-avx512f", {"name": "avx2", "cpus": ()}),
+    ],
+)
 def test_processors_have_the_row_of_their_design(target: str, has: dict[str, Any]) -> None:
     machine = machine_of(Target.parse(target))
     assert {name: getattr(machine, name) for name in has} == has
@@ -164,8 +190,10 @@ def test_the_parts_of_an_estimate_are_its_time() -> None:
 
 def test_sums_that_are_not_in_registers_wait_for_memory() -> None:
     k = Var("k")
-    kept, spilled = (estimate(Nest(k, 1000, (Body({"fma": 12, "load": 5}, chain=("fma", 1), spilled=times),)), PLAIN).seconds
-                     for times in (0, 1))
+    kept, spilled = (
+        estimate(Nest(k, 1000, (Body({"fma": 12, "load": 5}, chain=("fma", 1), spilled=times),)), PLAIN).seconds
+        for times in (0, 1)
+    )
     load, store = PLAIN.instructions.load.latency, PLAIN.instructions.store.latency
     assert (spilled - kept) * 1e9 == pytest.approx(1000 * (load + store))
 
@@ -178,7 +206,9 @@ def test_pages_that_the_core_does_not_know_are_looked_up_each_time() -> None:
         column = Nest(i, 200, (Body({"load": 1}, (access(a, i, j),)),))
         return nanoseconds(estimate(Nest(j, 10, (column,)), PLAIN)).get("pages", 0.0)
 
-    assert pages(1024) == pytest.approx(10 * 200 * PLAIN.page_miss), "each row is on a page of its own, of more than are known"
+    assert pages(1024) == pytest.approx(10 * 200 * PLAIN.page_miss), (
+        "each row is on a page of its own, of more than are known"
+    )
     assert not pages(128), "eight rows share a page"
 
 
@@ -201,7 +231,9 @@ def test_parts_of_vectors_are_read_in_pieces_unless_there_are_masks() -> None:
     a, j = te.placeholder((4, 15), name="a"), Var("j")
     counts = {}
     for machine in (PLAIN, replace(PLAIN, padded=True)):
-        counted = instructions_of([a[0, j]], machine, {}, {j: 15}, (), lambda load: access(load.producer, *load.indices))
+        counted = instructions_of(
+            [a[0, j]], machine, {}, {j: 15}, (), lambda load: access(load.producer, *load.indices)
+        )
         counts[machine.masks] = counted["load"]
     assert counts == {False: 4, True: 2}
 
@@ -211,12 +243,16 @@ def test_small_rows_share_lines_and_pages() -> None:
     assert line_bytes((100, 8), 4, shape=(100, 2000), line=4096) == 100 * 4096
 
 
-@pytest.mark.parametrize(("cpu", "adds", "cycles"), [
-    ("znver3", 2, 1), ("znver4", 2, 2), ("haswell", 1, 1.5), ("skylake", 2, 2), ("sapphirerapids", 2, 2)])
+@pytest.mark.parametrize(
+    ("cpu", "adds", "cycles"),
+    [("znver3", 2, 1), ("znver4", 2, 2), ("haswell", 1, 1.5), ("skylake", 2, 2), ("sapphirerapids", 2, 2)],
+)
 def test_classes_with_units_of_their_own_run_beside_the_others(cpu: str, adds: int, cycles: float) -> None:
     machine = replace(next(row for row in MACHINES if cpu in row.cpus), clock=1.0, cores=1)
     found = dict(estimate(Nest(Var("k"), 1000, (Body({"fma": 2, "add": adds}),)), machine).parts)
-    assert max(found.values()) * 1e6 == pytest.approx(cycles), "on haswell one of the two units of multiply-adds does additions"
+    assert max(found.values()) * 1e6 == pytest.approx(cycles), (
+        "on haswell one of the two units of multiply-adds does additions"
+    )
 
 
 def test_gathers_keep_all_units_from_the_others_and_comparisons_those_that_make_masks() -> None:
@@ -226,11 +262,17 @@ def test_gathers_keep_all_units_from_the_others_and_comparisons_those_that_make_
         return max(seconds for _, seconds in estimate(Nest(Var("k"), 1000, (Body(count),)), zen4).parts) * 1e6
 
     assert cycles(gather=1, add=4) == pytest.approx(1 / zen4.instructions.gather.rate + 4)
-    assert cycles(select=3, fma=3) == cycles(compare=3, add=3) == pytest.approx(3) and cycles(compare=3, fma=3) == pytest.approx(6)
-    assert cycles(put=8) == pytest.approx(8) and cycles(store=8) == pytest.approx(16), "vectors move by halves, elements do not"
+    assert cycles(select=3, fma=3) == cycles(compare=3, add=3) == pytest.approx(3) and cycles(
+        compare=3, fma=3
+    ) == pytest.approx(6)
+    assert cycles(put=8) == pytest.approx(8) and cycles(store=8) == pytest.approx(16), (
+        "vectors move by halves, elements do not"
+    )
 
 
-@pytest.mark.parametrize(("machine", "columns", "bodies"), [("znver4", 200, [4, 1]), ("znver4", 256, [4]), ("znver4", 250, [4])])
+@pytest.mark.parametrize(
+    ("machine", "columns", "bodies"), [("znver4", 200, [4, 1]), ("znver4", 256, [4]), ("znver4", 250, [4])]
+)
 def test_the_last_vectors_of_an_axis_are_as_many_as_there_are(machine: str, columns: int, bodies: list[int]) -> None:
     a, b = te.placeholder((8, 9), name="a"), te.placeholder((9, columns), name="b")
     k = te.reduce_axis((0, 9), "k")
@@ -239,7 +281,9 @@ def test_the_last_vectors_of_an_axis_are_as_many_as_there_are(machine: str, colu
     value, (_, j) = out.op.reduction, out.op.axis
     assert value is not None
     plan = SumPlan((j,), 4, (), 1.0)
-    nest = sum_nest(value, stored_by(out, out.op.axis), Loads(value), plan, row, [], loops_around(out.op.axis, plan, row, 32, 0))
+    nest = sum_nest(
+        value, stored_by(out, out.op.axis), Loads(value), plan, row, [], loops_around(out.op.axis, plan, row, 32, 0)
+    )
     assert [each for each in adds(nest) if each] == bodies
 
 

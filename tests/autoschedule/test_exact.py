@@ -47,8 +47,11 @@ def test_what_is_chosen_exactly_has_the_bits_of_the_unscheduled_program(name: st
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal(shape).astype("float32") for shape in shapes]
     results: list[bytes] = []
-    for kernel in (tw.build(te.create_schedule(output), [*inputs, output]), tw.build(s, [*inputs, output]),
-                   tw.build([*inputs, output], exact=True)):
+    for kernel in (
+        tw.build(te.create_schedule(output), [*inputs, output]),
+        tw.build(s, [*inputs, output]),
+        tw.build([*inputs, output], exact=True),
+    ):
         out = np.zeros([int(n) for n in output.shape], str(output.dtype))
         kernel(*arrays, out)
         results.append(out.tobytes())
@@ -56,7 +59,7 @@ def test_what_is_chosen_exactly_has_the_bits_of_the_unscheduled_program(name: st
 
 
 def test_without_it_sums_may_be_reordered_and_say_so() -> None:
-    x, = placeholders((5, 4099))
+    (x,) = placeholders((5, 4099))
     s = topi.schedule(topi.sum(x, 1))
     assert not s.is_exact
     assert "rfactor" in str(s.is_exact)
@@ -64,30 +67,32 @@ def test_without_it_sums_may_be_reordered_and_say_so() -> None:
 
 
 def test_gpu_schedules_are_exact_too() -> None:
-    x, = placeholders((5, 259))
+    (x,) = placeholders((5, 259))
     assert topi.schedule(topi.nn.softmax(x), "cuda -emulate", exact=True).is_exact
 
 
 def test_a_given_schedule_that_reorders_sums_is_refused() -> None:
-    x, = placeholders((33, 259))
+    (x,) = placeholders((33, 259))
     y = dots(x)
     s = te.create_schedule(y.op)
     outer, inner = s[y].split(y.op.reduce_axis[0], factor=7)
     s[y].reorder(inner, outer)
-    with pytest.raises(tw.ScheduleError, match=r"(?s)TW0226: cannot build the schedule exactly.*run as k.inner, k.outer"):
+    with pytest.raises(
+        tw.ScheduleError, match=r"(?s)TW0226: cannot build the schedule exactly.*run as k.inner, k.outer"
+    ):
         tw.build(s, [x, y], exact=True)
     tw.build(s, [x, y])
 
 
 @pytest.mark.parametrize("option", ["fast_math", "fp_contract"])
 def test_other_roundings_and_exact_results_exclude_each_other(option: str) -> None:
-    x, = placeholders((33, 259))
+    (x,) = placeholders((33, 259))
     with pytest.raises(tw.ScheduleError, match=f"(?s)TW0226: cannot build exactly.*{option}=True allows"):
         tw.build([x, dots(x)], exact=True, **{option: True})
 
 
 def test_tuning_exactly_proposes_exact_candidates_alone() -> None:
-    x, = placeholders((33, 259))
+    (x,) = placeholders((33, 259))
     args = [x, dots(x)]
     task, free = Task.of(args, exact=True), Task.of(args)
     assert task.key.digest != free.key.digest, "their trials are kept apart"
@@ -106,8 +111,10 @@ def test_tuning_exactly_proposes_exact_candidates_alone() -> None:
 def test_a_chooser_that_fails_in_the_second_attempt_is_heard() -> None:
     """The stages of the first one, which reordered the sum, are gone by then."""
     a, k = te.placeholder((4, 33), "float64", name="A"), te.reduce_axis((0, 33), "k")
-    best = te.comm_reducer(lambda x, y: (te.select(x[1] > y[1], x[0], y[0]), te.max(x[1], y[1])),
-                           lambda place, value: (te.const(33, place), te.min_value(value)))
+    best = te.comm_reducer(
+        lambda x, y: (te.select(x[1] > y[1], x[0], y[0]), te.max(x[1], y[1])),
+        lambda place, value: (te.const(33, place), te.min_value(value)),
+    )
     place, _ = te.compute((4,), lambda i: best((k, a[i, k]), axis=k), name="best")
 
     def chooser(name: str, candidates: Sequence[Candidate]) -> int:

@@ -32,7 +32,9 @@ def test_names_do_not_count_and_all_else_does() -> None:
     assert of(product(A, te.placeholder((33, 65), name="B"), 33, 33, 33)) != same, "other rows in memory"
     n = te.size_var("n")
     X, Y = te.placeholder((n,), name="X"), te.placeholder((te.size_var("n"),), name="Y")
-    assert of(te.compute((n,), lambda i: X[i] + 1.0)) != of(te.compute(Y.shape, lambda i: Y[i] + 1.0)), "symbols are themselves"
+    assert of(te.compute((n,), lambda i: X[i] + 1.0)) != of(te.compute(Y.shape, lambda i: Y[i] + 1.0)), (
+        "symbols are themselves"
+    )
 
 
 def test_where_a_read_begins_does_not_count_and_how_far_reads_lie_apart_does() -> None:
@@ -43,9 +45,15 @@ def test_where_a_read_begins_does_not_count_and_how_far_reads_lie_apart_does() -
 
     assert window(0, 1) == window(4, 5) and window(0) == window(7)
     assert window(0, 1) != window(0, 2) and window(0, 0) != window(0, 1) and window(0, 1) != window(1, 0)
-    assert of(te.compute((9, 31), lambda i, j: A[i, j])) != of(te.compute((9, 31), lambda i, j: A[i, j + 1])), "the axis itself"
-    assert of(te.compute((9, 31), lambda i, j: A[i, j * 2])) != of(te.compute((9, 31), lambda i, j: A[i, j])), "another step"
-    assert of(te.compute((9,), lambda i: A[i, i // 2])) != of(te.compute((9,), lambda i: A[i, i // 3])), "more than sums"
+    assert of(te.compute((9, 31), lambda i, j: A[i, j])) != of(te.compute((9, 31), lambda i, j: A[i, j + 1])), (
+        "the axis itself"
+    )
+    assert of(te.compute((9, 31), lambda i, j: A[i, j * 2])) != of(te.compute((9, 31), lambda i, j: A[i, j])), (
+        "another step"
+    )
+    assert of(te.compute((9,), lambda i: A[i, i // 2])) != of(te.compute((9,), lambda i: A[i, i // 3])), (
+        "more than sums"
+    )
 
 
 def largest(name: str) -> Any:

@@ -22,8 +22,11 @@ def spread_by_hand(x: te.Tensor, w: te.Tensor, step: int, pad: int) -> te.Tensor
 
     apart = te.compute((c, (n - 1) * step + 1 + 2 * before), element, name="apart")
     q, k = te.reduce_axis((0, c), "q"), te.reduce_axis((0, taps), "k")
-    return te.compute((o, (n - 1) * step + taps - 2 * pad), lambda f, y: te.sum(apart[q, y + k] * w[q, f, taps - 1 - k], [q, k]),
-                      name="C")
+    return te.compute(
+        (o, (n - 1) * step + taps - 2 * pad),
+        lambda f, y: te.sum(apart[q, y + k] * w[q, f, taps - 1 - k], [q, k]),
+        name="C",
+    )
 
 
 def drawn(draw: Random, form: str) -> tuple[list[te.Tensor], te.Tensor]:
@@ -64,8 +67,13 @@ def test_the_values_are_those_declared_weights_that_are_no_numbers_included(form
 
 def test_a_condition_on_the_sum_is_taken_apart_where_bits_must_stay() -> None:
     x, w, k = te.placeholder((9, 7), name="x"), te.placeholder((5,), name="w"), te.reduce_axis((0, 5), "k")
-    C = te.compute((9, 17), lambda i, y: te.sum(x[i, te.max(te.min((y - k) // 2, 6), 0)] * w[k], k, where=te.all(
-        y >= k, (y - k) % 2 == 0, y - k < 14)), name="C")
+    C = te.compute(
+        (9, 17),
+        lambda i, y: te.sum(
+            x[i, te.max(te.min((y - k) // 2, 6), 0)] * w[k], k, where=te.all(y >= k, (y - k) % 2 == 0, y - k < 14)
+        ),
+        name="C",
+    )
     s = tw.autoschedule.schedule(C, exact=True)
     assert s.is_exact and [stage.op.name for stage in s.stages if stage.op.name.startswith("C.phase")]
     assert s.verify()
@@ -75,8 +83,11 @@ def test_every_axis_that_is_strided_has_phases() -> None:
     x, w = te.placeholder((1, 3, 5, 6), name="x"), te.placeholder((3, 2, 4, 4), name="w")
     s = tw.autoschedule.schedule(topi.nn.conv2d_transpose(x, w, 2, 1))
     sums = [stage.op for stage in s.stages if stage.op.name.count(".phase") == 2 and stage.op.name.startswith("conv2d")]
-    taps = {stage.op.name: [int(str(axis.dom.extent)) for axis in stage.op.reduce_axis] for stage in s.stages
-            if stage.op in sums and stage.op.reduce_axis}
+    taps = {
+        stage.op.name: [int(str(axis.dom.extent)) for axis in stage.op.reduce_axis]
+        for stage in s.stages
+        if stage.op in sums and stage.op.reduce_axis
+    }
     assert len(taps) == 4 and all(extents == [3, 2, 2] for extents in taps.values())
 
 

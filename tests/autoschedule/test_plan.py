@@ -43,9 +43,14 @@ class Columns(tw.autoschedule.Rule):
         def lanes(width: int) -> None:
             stage.vectorize(stage.split(stage.op.axis[-1], factor=width)[1])
 
-        return [Candidate(f"{width} lanes", lambda width=width: lanes(width),
-                          None if seconds is None else tw.autoschedule.Estimate((("loads", seconds),)))
-                for width, seconds in zip((4, 16), self.times, strict=True)]
+        return [
+            Candidate(
+                f"{width} lanes",
+                lambda width=width: lanes(width),
+                None if seconds is None else tw.autoschedule.Estimate((("loads", seconds),)),
+            )
+            for width, seconds in zip((4, 16), self.times, strict=True)
+        ]
 
 
 @pytest.fixture(autouse=True)
@@ -165,11 +170,14 @@ def test_kernels_of_tensors_are_kept_by_no_key_while_a_rule_of_ones_own_may_sche
     assert key() == before
 
 
-@pytest.mark.parametrize("wrong, reason", [
-    (Columns, r"it is the class of a rule(.|\n)*register\(Columns\(\)\)"),
-    ("columns", "it is no tw.autoschedule.Rule"),
-    (tw.autoschedule.Rule(), "it has not a name, matches, apply or candidates"),
-])
+@pytest.mark.parametrize(
+    "wrong, reason",
+    [
+        (Columns, r"it is the class of a rule(.|\n)*register\(Columns\(\)\)"),
+        ("columns", "it is no tw.autoschedule.Rule"),
+        (tw.autoschedule.Rule(), "it has not a name, matches, apply or candidates"),
+    ],
+)
 def test_what_is_no_rule_is_refused(wrong: Any, reason: str) -> None:
     with pytest.raises(tw.errors.ScheduleError, match=reason):
         tw.autoschedule.register(wrong)
@@ -177,7 +185,10 @@ def test_what_is_no_rule_is_refused(wrong: Any, reason: str) -> None:
 
 def test_a_name_is_taken_once_and_a_rule_has_candidates() -> None:
     _, blur = blurred()
-    with tw.autoschedule.register(Columns()), pytest.raises(tw.errors.ScheduleError, match="a rule of this name is registered"):
+    with (
+        tw.autoschedule.register(Columns()),
+        pytest.raises(tw.errors.ScheduleError, match="a rule of this name is registered"),
+    ):
         tw.autoschedule.register(Columns())
 
     class Nothing(Columns):
@@ -198,7 +209,13 @@ def test_rules_are_listed_a_line_each() -> None:
 
 
 def test_times_have_a_unit_that_suits_them() -> None:
-    assert [time_text(seconds) for seconds in (None, 2.5, 0.0012, 3.4e-6, 0.0)] == ["", "2.5 s", "1.2 ms", "3.4 us", "0 us"]
+    assert [time_text(seconds) for seconds in (None, 2.5, 0.0012, 3.4e-6, 0.0)] == [
+        "",
+        "2.5 s",
+        "1.2 ms",
+        "3.4 us",
+        "0 us",
+    ]
 
 
 def test_estimates_that_take_longer_in_any_case_are_not_asked_for() -> None:
@@ -208,6 +225,7 @@ def test_estimates_that_take_longer_in_any_case_are_not_asked_for() -> None:
         def parts() -> tuple[tuple[str, float], ...]:
             asked.append(name)
             return (("loads", seconds),)
+
         return Estimate(parts, least)
 
     times = [later("long", 5.0, 6.0), later("alike", 1.9, 2.01), later("least", 1.0, 2.0), later("near", 2.0, 2.5)]

@@ -12,8 +12,9 @@ from tilewright.autoschedule.cpu.rules import RULES
 from tilewright.autoschedule.groups import cut
 from tilewright.autoschedule.pieces import ROWS, Fusion, Piece
 
-APART_BUT_ROWS = Fusion(lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False,
-                        lambda output, beside: None)
+APART_BUT_ROWS = Fusion(
+    lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False, lambda output, beside: None
+)
 
 
 def pieces_of(output: te.Tensor) -> list[Piece]:
@@ -35,7 +36,7 @@ def softmax(x: te.Tensor, keepdims: bool) -> te.Tensor:
 @pytest.mark.parametrize("keepdims", [False, True])
 def test_a_softmax_by_hand_is_one_chain(keepdims: bool) -> None:
     x = te.placeholder((7, 33), name="x")
-    piece, = pieces_of(softmax(x, keepdims))
+    (piece,) = pieces_of(softmax(x, keepdims))
     assert piece.tag == ROWS
     assert [part.name for part in piece.parts] == ["largest", "power", "total"]
 
@@ -43,16 +44,16 @@ def test_a_softmax_by_hand_is_one_chain(keepdims: bool) -> None:
 def test_what_follows_element_by_element_ends_the_chain() -> None:
     x, w = te.placeholder((7, 33), name="x"), te.placeholder((33,), name="w")
     y = topi.nn.relu(topi.multiply(softmax(x, True), w))
-    piece, = pieces_of(y)
+    (piece,) = pieces_of(y)
     assert piece.tag == ROWS and piece.anchor is y.op
 
 
 @pytest.mark.parametrize("operator", ["softmax", "log_softmax", "layer_norm", "rms_norm"])
 def test_operators_are_chains_without_their_tags(operator: str) -> None:
     x = te.placeholder((7, 33), name="x")
-    piece, = pieces_of(getattr(topi.nn, operator)(x))
+    (piece,) = pieces_of(getattr(topi.nn, operator)(x))
     assert piece.tag == ROWS
-    piece, = pieces_of(topi.nn.instance_norm(te.placeholder((2, 3, 5, 7), name="x"), None, None))
+    (piece,) = pieces_of(topi.nn.instance_norm(te.placeholder((2, 3, 5, 7), name="x"), None, None))
     assert piece.tag == ROWS and not piece.heads
 
 
@@ -60,11 +61,13 @@ def test_a_variance_and_sums_of_the_same_elements_are_chains() -> None:
     x = te.placeholder((7, 33), name="x")
     k, q = te.reduce_axis((0, 33), "k"), te.reduce_axis((0, 33), "q")
     total = te.compute((7,), lambda i: te.sum(x[i, k], axis=k), "total")
-    distance = te.compute((7,), lambda i: te.sum((x[i, q] - total[i] / 33.0) * (x[i, q] - total[i] / 33.0), axis=q), "distance")
-    piece, = pieces_of(distance)
+    distance = te.compute(
+        (7,), lambda i: te.sum((x[i, q] - total[i] / 33.0) * (x[i, q] - total[i] / 33.0), axis=q), "distance"
+    )
+    (piece,) = pieces_of(distance)
     assert piece.tag == ROWS and [part.name for part in piece.parts] == ["total"]
     squares = te.compute((7,), lambda i: te.sum(x[i, q] * x[i, q], axis=q), "squares")
-    piece, = pieces_of(te.compute((7,), lambda i: squares[i] - total[i] * total[i], "spread"))
+    (piece,) = pieces_of(te.compute((7,), lambda i: squares[i] - total[i] * total[i], "spread"))
     assert piece.tag == ROWS and {part.name for part in piece.parts} == {"total", "squares"}
 
 
@@ -87,8 +90,10 @@ def test_products_stay_anchors_of_their_own() -> None:
 
 def test_chains_over_other_axes_stay_apart() -> None:
     x = te.placeholder((9, 33), name="x")
-    inner, outer = sorted(pieces_of(softmax(topi.transpose(softmax(topi.transpose(x), False)), False)),
-                          key=lambda piece: piece.anchor.name == "softmax")[:2]
+    inner, outer = sorted(
+        pieces_of(softmax(topi.transpose(softmax(topi.transpose(x), False)), False)),
+        key=lambda piece: piece.anchor.name == "softmax",
+    )[:2]
     assert inner.tag == outer.tag == ROWS
 
 

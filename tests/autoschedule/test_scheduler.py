@@ -31,8 +31,13 @@ def matrices(count: int = 2, size: int = 16) -> list[Any]:
 def pieces(*outputs: Any) -> dict[str, Any]:
     """What each anchor's group consists of, by names: (output, heads, between, inlined, parts)."""
     found = cut(te.create_schedule(list(outputs)), RULES)
-    return {piece.anchor.name: (piece.output.name, *([op.name for op in ops] for ops in
-                                (piece.heads, piece.between, piece.inlined, piece.parts))) for piece in found}
+    return {
+        piece.anchor.name: (
+            piece.output.name,
+            *([op.name for op in ops] for ops in (piece.heads, piece.between, piece.inlined, piece.parts)),
+        )
+        for piece in found
+    }
 
 
 def test_a_tail_and_heads_join_their_anchor() -> None:
@@ -58,7 +63,11 @@ def test_what_others_read_too_ends_a_tail() -> None:
     d = product(a, b)
     e = te.compute(a.shape, lambda i, j: d[i, j] + 1, "E")
     turned = te.compute(a.shape, lambda i, j: d[j, i], "turned")
-    assert pieces(e, turned) == {"C": ("C", [], [], [], []), "E": ("E", [], [], [], []), "turned": ("turned", [], [], [], [])}
+    assert pieces(e, turned) == {
+        "C": ("C", [], [], [], []),
+        "E": ("E", [], [], [], []),
+        "turned": ("turned", [], [], [], []),
+    }
     assert pieces(d, e)["C"][0] == "C"
 
 
@@ -125,7 +134,9 @@ def test_scans_are_pieces_with_what_reads_them_and_scripts_by_themselves() -> No
     assert set(found) == {"T_multiply", "sums"}
     assert found["sums"] == ("T_relu", [], [], [], ["first", "step"])
     values = floats((9, 5))
-    np.testing.assert_allclose(evaluate([x], out, [values]), np.maximum(np.cumsum(values * 2, 0), 0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        evaluate([x], out, [values]), np.maximum(np.cumsum(values * 2, 0), 0), rtol=1e-5, atol=1e-6
+    )
 
     @te.hybrid.script
     def halves(a):
@@ -142,6 +153,7 @@ def test_scans_are_pieces_with_what_reads_them_and_scripts_by_themselves() -> No
 @pytest.mark.parametrize("target", ["llvm", "cuda -emulate"])
 def test_a_loop_whose_neighbours_are_of_the_step_before_stays_inside(target: str) -> None:
     """Iterations of j never meet within a step: but j outside of t would read what is not there yet."""
+
     @te.hybrid.script
     def turned(a):
         b = output_tensor(a.shape, a.dtype)  # noqa: F821
@@ -165,11 +177,16 @@ def test_compositions_compute_the_same_on_every_target(target: str) -> None:
     def composed(x: Any, y: Any, z: Any) -> list[Any]:
         hidden = topi.nn.gelu(topi.add(product(x, y), z))
         norm = topi.divide(hidden, topi.sqrt(topi.add(topi.mean(topi.square(hidden), -1, keepdims=True), 1e-5)))
-        return [norm, topi.argmax(norm, 1), topi.concatenate([topi.transpose(norm), topi.transpose(hidden)], 1), topi.sum(x)]
+        return [
+            norm,
+            topi.argmax(norm, 1),
+            topi.concatenate([topi.transpose(norm), topi.transpose(hidden)], 1),
+            topi.sum(x),
+        ]
 
     tensors = placeholders(a, b, c)
     got = evaluate(tensors, composed(*tensors), [a, b, c], target)
-    h = (a.astype("float64") @ b + c)
+    h = a.astype("float64") @ b + c
     from scipy.special import erf
 
     h = h * 0.5 * (1 + erf(h / np.sqrt(2)))
@@ -231,16 +248,26 @@ def test_tuned_schedules_come_from_the_database_where_it_has_them(tmp_path: Any)
         assert "unrolled" in str(topi.schedule(b, tuned=database))
 
 
-@pytest.mark.parametrize("target, name", [
-    ("llvm -mcpu=x86-64", "sse2"), ("llvm -mcpu=haswell", "avx2"), ("llvm -mcpu=sandybridge", "avx"),
-    ("llvm -mcpu=znver4", "avx512"), ("llvm -mtriple=aarch64-unknown-linux-gnu", "neon"),
-    ("llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+sve", "sve"), ("llvm -mtriple=riscv64-unknown-linux-gnu", "generic"),
-    ("cuda -emulate", "generic"),
-])
+@pytest.mark.parametrize(
+    "target, name",
+    [
+        ("llvm -mcpu=x86-64", "sse2"),
+        ("llvm -mcpu=haswell", "avx2"),
+        ("llvm -mcpu=sandybridge", "avx"),
+        ("llvm -mcpu=znver4", "avx512"),
+        ("llvm -mtriple=aarch64-unknown-linux-gnu", "neon"),
+        ("llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+sve", "sve"),
+        ("llvm -mtriple=riscv64-unknown-linux-gnu", "generic"),
+        ("cuda -emulate", "generic"),
+    ],
+)
 def test_machines_are_told_by_their_features(target: str, name: str) -> None:
     machine = machine_of(Target.parse(target))
     assert machine.name == name
-    assert machine.lanes(32) == machine.vector_bytes // 4 and machine.accumulators == machine.fma_latency * machine.fma_rate
+    assert (
+        machine.lanes(32) == machine.vector_bytes // 4
+        and machine.accumulators == machine.fma_latency * machine.fma_rate
+    )
 
 
 def test_the_table_of_machines_is_ordered_from_the_most_demanding() -> None:
@@ -252,16 +279,20 @@ def test_the_table_of_machines_is_ordered_from_the_most_demanding() -> None:
 
 
 def test_names_are_functions_though_modules_are_called_like_them() -> None:
-    code = ("import tilewright.topi.matmul, tilewright.topi.nn.conv2d\nfrom tilewright import topi\n"
-            "assert callable(topi.matmul) and callable(topi.nn.conv2d), topi.matmul\n"
-            "from tilewright.topi import relu_of_nothing")
+    code = (
+        "import tilewright.topi.matmul, tilewright.topi.nn.conv2d\nfrom tilewright import topi\n"
+        "assert callable(topi.matmul) and callable(topi.nn.conv2d), topi.matmul\n"
+        "from tilewright.topi import relu_of_nothing"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "cannot import name 'relu_of_nothing'" in done.stderr, done.stderr
     assert {"matmul", "sum", "nn", "schedule"} <= set(dir(topi))
 
 
 def test_importing_topi_loads_no_operators() -> None:
-    code = "import sys\nfrom tilewright import topi\nprint([m for m in sys.modules if m.startswith('tilewright.topi.')])"
+    code = (
+        "import sys\nfrom tilewright import topi\nprint([m for m in sys.modules if m.startswith('tilewright.topi.')])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['tilewright.topi.lazy']"
 
@@ -279,10 +310,16 @@ def test_cutting_long_chains_takes_little_time() -> None:
     assert len(s.stages) > 150
 
 
-@pytest.mark.parametrize("options, vector", [
-    ("-mtriple=aarch64-unknown-linux-gnu", r"v\d+\.4s"), ("-mtriple=aarch64-unknown-linux-gnu -mattr=+sve", r"v\d+\.4s|z\d+\.s"),
-    ("-mcpu=x86-64", "xmm"), ("-mcpu=haswell", "ymm"), ("-mtriple=riscv64-unknown-linux-gnu", "__addsf3"),
-])
+@pytest.mark.parametrize(
+    "options, vector",
+    [
+        ("-mtriple=aarch64-unknown-linux-gnu", r"v\d+\.4s"),
+        ("-mtriple=aarch64-unknown-linux-gnu -mattr=+sve", r"v\d+\.4s|z\d+\.s"),
+        ("-mcpu=x86-64", "xmm"),
+        ("-mcpu=haswell", "ymm"),
+        ("-mtriple=riscv64-unknown-linux-gnu", "__addsf3"),
+    ],
+)
 def test_other_machines_get_their_vectors(options: str, vector: str) -> None:
     a = te.placeholder((48, 300), name="A")
     out = topi.nn.relu(topi.add(topi.transpose(a), topi.exp(topi.sum(a, 1))))

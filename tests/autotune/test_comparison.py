@@ -45,14 +45,20 @@ class Pretended:
     def __enter__(self) -> Pretended:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         pass
 
-    def measure(self, texts: Sequence[str], best: float | None, meanwhile: Callable[[], None], done: Done) -> list[Outcome]:
+    def measure(
+        self, texts: Sequence[str], best: float | None, meanwhile: Callable[[], None], done: Done
+    ) -> list[Outcome]:
         meanwhile()
         times = [type(self).first(text) for text in texts]
-        outcomes = [Outcome(failure=Failure("crash", "SIGSEGV")) if seconds is None else Outcome((seconds,) * 3)
-                    for seconds in times]
+        outcomes = [
+            Outcome(failure=Failure("crash", "SIGSEGV")) if seconds is None else Outcome((seconds,) * 3)
+            for seconds in times
+        ]
         for number, outcome in enumerate(outcomes):
             done(number, outcome)
         return outcomes
@@ -85,7 +91,9 @@ def usual_records() -> str:
     return to_json(tw.autoschedule.schedule(sums()[-1]).records)
 
 
-def test_the_rules_choice_is_measured_first_and_the_fastest_is_the_result(tmp_path: Path, pretended: type[Pretended]) -> None:
+def test_the_rules_choice_is_measured_first_and_the_fastest_is_the_result(
+    tmp_path: Path, pretended: type[Pretended]
+) -> None:
     result = tuned(tmp_path)
     assert result.history[0].records == usual_records() and len(result.history) == 12
     times = [trial.seconds for trial in result.history if trial.seconds is not None]
@@ -109,11 +117,14 @@ def test_the_rules_choice_is_kept_where_candidates_fail(tmp_path: Path, pretende
     pretended.first = staticmethod(lambda text: 2e-3 if text == usual else None)
     result = tuned(tmp_path, trials=6)
     assert to_json(result.best.records) == usual_records()
-    assert set(result.failures) == {"crash"} and result.failures["crash"] >= 3, "of five others; some lead to the same loops"
+    assert set(result.failures) == {"crash"} and result.failures["crash"] >= 3, (
+        "of five others; some lead to the same loops"
+    )
 
 
 def test_beside_other_load_one_thread_does_not_win_for_that_and_the_load_is_told(
-    tmp_path: Path, pretended: type[Pretended],
+    tmp_path: Path,
+    pretended: type[Pretended],
 ) -> None:
     parallel, serial = [1.0e-3, *[9e-3] * 7], [1.8e-3] * 8
     assert not beats(serial, parallel), "on a quiet machine the parallel one takes 1 ms"
@@ -137,7 +148,8 @@ def test_while_the_machine_is_busy_one_thread_does_not_beat_several(tmp_path: Pa
     for name, parallel in (("busy", shaken), ("quiet", [1e-3] * 8)):
         pretended.first = staticmethod(lambda text: 1e-3 if is_parallel(text) else 0.9e-3)
         pretended.rivals_of = staticmethod(
-            lambda texts, parallel=parallel: [parallel if is_parallel(text) else serial for text in texts])
+            lambda texts, parallel=parallel: [parallel if is_parallel(text) else serial for text in texts]
+        )
         result = autotune.tune(doubled(), trials=8, database=tmp_path / f"{name}.sqlite", progress=False)
         assert is_parallel(str(tw.lower(result.schedule, result.task.args))) == (name == "busy")
 
@@ -146,7 +158,9 @@ def test_load_is_told_by_the_spread_and_by_what_waits() -> None:
     steady, shaken = (1e-3,) * 8, (1e-3, *[2e-3] * 7)
     assert not Comparison(steady, steady, QUIET).is_noisy
     assert Comparison(shaken, shaken, QUIET).is_noisy and Comparison(shaken, shaken, QUIET).spread == pytest.approx(1.0)
-    assert Comparison(steady, steady, Load(99.0)).is_noisy and "load 99.0" in str(Comparison(steady, steady, Load(99.0)))
+    assert Comparison(steady, steady, Load(99.0)).is_noisy and "load 99.0" in str(
+        Comparison(steady, steady, Load(99.0))
+    )
 
 
 def test_one_seed_gives_one_history(tmp_path: Path, pretended: type[Pretended]) -> None:

@@ -80,9 +80,9 @@ def test_many_faults_in_a_row_are_as_many_records_and_leave_no_process(tmp_path:
 def test_a_worker_that_is_killed_from_outside_is_replaced(measurer: Measurer) -> None:
     victim = measurer.workers[0]
     os.kill(victim.process.pid, signal.SIGKILL)
-    outcome, = measurer.measure([faults.RIGHT])
+    (outcome,) = measurer.measure([faults.RIGHT])
     assert outcome.failure is not None and outcome.failure.kind == "killed"
-    again, = measurer.measure([faults.RIGHT])
+    (again,) = measurer.measure([faults.RIGHT])
     assert again.seconds is not None
     assert measurer.workers[0] is not victim
 
@@ -97,8 +97,10 @@ def test_what_waited_for_a_killed_worker_is_built_by_its_successor(measurer: Mea
 
 
 def test_what_a_candidate_prints_is_no_answer(measurer: Measurer) -> None:
-    noisy = faults.candidate("for j in 10000:", '    call_extern(int32, "putchar", 125)', '    call_extern(int32, "putchar", 10)')
-    outcome, = measurer.measure([noisy])
+    noisy = faults.candidate(
+        "for j in 10000:", '    call_extern(int32, "putchar", 125)', '    call_extern(int32, "putchar", 10)'
+    )
+    (outcome,) = measurer.measure([noisy])
     assert outcome.seconds is not None and outcome.failure is None
 
 
@@ -106,9 +108,9 @@ def test_an_answer_that_is_no_json_ends_the_worker(measurer: Measurer) -> None:
     worker = measurer.workers[0]
     write = int(worker.process.args[-3])  # pyright: ignore[reportArgumentType, reportIndexIssue]
     text = faults.candidate(f'call_extern(int32, "dprintf", {write}, "not json\\n")')
-    outcome, = measurer.measure([text])
+    (outcome,) = measurer.measure([text])
     assert outcome.failure is not None and outcome.failure.kind == "protocol"
-    again, = measurer.measure([faults.RIGHT])
+    (again,) = measurer.measure([faults.RIGHT])
     assert again.seconds is not None
 
 
@@ -137,13 +139,21 @@ def space_of(tensors: list[object]) -> TemplateSpace:
     return TemplateSpace.learn("faults", build)  # pyright: ignore[reportArgumentType]
 
 
-def test_tuning_among_faults_finds_the_one_candidate_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tuning_among_faults_finds_the_one_candidate_that_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tilewright.autotune.tuner.CandidateFactory", OnlyFaults)
     monkeypatch.setattr(faults, "FAULTS", dict(drawn.part(faults.FAULTS.items(), 8)))
     tensors = faults.doubling()
     task = autotune.Task.of(tensors, space=space_of(tensors))
-    result = autotune.tune(task, trials=len(faults.FAULTS) + 1, database=tmp_path / "t.sqlite", limits=LIMITS, search="random",
-                           progress=False)
+    result = autotune.tune(
+        task,
+        trials=len(faults.FAULTS) + 1,
+        database=tmp_path / "t.sqlite",
+        limits=LIMITS,
+        search="random",
+        progress=False,
+    )
     assert len(result.history) == len(faults.FAULTS) + 1
     assert sum(result.failures.values()) == len(faults.FAULTS)
     assert set(result.failures) == {kind for kind, _ in faults.FAULTS.values()}
@@ -153,7 +163,8 @@ def test_tuning_among_faults_finds_the_one_candidate_that_works(tmp_path: Path, 
 
 
 def test_a_space_of_faults_alone_is_an_error_with_the_first_message_of_each_class(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tilewright.autotune.tuner.CandidateFactory", OnlyFaults)
     monkeypatch.setattr(faults, "RIGHT", faults.FAULTS["abort"][1])
@@ -217,12 +228,14 @@ def test_a_tuner_that_is_killed_loses_no_acknowledged_record_and_goes_on(tmp_pat
             process.kill()
             acknowledged |= {line.strip() for line in process.stdout if line.endswith("\n")}
         with Database(database) as opened:
-            task, = opened.tasks()
+            (task,) = opened.tasks()
             held = {trial.uid for trial in opened.trials(task.key)}
         assert "" not in acknowledged and acknowledged <= held
         assert len(held) >= len(acknowledged)
         assert workers_of(process.pid) == []
-    program = TUNER.format(tests=str(Path(__file__).parents[1] / "support"), trials=len(held) + 2, database=str(database))
+    program = TUNER.format(
+        tests=str(Path(__file__).parents[1] / "support"), trials=len(held) + 2, database=str(database)
+    )
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
     assert len(done.stdout.splitlines()) == 3, "two trials that were missing, and the end"
 

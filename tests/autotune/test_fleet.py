@@ -46,28 +46,38 @@ class Client:
 
     __module__ = "distributed.client"
 
-    def __init__(self, kills: Callable[[int], int] = lambda number: 0, machine: Callable[[int], str] = lambda number: "m") -> None:
+    def __init__(
+        self, kills: Callable[[int], int] = lambda number: 0, machine: Callable[[int], str] = lambda number: "m"
+    ) -> None:
         self.kills, self.machine = kills, machine
         self.asked, self.numbers, self.keys = Counter[Any](), dict[Any, int](), set[str]()
 
     def scheduler_info(self) -> dict[str, Any]:
         return {"workers": {}}
 
-    def submit(self, function: Any, *, pure: bool, key: str, question: str, texts: tuple[str, ...] = (), **more: Any) -> Future:
+    def submit(
+        self, function: Any, *, pure: bool, key: str, question: str, texts: tuple[str, ...] = (), **more: Any
+    ) -> Future:
         assert function is fleet.answered and not pure and key not in self.keys
         self.keys.add(key)
         self.asked[question, texts] += 1
         number = self.numbers.setdefault((question, texts), len(self.numbers))
         if question == "measure" and self.asked[question, texts] <= self.kills(number):
             return Future("error", KilledWorker("the worker died"))
-        values = {"facts": None, "baseline": 1.0, "measure": Outcome((1e-3 * (1 + len("".join(texts)) % 7),) * 5),
-                  "rivals": [[1e-3] * 5 for _ in texts]}
+        values = {
+            "facts": None,
+            "baseline": 1.0,
+            "measure": Outcome((1e-3 * (1 + len("".join(texts)) % 7),) * 5),
+            "rivals": [[1e-3] * 5 for _ in texts],
+        }
         return Future("finished", Answer(self.machine(number), versions_text(), values[question]))
 
 
 def test_what_a_machine_does_not_outlive_is_measured_by_another_once(tmp_path: Path) -> None:
     client = Client(kills=lambda number: number % 4)
-    result = autotune.tune(faults.doubling(), trials=6, database=tmp_path / "tune.sqlite", runner=client, search="random")
+    result = autotune.tune(
+        faults.doubling(), trials=6, database=tmp_path / "tune.sqlite", runner=client, search="random"
+    )
     trials = result.history
     assert len({trial.uid for trial in trials}) == len({trial.records for trial in trials}) == len(trials) > 3
     assert result.failures == {} and result.task.key.machine == "m"
@@ -90,7 +100,8 @@ def test_a_candidate_that_no_machine_outlives_has_failed(tmp_path: Path) -> None
 
 
 def test_a_fleet_that_has_gone_or_whose_machines_differ_ends_the_tuning_and_keeps_what_came(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mixed = Client(machine=lambda number: "m" if number < 4 else "another")
     with pytest.raises(RunnerLost, match=r"TW0613(.*\n)*.*'another'.*others are 'm'"):
@@ -107,11 +118,16 @@ def test_a_machine_measures_what_it_is_told_and_tells_what_is_wrong() -> None:
     workload = fleet.Workload.of(faults.task())
     limits = fleet.Limits(timeout=20.0, budget=0.005, workers=1)
     answer = fleet.answered("measure", "one", workload, limits, (faults.RIGHT,))
-    assert answer.error == "" and answer.value.seconds is not None and answer.machine and answer.versions == versions_text()
+    assert (
+        answer.error == ""
+        and answer.value.seconds is not None
+        and answer.machine
+        and answer.versions == versions_text()
+    )
     broken = fleet.answered("measure", "one", workload, limits, (faults.FAULTS["killed"][1],))
     assert broken.value.failure.kind == "killed"
-    assert list(fleet._held) == ["one"]     # pyright: ignore[reportPrivateUsage]
-    fleet._held.popitem()[1].close()        # pyright: ignore[reportPrivateUsage]
+    assert list(fleet._held) == ["one"]  # pyright: ignore[reportPrivateUsage]
+    fleet._held.popitem()[1].close()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_without_dask_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,26 +32,65 @@ SPLIT = {"parent": AXIS, "factor": 7, "nparts": None, "disable_predication": Fal
 NEVER = {"expr": {"node": "IntImm", "of": [0, {"dtype": "bool"}]}}
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "C of its own": (["pragma", 1, {"axis": AXIS, "pragma_type": "import_c", "pragma_value": "int f;"}], "pragma_type of"),
-    "LLVM IR": (["pragma", 1, {"axis": AXIS, "pragma_type": "import_llvm", "pragma_value": "x"}], "pragma_type of pragma is"),
-    "work left out": (["pragma", 1, {"axis": AXIS, "pragma_type": "debug_skip_region", "pragma_value": None}], "pragma_type of"),
+    "C of its own": (
+        ["pragma", 1, {"axis": AXIS, "pragma_type": "import_c", "pragma_value": "int f;"}],
+        "pragma_type of",
+    ),
+    "LLVM IR": (
+        ["pragma", 1, {"axis": AXIS, "pragma_type": "import_llvm", "pragma_value": "x"}],
+        "pragma_type of pragma is",
+    ),
+    "work left out": (
+        ["pragma", 1, {"axis": AXIS, "pragma_type": "debug_skip_region", "pragma_value": None}],
+        "pragma_type of",
+    ),
     "a false predicate": (["set_store_predicate", 1, {"predicate": NEVER}], "could change what is computed"),
     "no guard": (["split", 1, SPLIT | {"disable_predication": True}], "disable_predication of split is True"),
-    "a size beyond all": (["split", 1, SPLIT | {"factor": 1 << 40}], "factor of split is 1099511627776, and a text may give"),
+    "a size beyond all": (
+        ["split", 1, SPLIT | {"factor": 1 << 40}],
+        "factor of split is 1099511627776, and a text may give",
+    ),
     "a truth for a size": (["split", 1, SPLIT | {"factor": True}], "factor of split is True"),
-    "an expression for a size": (["split", 1, SPLIT | {"factor": {"expr": {"symbol": [0]}}}], "factor of split is ExprRef"),
+    "an expression for a size": (
+        ["split", 1, SPLIT | {"factor": {"expr": {"symbol": [0]}}}],
+        "factor of split is ExprRef",
+    ),
     "an unrolling without end": (
-        ["pragma", 1, {"axis": AXIS, "pragma_type": "auto_unroll_max_step", "pragma_value": 1 << 30}], "pragma_value of pragma"),
-    "padding without end": (["storage_align", 1, {"axis": AXIS, "factor": 1 << 30, "offset": 0}], "factor of storage_align is"),
-    "an intrinsic of somebody's": (["tensorize", 1, {"axis": AXIS, "intrinsic": {"intrinsic": ["x", None]}}], "intrinsic of"),
+        ["pragma", 1, {"axis": AXIS, "pragma_type": "auto_unroll_max_step", "pragma_value": 1 << 30}],
+        "pragma_value of pragma",
+    ),
+    "padding without end": (
+        ["storage_align", 1, {"axis": AXIS, "factor": 1 << 30, "offset": 0}],
+        "factor of storage_align is",
+    ),
+    "an intrinsic of somebody's": (
+        ["tensorize", 1, {"axis": AXIS, "intrinsic": {"intrinsic": ["x", None]}}],
+        "intrinsic of",
+    ),
     "no primitive": (["__init__", 1, {}], "there is no primitive '__init__'"),
     "an argument too many": (["unroll", 1, {"axis": AXIS, "stage": 1}], "unroll has no argument 'stage'"),
     "a place below zero": (["unroll", 1, {"axis": {"axis": [1, -1]}}], "-1 is no place"),
     "a place that is no number": (["unroll", "1", {"axis": AXIS}], "'1' is no place"),
-    "a node that is none": (["transform_layout", 1, {"mapping_function": {"layout": [["i"], ["int32"], [
-        {"expr": {"node": "Add", "of": [1, 2]}}]]}}], "Add is not made of"),
-    "a call for an index": (["transform_layout", 1, {"mapping_function": {"layout": [["i"], ["int32"], [
-        {"expr": {"node": "Call", "of": ["f", [], {"dtype": "int32"}]}}]]}}], "mapping_function of transform_layout"),
+    "a node that is none": (
+        [
+            "transform_layout",
+            1,
+            {"mapping_function": {"layout": [["i"], ["int32"], [{"expr": {"node": "Add", "of": [1, 2]}}]]}},
+        ],
+        "Add is not made of",
+    ),
+    "a call for an index": (
+        [
+            "transform_layout",
+            1,
+            {
+                "mapping_function": {
+                    "layout": [["i"], ["int32"], [{"expr": {"node": "Call", "of": ["f", [], {"dtype": "int32"}]}}]]
+                }
+            },
+        ],
+        "mapping_function of transform_layout",
+    ),
 }
 
 
@@ -80,14 +119,15 @@ def test_what_a_database_may_not_say_is_refused_when_it_is_used(database: Databa
     with pytest.warns(UserWarning, match=f"does not fit(.|\n)*{REFUSED[case][1]}"):
         kernel = tw.build(faults.doubling(), tuned=database)
     assert_doubles(kernel)
-    trial, = database.trials(faults.task().key)
+    (trial,) = database.trials(faults.task().key)
     assert (trial.seconds, trial.failure) == (None, "refused"), "so it is not tried again"
 
 
 def test_c_in_a_record_does_not_run(database: Database, tmp_path: Path) -> None:
     witness = tmp_path / "ran"
-    text = ('#include <stdio.h>\n__attribute__((constructor)) static void f(void) '
-            f'{{ fclose(fopen("{witness}", "w")); }}')
+    text = (
+        f'#include <stdio.h>\n__attribute__((constructor)) static void f(void) {{ fclose(fopen("{witness}", "w")); }}'
+    )
     record = ["pragma", 1, {"axis": AXIS, "pragma_type": "import_c", "pragma_value": text}]
     database.add(faults.task().key, "B", Trial(json.dumps([record]), 1e-9))
     with pytest.warns(UserWarning, match="does not fit"):
@@ -109,7 +149,9 @@ def test_users_replay_what_they_like() -> None:
     assert to_json(te.Schedule.replay(records, tensors[-1]).trace) == to_json(s.trace)
 
 
-@pytest.mark.parametrize("text", ["[" * 200_000, '[["unroll", 1, {"axis": ' + '{"a":' * 200_000, '[["' + "x" * (2 << 20) + '"]]'])
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, '[["unroll", 1, {"axis": ' + '{"a":' * 200_000, '[["' + "x" * (2 << 20) + '"]]']
+)
 @pytest.mark.parametrize("foreign", [False, True])
 def test_texts_without_end_are_refused_before_they_are_parsed(text: str, foreign: bool) -> None:
     with pytest.raises(tw.ScheduleError, match=r"TW0223: the text holds no records\n.*(nested deeper|longer) than"):
@@ -140,21 +182,25 @@ def test_an_imported_record_is_checked_once_and_marked(database: Database, measu
         assert kernel.source("ir").count("B[") == 64, "the record is used"
         assert_doubles(kernel)
     assert measured == [1]
-    trial, = database.trials(faults.task().key)
+    (trial,) = database.trials(faults.task().key)
     assert trial.mark and trial.time is not None and trial.time > 1e-9, "and its time is measured here, not believed"
 
 
 def test_a_record_that_computes_something_else_is_refused(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checked, "from_json", lambda text, foreign: from_json(text))   # as if a primitive were not safe
+    monkeypatch.setattr(checked, "from_json", lambda text, foreign: from_json(text))  # as if a primitive were not safe
     database.add(faults.task().key, "B", Trial(json.dumps([["set_store_predicate", 1, {"predicate": NEVER}]]), 1e-9))
     assert database.candidates(faults.task().key, 4)[1] is None
-    with pytest.raises(WrongRecord, match=r"TW0637: the best record of B is refused: wrong output\n.*64 of 64 elements differ"):
+    with pytest.raises(
+        WrongRecord, match=r"TW0637: the best record of B is refused: wrong output\n.*64 of 64 elements differ"
+    ):
         autotune.best(faults.doubling(), database=database)
     with pytest.raises(NoRecord, match="TW0633"):
         autotune.best(faults.doubling(), database=database)
 
 
-def test_of_several_the_wrong_one_is_warned_of_and_the_right_one_is_used(database: Database, measured: list[int]) -> None:
+def test_of_several_the_wrong_one_is_warned_of_and_the_right_one_is_used(
+    database: Database, measured: list[int]
+) -> None:
     task = faults.task()
     database.add(task.key, "B", Trial(json.dumps([REFUSED["no guard"][0]]), 1e-9))
     database.add(task.key, "B", faults.checked(task, RIGHT, 1.0))
@@ -165,7 +211,10 @@ def test_of_several_the_wrong_one_is_warned_of_and_the_right_one_is_used(databas
 
 @pytest.mark.parametrize("change", ["records", "workload", "folder"])
 def test_a_mark_of_something_else_says_nothing(
-    database: Database, change: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    database: Database,
+    change: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE", "1")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
@@ -179,15 +228,16 @@ def test_a_mark_of_something_else_says_nothing(
 
 
 def test_marks_hold_in_the_next_process_and_their_secret_is_the_users_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE", "1")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     key = faults.task().key
     mark = seal.mark_of(key, RIGHT)
-    seal._secret.cache_clear()      # as in another process
+    seal._secret.cache_clear()  # as in another process
     assert seal.mark_of(key, RIGHT) == mark
-    file, = tmp_path.iterdir()
+    (file,) = tmp_path.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600 and file.stat().st_size == 32
     file.chmod(0o644)
     seal._secret.cache_clear()
@@ -247,10 +297,21 @@ def test_what_is_no_file_is_no_database(tmp_path: Path, make: Callable[[Path], N
         Database(tmp_path / "x")
 
 
-@pytest.mark.parametrize(("column", "value"), [
-    ("records", b"\xff\xfe"), ("seconds", "soon"), ("seconds", -1.0), ("seconds", float("inf")),
-    ("created", "now"), ("uid", b"u"), ("message", b"\0"), ("config", "[" * 100_000), ("config", '{"sketch": NaN}'), ("mark", b""),
-])
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("records", b"\xff\xfe"),
+        ("seconds", "soon"),
+        ("seconds", -1.0),
+        ("seconds", float("inf")),
+        ("created", "now"),
+        ("uid", b"u"),
+        ("message", b"\0"),
+        ("config", "[" * 100_000),
+        ("config", '{"sketch": NaN}'),
+        ("mark", b""),
+    ],
+)
 def test_values_of_other_types_are_damage(database: Database, column: str, value: object) -> None:
     key = faults.task().key
     database.add(key, "B", Trial(RIGHT, 1e-3))

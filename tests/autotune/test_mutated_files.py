@@ -18,27 +18,74 @@ from tilewright.autotune.records import Database
 from tilewright.autotune.trial import Trial
 from tilewright.errors import RecordError
 
-RECORDS = json.dumps([
-    ["split", 1, {"parent": {"axis": [1, 0]}, "factor": 8, "nparts": None, "disable_predication": False}],
-    ["transform_layout", 0, {"mapping_function": {"layout": [["i"], ["int32"], [{"expr": {"node": "FloorMod", "of": [
-        {"parameter": [0]}, {"node": "IntImm", "of": [64, {"dtype": "int32"}]}]}}]]}, "pad_value": None}],
-    ["bind", 1, {"axis": {"axis": [1, 1]}, "thread_axis": {"thread": [0, "threadIdx.x", 8]}}],
-    ["pragma", 1, {"axis": {"axis": [1, 2]}, "pragma_type": "auto_unroll_max_step", "pragma_value": 16}],
-    ["tensorize", 1, {"axis": {"axis": [1, 2]}, "intrinsic": {"intrinsic": ["c.gemv_f32", [8, 12]]}}],
-    ["cache_read", None, {"tensor": {"tensor": [0, 0]}, "scope": "local", "readers": [{"stage": [1]}]}],
-])
+RECORDS = json.dumps(
+    [
+        ["split", 1, {"parent": {"axis": [1, 0]}, "factor": 8, "nparts": None, "disable_predication": False}],
+        [
+            "transform_layout",
+            0,
+            {
+                "mapping_function": {
+                    "layout": [
+                        ["i"],
+                        ["int32"],
+                        [
+                            {
+                                "expr": {
+                                    "node": "FloorMod",
+                                    "of": [{"parameter": [0]}, {"node": "IntImm", "of": [64, {"dtype": "int32"}]}],
+                                }
+                            }
+                        ],
+                    ]
+                },
+                "pad_value": None,
+            },
+        ],
+        ["bind", 1, {"axis": {"axis": [1, 1]}, "thread_axis": {"thread": [0, "threadIdx.x", 8]}}],
+        ["pragma", 1, {"axis": {"axis": [1, 2]}, "pragma_type": "auto_unroll_max_step", "pragma_value": 16}],
+        ["tensorize", 1, {"axis": {"axis": [1, 2]}, "intrinsic": {"intrinsic": ["c.gemv_f32", [8, 12]]}}],
+        ["cache_read", None, {"tensor": {"tensor": [0, 0]}, "scope": "local", "readers": [{"stage": [1]}]}],
+    ]
+)
 VALUES: list[Any] = [
-    None, True, -1, 0, 1.5, 1 << 63, 10 ** 400, float("nan"), float("inf"), 1e308, "", "x" * 5000, "\ud800", "\0", "\x1b[2J", [],
-    {}, [[[]]], {"axis": [1, 0]}, {"axis": ["1", None]}, {"expr": {}}, {"expr": {"node": "Add", "of": [1, 2]}},
-    {"node": "__init__"}, {"layout": [1, 2, 3]}, {"layout": "abc"}, {"thread": [1 << 40, "x", -1]}, {"a": 1, "b": 2},
+    None,
+    True,
+    -1,
+    0,
+    1.5,
+    1 << 63,
+    10**400,
+    float("nan"),
+    float("inf"),
+    1e308,
+    "",
+    "x" * 5000,
+    "\ud800",
+    "\0",
+    "\x1b[2J",
+    [],
+    {},
+    [[[]]],
+    {"axis": [1, 0]},
+    {"axis": ["1", None]},
+    {"expr": {}},
+    {"expr": {"node": "Add", "of": [1, 2]}},
+    {"node": "__init__"},
+    {"layout": [1, 2, 3]},
+    {"layout": "abc"},
+    {"thread": [1 << 40, "x", -1]},
+    {"a": 1, "b": 2},
     {"intrinsic": [None, None]},
-    {"expr": {"dtype": "int1e9"}}, {"expr": {"axis": [1, 0]}},
+    {"expr": {"dtype": "int1e9"}},
+    {"expr": {"axis": [1, 0]}},
 ]
 
 
 def trials() -> list[Trial]:
     return [
-        Trial(RECORDS, 2e-3, Config("s", (("a", 1),)), confirmed=1e-3), Trial("[]", None, None, "crash", "SIGSEGV"),
+        Trial(RECORDS, 2e-3, Config("s", (("a", 1),)), confirmed=1e-3),
+        Trial("[]", None, None, "crash", "SIGSEGV"),
         faults.checked(faults.task(), '[["unroll", 1, {"axis": {"axis": [1, 0]}}]]', 1e-3),
     ]
 
@@ -56,7 +103,7 @@ def exchanged(lines: list[str], rng: random.Random) -> bytes:
     for _ in range(rng.choice((1, 1, 2))):
         holder, key = rng.choice(places(plain))
         holder[key] = deepcopy(rng.choice(VALUES))
-    return "\n".join([*lines[:at], json.dumps(plain), *lines[at + 1:]]).encode()
+    return "\n".join([*lines[:at], json.dumps(plain), *lines[at + 1 :]]).encode()
 
 
 def nested(lines: list[str], rng: random.Random) -> bytes:
@@ -70,15 +117,19 @@ def rubbed(content: bytes, rng: random.Random) -> bytes:
     """Bytes that are others, left out, doubled, or cut off."""
     for _ in range(rng.choice((1, 3, 40))):
         at, size = rng.randrange(len(content)), rng.choice((1, 1, 4, 100))
-        new = rng.choice((rng.randbytes(size), b"", content[at:at + size] * 2, b"\xff" * size, bytes(size)))
-        content = content[:at] + new + content[at + size:] or b" "
-    return content[:rng.randrange(len(content) + 1)] if rng.random() < 0.1 else content
+        new = rng.choice((rng.randbytes(size), b"", content[at : at + size] * 2, b"\xff" * size, bytes(size)))
+        content = content[:at] + new + content[at + size :] or b" "
+    return content[: rng.randrange(len(content) + 1)] if rng.random() < 0.1 else content
 
 
 def flipped(content: bytes, rng: random.Random) -> bytes:
     """A database of the same size with other bits, often where SQLite keeps its numbers and our texts are."""
     page = bytearray(content)
-    begins = [content.find(word) for word in (b"unroll", b"create table", b"SIGSEGV", b"AMD", b"workload")] + [0, 4096, 8192]
+    begins = [content.find(word) for word in (b"unroll", b"create table", b"SIGSEGV", b"AMD", b"workload")] + [
+        0,
+        4096,
+        8192,
+    ]
     for _ in range(rng.choice((1, 2, 8, 60))):
         at = rng.choice((rng.randrange(len(page)), max(0, rng.choice(begins)) + rng.randrange(-40, 100)))
         page[at % len(page)] = rng.choice((0, 0xFF, rng.randrange(256), page[at % len(page)] ^ 1 << rng.randrange(8)))
@@ -125,9 +176,17 @@ def refused(read: Callable[[Path], None], path: Path, content: bytes) -> str:
 @pytest.mark.parametrize("mutate", [exchanged, nested, rubbed])
 def test_mutated_lines_are_records_or_typed_errors(tmp_path: Path, mutate: Any) -> None:
     lines = [to_line(Line(faults.task().key, "B", 0.5, trial)) for trial in trials()]
-    codes = [refused(import_lines, tmp_path / "x.jsonl", mutate(lines if mutate is not rubbed else "\n".join(lines).encode(),
-                                                              random.Random(f"{drawn.SEED} {mutate.__name__} {case}")))
-             for case in range(drawn.count(60, 1000))]
+    codes = [
+        refused(
+            import_lines,
+            tmp_path / "x.jsonl",
+            mutate(
+                lines if mutate is not rubbed else "\n".join(lines).encode(),
+                random.Random(f"{drawn.SEED} {mutate.__name__} {case}"),
+            ),
+        )
+        for case in range(drawn.count(60, 1000))
+    ]
     assert {*codes} <= {"", "TW0634"} and codes.count("TW0634") > len(codes) // 4
 
 
@@ -140,7 +199,12 @@ def test_mutated_databases_are_databases_or_typed_errors(tmp_path: Path, mutate:
         database.set_baseline(faults.task().key, "B", 0.5)
     content = (tmp_path / "good" / "tune.sqlite").read_bytes()
     (tmp_path / "bad").mkdir()
-    codes = [refused(open_database, tmp_path / "bad" / "tune.sqlite",
-                     mutate(content, random.Random(f"{drawn.SEED} {mutate.__name__} {case}")))
-             for case in range(drawn.count(60, 1000))]
+    codes = [
+        refused(
+            open_database,
+            tmp_path / "bad" / "tune.sqlite",
+            mutate(content, random.Random(f"{drawn.SEED} {mutate.__name__} {case}")),
+        )
+        for case in range(drawn.count(60, 1000))
+    ]
     assert {*codes} <= {"", "TW0631", "TW0632", "TW0634", "TW0635"} and codes.count("") < len(codes)

@@ -19,7 +19,9 @@ def layers(rows: int | str = 3, width: int = 17) -> tw.graph.Graph:
     b = Builder("layers")
     x = b.input("x", (rows, width))
     for at in range(2):
-        x = b.node("relu", b.node("matmul", x, b.param(f"w{at}", random.standard_normal((width, width)).astype("float32"))))
+        x = b.node(
+            "relu", b.node("matmul", x, b.param(f"w{at}", random.standard_normal((width, width)).astype("float32")))
+        )
     b.output("y", b.node("softmax", x))
     return b.graph()
 
@@ -31,7 +33,9 @@ def test_trials_are_shared_by_the_time_that_kernels_take() -> None:
     assert given[tasks[0].name] > given[tasks[1].name] and 100 <= sum(given.values()) <= 102
 
 
-def test_a_graph_is_tuned_once_and_built_from_what_was_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_graph_is_tuned_once_and_built_from_what_was_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     g, database = layers(), tmp_path / "tune.sqlite"
     result = autotune.tune(g, trials=4, database=database, progress=False)
     assert list(result.results) == [task.name for task in g.tasks()] and list(result.counts.values()) == [2, 1]

@@ -64,8 +64,14 @@ def test_a_candidate_is_checked_at_sizes_with_the_same_remainders() -> None:
 
 def test_a_candidate_that_computes_something_else_is_found_on_the_emulator() -> None:
     _, told = probed()
-    other = Task.of([a := te.placeholder((300, 33), name="A"), b := te.placeholder((33, 40), name="B"),
-                     te.compute((300, 40), lambda i, j: topi.matmul(a, b)[i, j] + 1.0, name="C")], TARGET)
+    other = Task.of(
+        [
+            a := te.placeholder((300, 33), name="A"),
+            b := te.placeholder((33, 40), name="B"),
+            te.compute((300, 40), lambda i, j: topi.matmul(a, b)[i, j] + 1.0, name="C"),
+        ],
+        TARGET,
+    )
     made = other.space.make(next(other.space.begin()))
     wrong = json.loads(probe_text(other, made.schedule, lower(made.schedule, list(made.args), "main")))
     _, said = rank_of(json.dumps(told | {"plain": wrong["plain"]}), Target.parse(TARGET))
@@ -80,10 +86,14 @@ def test_what_cannot_be_ranked_is_refused(tmp_path: Path) -> None:
     program = [a, te.compute((300,), lambda i: a[i] + row[i], name="B")]
     with pytest.raises(TargetCannotBeTuned, match="TW0603: cannot rank candidates of B"):
         autotune.tune(program, TARGET, trials=1, database=tmp_path / "b.sqlite", progress=False)
-    large = Task.of([a := te.placeholder((2,) * 24, name="A"), te.compute((2,) * 24, lambda *at: a[at] + 1.0, name="B")], TARGET)
+    large = Task.of(
+        [a := te.placeholder((2,) * 24, name="A"), te.compute((2,) * 24, lambda *at: a[at] + 1.0, name="B")], TARGET
+    )
     s = te.create_schedule(large.outputs[0].op)
     loops = lower(s, list(large.args), "main")
-    with pytest.raises(CannotBeChecked, match=r"(?s)TW0614: a candidate of B cannot be checked on the emulator.*too many elements"):
+    with pytest.raises(
+        CannotBeChecked, match=r"(?s)TW0614: a candidate of B cannot be checked on the emulator.*too many elements"
+    ):
         probe_text(large, s, loops)
 
 
@@ -97,7 +107,16 @@ def test_on_a_gpu_candidates_would_be_timed_there(tmp_path: Path, monkeypatch: p
     rng = np.random.default_rng(0)
     for at, (shape, dtype) in enumerate(shapes[:2]):
         rng.random(shape, np.float32).astype(dtype).tofile(tmp_path / str(at))
-    worker.setup({"threads": 1, "target": "cuda -emulate", "folder": str(tmp_path), "outputs": [2], "args": shapes, "constants": 0})
+    worker.setup(
+        {
+            "threads": 1,
+            "target": "cuda -emulate",
+            "folder": str(tmp_path),
+            "outputs": [2],
+            "args": shapes,
+            "constants": 0,
+        }
+    )
     worker.on_gpu = True
     (tmp_path / "plain.ir").write_text(told["plain"])
     (tmp_path / "small.ir").write_text(small)

@@ -12,7 +12,14 @@ import pytest
 import tilewright as tw
 from tilewright import autotune
 from tilewright.autoschedule.search.space import Config
-from tilewright.autotune.errors import BadRecordLine, CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord, RecordDoesNotFit
+from tilewright.autotune.errors import (
+    BadRecordLine,
+    CorruptDatabase,
+    DatabaseBusy,
+    ForeignDatabase,
+    NoRecord,
+    RecordDoesNotFit,
+)
 from tilewright.autotune.records import Database
 from tilewright.autotune.trial import Trial
 
@@ -34,7 +41,7 @@ def test_trials_come_back_as_they_were_added(database: Database) -> None:
     assert database.trials(key) == [one, other], "the same trial counts once"
     assert database.best(key) == one
     database.set_baseline(key, "B", 1.5)
-    task, = database.tasks()
+    (task,) = database.tasks()
     assert (task.trials, task.failures, task.best, task.baseline, task.key) == (2, 1, 2e-3, 1.5, key)
 
 
@@ -53,9 +60,13 @@ def test_what_was_measured_side_by_side_goes_before_what_was_not(database: Datab
     steady, lucky = faults.checked(task, RECORDS, 2e-3), faults.checked(task, PARALLEL, 1e-3)
     for trial in (steady, lucky):
         database.add(task.key, "B", trial)
-    assert [trial.uid for trial in (database.best(task.key), database.candidates(task.key, 4)[1]) if trial] == [lucky.uid] * 2
+    assert [trial.uid for trial in (database.best(task.key), database.candidates(task.key, 4)[1]) if trial] == [
+        lucky.uid
+    ] * 2
     database.confirm(task.key, {steady.uid: 2e-3})
-    assert [trial.uid for trial in (database.best(task.key), database.candidates(task.key, 4)[1]) if trial] == [steady.uid] * 2
+    assert [trial.uid for trial in (database.best(task.key), database.candidates(task.key, 4)[1]) if trial] == [
+        steady.uid
+    ] * 2
     database.confirm(task.key, {lucky.uid: 3e-3})
     best = database.best(task.key)
     assert best is not None and best.uid == lucky.uid, "only the last comparison counts"
@@ -83,7 +94,9 @@ def test_best_and_build_take_the_fastest_record(database: Database) -> None:
     assert plain.source("ir").count("B[") == 1
 
 
-def test_build_without_a_record_takes_the_rules_and_a_missing_file_is_warned_of(tmp_path: Path, database: Database) -> None:
+def test_build_without_a_record_takes_the_rules_and_a_missing_file_is_warned_of(
+    tmp_path: Path, database: Database
+) -> None:
     assert tw.build(faults.doubling(), tuned=database.path).source("ir").count("B[") == 1
     with pytest.warns(UserWarning, match=r"there is no database .*nowhere") as told:
         tw.build(faults.doubling(), tuned=tmp_path / "nowhere.sqlite")
@@ -108,7 +121,11 @@ def test_a_damaged_file_is_an_error_and_stays_as_it_is(tmp_path: Path, damage: s
             database.add(key, "B", Trial(RECORDS, 1e-3, None, "", "x" * 200))
     good = path.read_bytes()
     assert len(good) > 40_000
-    bad = {"noise": b"no database at all, " * 100, "page": good[:8192] + bytes(8192) + good[16384:], "half": good[: len(good) // 2]}
+    bad = {
+        "noise": b"no database at all, " * 100,
+        "page": good[:8192] + bytes(8192) + good[16384:],
+        "half": good[: len(good) // 2],
+    }
     path.write_bytes(bad[damage])
     with pytest.raises(CorruptDatabase, match=r"TW0631: the database .* is damaged(.|\n)*left as it is"):
         Database(path).trials(key)
@@ -140,7 +157,10 @@ def test_two_connections_write_in_turn(database: Database) -> None:
 
 def test_export_and_import_are_inverse_and_importing_twice_adds_nothing(tmp_path: Path, database: Database) -> None:
     key = faults.task().key
-    for trial in (Trial(RECORDS, 2e-3, Config("s", (("a", 1),))), Trial(PARALLEL, None, None, "crash", "a \"quoted\"\nline")):
+    for trial in (
+        Trial(RECORDS, 2e-3, Config("s", (("a", 1),))),
+        Trial(PARALLEL, None, None, "crash", 'a "quoted"\nline'),
+    ):
         database.add(key, "B", trial)
     database.set_baseline(key, "B", 0.5)
     lines = list(database.export_lines())
@@ -151,16 +171,19 @@ def test_export_and_import_are_inverse_and_importing_twice_adds_nothing(tmp_path
         assert copy.trials(key) == database.trials(key)
 
 
-@pytest.mark.parametrize(("change", "reason"), [
-    (lambda plain: plain.pop("machine"), "KeyError: 'machine'"),
-    (lambda plain: plain.update(seconds=-1.0), "a time is no positive number"),
-    (lambda plain: plain.update(failure="crash"), "either has a time or has failed"),
-    (lambda plain: plain.update(records=[["unroll"]]), "ValueError|BadRecords"),
-    (lambda plain: plain.update(uid=7), "a text is missing"),
-])
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda plain: plain.pop("machine"), "KeyError: 'machine'"),
+        (lambda plain: plain.update(seconds=-1.0), "a time is no positive number"),
+        (lambda plain: plain.update(failure="crash"), "either has a time or has failed"),
+        (lambda plain: plain.update(records=[["unroll"]]), "ValueError|BadRecords"),
+        (lambda plain: plain.update(uid=7), "a text is missing"),
+    ],
+)
 def test_a_line_that_is_no_record_imports_nothing(database: Database, change: object, reason: str) -> None:
     database.add(faults.task().key, "B", Trial(RECORDS, 2e-3))
-    good, = database.export_lines()
+    (good,) = database.export_lines()
     plain = json.loads(good)
     change(plain)  # pyright: ignore[reportCallIssue]
     fresh = json.dumps(json.loads(good) | {"uid": "fresh"})

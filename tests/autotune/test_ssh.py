@@ -73,8 +73,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def measurer(folder: Path) -> Iterator[BoardMeasurer]:
-    with BoardPlace("ssh://someone@board:2222?patience=0.5&threads=3", Target()) as board, \
-            board.measurer(faults.task(), LIMITS, None) as measurer:
+    with (
+        BoardPlace("ssh://someone@board:2222?patience=0.5&threads=3", Target()) as board,
+        board.measurer(faults.task(), LIMITS, None) as measurer,
+    ):
         assert board.machine.endswith(", 3 threads") and measurer.baseline > 0
         yield measurer
 
@@ -92,20 +94,30 @@ def test_what_a_candidate_does_on_the_board_is_a_typed_failure(measurer: BoardMe
     assert not measurer.losses, "the connection is none the worse"
 
 
-@pytest.mark.parametrize("how, at, loss", [("drop", 7, "connection"), ("hang", 6, "timeout"), ("garble", 7, "protocol")])
+@pytest.mark.parametrize(
+    "how, at, loss", [("drop", 7, "connection"), ("hang", 6, "timeout"), ("garble", 7, "protocol")]
+)
 def test_a_connection_that_is_lost_is_made_again_and_the_candidate_measured_again(
-    measurer: BoardMeasurer, folder: Path, how: str, at: int, loss: str,
+    measurer: BoardMeasurer,
+    folder: Path,
+    how: str,
+    at: int,
+    loss: str,
 ) -> None:
     measurer.losses.clear()
-    (folder / how).write_text(str(at))     # machine, a file, arguments, the reference, its time; 6, the candidate, 7, its times
+    (folder / how).write_text(
+        str(at)
+    )  # machine, a file, arguments, the reference, its time; 6, the candidate, 7, its times
     measurer.board.connect()
-    measurer._prepared(10.0)            # pyright: ignore[reportPrivateUsage]
-    outcome, = measurer.measure([faults.RIGHT])
+    measurer._prepared(10.0)  # pyright: ignore[reportPrivateUsage]
+    (outcome,) = measurer.measure([faults.RIGHT])
     assert outcome.failure is None and outcome.seconds is not None
     assert measurer.losses == {loss: 1}, "and it is counted"
 
 
-def test_a_candidate_that_takes_the_runner_with_it_has_failed_and_the_next_one_is_measured(measurer: BoardMeasurer) -> None:
+def test_a_candidate_that_takes_the_runner_with_it_has_failed_and_the_next_one_is_measured(
+    measurer: BoardMeasurer,
+) -> None:
     measurer.losses.clear()
     kills = faults.candidate('call_extern(int32, "kill", call_extern(int32, "getppid"), 9)')
     broken, right = measurer.measure([kills, faults.RIGHT])
@@ -115,7 +127,7 @@ def test_a_candidate_that_takes_the_runner_with_it_has_failed_and_the_next_one_i
 
 
 def test_what_is_no_library_is_refused(measurer: BoardMeasurer) -> None:
-    answer = measurer._ran("run", [b"no library"], 2.0, 0.01)       # pyright: ignore[reportPrivateUsage]
+    answer = measurer._ran("run", [b"no library"], 2.0, 0.01)  # pyright: ignore[reportPrivateUsage]
     assert answer["failure"] == "refused" and "0.so" in answer["message"]
 
 
@@ -125,13 +137,17 @@ def test_rivals_run_in_turn_on_the_board(measurer: BoardMeasurer) -> None:
 
 
 def test_a_board_that_cannot_be_reached_ends_the_tuning_and_loses_nothing(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tilewright.autotune.board.time.sleep", lambda seconds: None)
     args, database = faults.doubling(), tmp_path / "tune.sqlite"
-    run = BoardMeasurer._run        # pyright: ignore[reportPrivateUsage]
+    run = BoardMeasurer._run  # pyright: ignore[reportPrivateUsage]
 
-    def runs_twice(self: BoardMeasurer, at: int, number: int, paths: list[str], built: float, best: float | None) -> Outcome:
+    def runs_twice(
+        self: BoardMeasurer, at: int, number: int, paths: list[str], built: float, best: float | None
+    ) -> Outcome:
         if number == 2:
             (folder / "unreachable").touch()
             assert self.board.connection is not None
@@ -160,14 +176,25 @@ def test_a_record_of_a_board_is_found_when_one_builds_for_it(tmp_path: Path) -> 
     foreign = Trial(records, 1e-6, mark="")
     with Database(tmp_path / "tune.sqlite") as database:
         database.add(key, "double", foreign)
-        with pytest.raises(NoRecord, match="Cortex-A72"):       # nobody whom this machine asked has measured it
+        with pytest.raises(NoRecord, match="Cortex-A72"):  # nobody whom this machine asked has measured it
             autotune.best(args, target, database)
         database.add(key, "double", Trial(records, 1e-6, mark=mark_of(key, records)))
         assert "unroll" in autotune.best(args, target, database).as_python()
 
 
-@pytest.mark.parametrize("text", ["ssh://-oProxyCommand=x", "ssh://board/a b", "ssh://", "ssh://board?threads=-1", "ssh://board:99999",
-                                  "ssh://board?nice=1", "ssh://bo;ard", "ssh://board/$(x)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ssh://-oProxyCommand=x",
+        "ssh://board/a b",
+        "ssh://",
+        "ssh://board?threads=-1",
+        "ssh://board:99999",
+        "ssh://board?nice=1",
+        "ssh://bo;ard",
+        "ssh://board/$(x)",
+    ],
+)
 def test_an_address_that_a_shell_would_misread_is_refused(text: str) -> None:
     with pytest.raises(BadTuningOption, match=r"TW0604.*no address of a board"):
         Address.parse(text)

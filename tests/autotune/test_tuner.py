@@ -52,7 +52,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, autotune.Resu
 def test_the_best_schedule_builds_a_right_and_faster_kernel(tuned: tuple[Path, autotune.Result]) -> None:
     path, result = tuned
     assert len(result.history) == 20 and not result.failures and not result.dropped
-    assert "<td style=\"text-align:left\">trials</td><td style=\"text-align:left\">20</td>" in result._repr_html_()
+    assert '<td style="text-align:left">trials</td><td style="text-align:left">20</td>' in result._repr_html_()
     assert result.baseline is not None and result.best.seconds < result.baseline
     rng = np.random.default_rng(0)
     a, b = rng.random((2, 64, 64), dtype=np.float32)
@@ -61,7 +61,9 @@ def test_the_best_schedule_builds_a_right_and_faster_kernel(tuned: tuple[Path, a
         kernel(a, b, c)
         np.testing.assert_allclose(c, a @ b, rtol=1e-4)
     mine = product()
-    assert str(tw.lower(autotune.best(mine, database=path), mine)) == str(tw.lower(result.schedule, list(result.task.args)))
+    assert str(tw.lower(autotune.best(mine, database=path), mine)) == str(
+        tw.lower(result.schedule, list(result.task.args))
+    )
 
 
 def test_the_best_of_the_history_is_the_result(tuned: tuple[Path, autotune.Result]) -> None:
@@ -71,20 +73,24 @@ def test_the_best_of_the_history_is_the_result(tuned: tuple[Path, autotune.Resul
 
 
 def test_running_again_returns_at_once_and_more_trials_go_on(
-    tuned: tuple[Path, autotune.Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    tuned: tuple[Path, autotune.Result],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     path, result = tuned
     copy = tmp_path / "copy.sqlite"
     with Database(path) as database, Database(copy) as other:
         other.import_lines(database.export_lines())
-    monkeypatch.setattr("tilewright.autotune.places.Measurer", None)   # nothing may be measured
+    monkeypatch.setattr("tilewright.autotune.places.Measurer", None)  # nothing may be measured
     again = autotune.tune(product(), trials=20, database=copy, progress=False)
     assert again.history == result.history and again.best.seconds == result.best.seconds
     assert to_json(again.best.records) == to_json(result.best.records) and again.comparison is None
     monkeypatch.undo()
     assert not again.is_exhausted
     more = autotune.tune(product(), trials=23, database=copy, limits=LIMITS, progress=False)
-    assert more.history[:20] != [] and [trial.uid for trial in more.history[:20]] == [trial.uid for trial in result.history]
+    assert more.history[:20] != [] and [trial.uid for trial in more.history[:20]] == [
+        trial.uid for trial in result.history
+    ]
     assert len({trial.records for trial in more.history}) == 23
 
 
@@ -223,14 +229,18 @@ def test_the_display_shows_the_best_and_failures_by_class_with_the_first_message
     text = console.file.getvalue()  # pyright: ignore
     assert "tuning C" in text and "4/10 trials" in text
     assert "best 1 ms (trial 4), 100.0 x the unscheduled program (100 ms)" in text
-    assert "rules' choice 2 ms, 2.00 x the best" in text and "noise: repeats differ by 4%" in text and "something else" not in text
+    assert (
+        "rules' choice 2 ms, 2.00 x the best" in text
+        and "noise: repeats differ by 4%" in text
+        and "something else" not in text
+    )
     assert "lost and found again: timeout, 2 x" in text
     assert "2 crash: SIGSEGV" in text and "other" not in text
     assert "3 given up before running, ValueError: the template's own" in text
     for spread in (0.5, 0.6, 0.7):
         display.add(Trial("[4]", 1.5e-3), spread)
     console.print(display.render())
-    assert "differ by 55%, the machine does something else too" in console.file.getvalue()      # pyright: ignore
+    assert "differ by 55%, the machine does something else too" in console.file.getvalue()  # pyright: ignore
 
 
 def test_times_are_readable() -> None:
@@ -248,8 +258,14 @@ def test_the_report_is_one_page_with_a_curve_that_escapes_what_it_shows(tuned: t
 
 
 def command(*arguments: str, folder: Path, status: int = 0, **more: object) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([sys.executable, "-m", "tilewright", *arguments], cwd=folder, capture_output=True, text=True,
-                          env=os.environ | {"COLUMNS": "120"}, **more)  # pyright: ignore
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "120"},
+        **more,
+    )  # pyright: ignore
     assert done.returncode == status, done.stderr
     return done
 

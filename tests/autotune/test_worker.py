@@ -23,7 +23,9 @@ class Clock:
         return self.now
 
 
-def timed(monkeypatch: pytest.MonkeyPatch, seconds: float, first: float, cutoff: float | None) -> tuple[list[float], int]:
+def timed(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, first: float, cutoff: float | None
+) -> tuple[list[float], int]:
     clock = Clock(seconds)
     monkeypatch.setattr(worker.time, "perf_counter", clock.perf_counter)
     times = _times(clock, [], first, 0.03, cutoff)  # pyright: ignore[reportArgumentType]

@@ -27,7 +27,9 @@ def test_all_measures_come_out_of_kernels_that_run(monkeypatch: pytest.MonkeyPat
 
 
 def test_it_is_kept_and_its_difference_from_the_row_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "measured.json"
     monkeypatch.setenv("TILEWRIGHT_CALIBRATION", str(path))
@@ -37,8 +39,11 @@ def test_it_is_kept_and_its_difference_from_the_row_is_shown(
     told = capsys.readouterr().out
     lines = [line.split() for line in told.splitlines()]
     rows = [line[:3] for line in lines if line[:1] in (["clock"], ["fork"], ["write"])]
-    assert sorted(rows) == [["clock", f"{ROW.clock:.3g}", "2.6"], ["fork", f"{ROW.fork:.3g}", "1e+09"],
-                            ["write", f"{ROW.write:.3g}", "1.5"]]
+    assert sorted(rows) == [
+        ["clock", f"{ROW.clock:.3g}", "2.6"],
+        ["fork", f"{ROW.fork:.3g}", "1e+09"],
+        ["write", f"{ROW.write:.3g}", "1.5"],
+    ]
     assert str(path) in told
     kept = calibration_of(Target.parse("llvm"))
     assert kept is not None and dict(kept.values) == {"clock": 2.6, "fork": 1e9, "write": 1.5}
@@ -46,7 +51,9 @@ def test_it_is_kept_and_its_difference_from_the_row_is_shown(
 
 
 @pytest.mark.parametrize("before", [None, "damaged"])
-def test_what_cannot_be_used_is_measured_again(before: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_used_is_measured_again(
+    before: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "measured.json"
     if before is not None:
         path.write_text(before)
@@ -59,7 +66,9 @@ def test_what_cannot_be_used_is_measured_again(before: str | None, tmp_path: Pat
 
 
 def test_nothing_is_kept_where_nothing_may_be_or_can_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(calibration, "measured", lambda row: iter([{"clock": 2.6}]))
     monkeypatch.setenv("TILEWRIGHT_CALIBRATION", "0")

@@ -62,7 +62,9 @@ def test_run_finds_modules_beside_the_program(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().out == "42\n"
 
 
-def test_run_prints_a_users_error_without_a_traceback_and_returns_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_prints_a_users_error_without_a_traceback_and_returns_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", written(tmp_path, REFUSED)]) == 1
     told = capsys.readouterr().err
     assert told.startswith("ScheduleError TW0206: cannot split 'i' of stage B\n")
@@ -111,7 +113,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"tilewright {__version__}\n"
 
 
-def test_time_passes_lists_every_pass_in_order_and_their_sum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_time_passes_lists_every_pass_in_order_and_their_sum(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", "--time-passes", written(tmp_path, PROGRAM)]) == 0
     told = capsys.readouterr()
     assert told.out.startswith("result 2.0")
@@ -123,7 +127,9 @@ def test_time_passes_lists_every_pass_in_order_and_their_sum(tmp_path: Path, cap
 
 
 def test_dump_writes_the_program_after_each_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("TILEWRIGHT_DUMP", str(tmp_path / "dump"))
     assert main(["run", written(tmp_path, PROGRAM)]) == 0
@@ -140,8 +146,22 @@ def test_doctor_names_each_part_and_says_why_one_is_missing(capsys: pytest.Captu
     told = capsys.readouterr().out
     findings = examine()
     parts = {finding.part for finding in findings}
-    assert {"Python", "LLVM", "CPU", "CPU features", "threads", "CUDA driver", "pycuda", "nvidia-cuda-nvrtc", "cc", "tilewright",
-            "numpy", "xgboost", "cache", "database"} <= parts
+    assert {
+        "Python",
+        "LLVM",
+        "CPU",
+        "CPU features",
+        "threads",
+        "CUDA driver",
+        "pycuda",
+        "nvidia-cuda-nvrtc",
+        "cc",
+        "tilewright",
+        "numpy",
+        "xgboost",
+        "cache",
+        "database",
+    } <= parts
     assert all(part in told for part in parts)
     assert all(finding.detail for finding in findings)
     lines = [line for line in told.splitlines() if line.split()[:1] in (["ok"], ["--"])]
@@ -180,12 +200,23 @@ def no_schedule():
 """
 
 
-@pytest.mark.parametrize(("function", "title", "shown"), [
-    ("", "B", "vectorize(i_inner)"), (":whole", "B", "vectorize(i_inner)"), (":with_arguments", "B", "vectorize(i_inner)"),
-    (":tensors", "D", "vectorize("), (":s", "B", "vectorize(i_inner)"), (":listed", "E", "vectorize("),
-])
+@pytest.mark.parametrize(
+    ("function", "title", "shown"),
+    [
+        ("", "B", "vectorize(i_inner)"),
+        (":whole", "B", "vectorize(i_inner)"),
+        (":with_arguments", "B", "vectorize(i_inner)"),
+        (":tensors", "D", "vectorize("),
+        (":s", "B", "vectorize(i_inner)"),
+        (":listed", "E", "vectorize("),
+    ],
+)
 def test_report_writes_the_page_about_a_schedule(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], function: str, title: str, shown: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    function: str,
+    title: str,
+    shown: str,
 ) -> None:
     out = tmp_path / "page.html"
     assert main(["report", written(tmp_path, SCHEDULES) + function, "-o", str(out)]) == 0
@@ -194,11 +225,19 @@ def test_report_writes_the_page_about_a_schedule(
     assert f"<title>{title} · schedule</title>" in text and shown in text and 'aria-label="assembly"' in text
 
 
-@pytest.mark.parametrize(("function", "message"), [
-    (":nothing", "has no 'nothing': it has "), (":number", "gives no schedule"), (":no_schedule", "gives no schedule"),
-])
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (":nothing", "has no 'nothing': it has "),
+        (":number", "gives no schedule"),
+        (":no_schedule", "gives no schedule"),
+    ],
+)
 def test_report_says_what_is_no_schedule(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], function: str, message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    function: str,
+    message: str,
 ) -> None:
     assert main(["report", written(tmp_path, SCHEDULES) + function]) == 2
     assert message in capsys.readouterr().err

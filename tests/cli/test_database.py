@@ -40,18 +40,26 @@ def test_import_reads_logs_into_the_database(capsys: pytest.CaptureFixture[str])
     Path("two.jsonl").write_text("\n".join(lines[1:]))
     assert main(["db", "import", "one.jsonl", "two.jsonl"]) == 0
     assert [said.split(" in ")[0] for said in capsys.readouterr().err.splitlines()] == [
-        "2 new trials from one.jsonl", "1 new trials from two.jsonl"]
+        "2 new trials from one.jsonl",
+        "1 new trials from two.jsonl",
+    ]
     with Database("tune.sqlite", must_exist=True) as database:
         assert [trial.seconds for trial in database.trials(faults.task().key)] == [1e-3, 2e-3, 3e-3]
     assert main(["db", "import", "-d", "other.sqlite", "none.jsonl"]) == 1
     assert "TW0633: there is no file 'none.jsonl'" in capsys.readouterr().err and not Path("other.sqlite").exists()
 
 
-@pytest.mark.parametrize(("line", "reason"), [
-    (json.dumps({"input": ["llvm", "matmul", [512], {}], "config": {}, "result": [[0.1], 0, 1.0, 1.0]}), "a log of AutoTVM's"),
-    (json.dumps({"i": [["[]", "llvm"], [[], []]], "r": [[0.1], 0, 1.0, 1], "v": "v0.6"}), "TVM's auto_scheduler"),
-    ("\x1b[2J", "line 1 is no record"),
-])
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (
+            json.dumps({"input": ["llvm", "matmul", [512], {}], "config": {}, "result": [[0.1], 0, 1.0, 1.0]}),
+            "a log of AutoTVM's",
+        ),
+        (json.dumps({"i": [["[]", "llvm"], [[], []]], "r": [[0.1], 0, 1.0, 1], "v": "v0.6"}), "TVM's auto_scheduler"),
+        ("\x1b[2J", "line 1 is no record"),
+    ],
+)
 def test_logs_of_others_are_told_apart(line: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("x.log").write_text(line)
     assert main(["db", "import", "x.log"]) == 1
@@ -104,18 +112,25 @@ def test_merge_adds_what_is_new(capsys: pytest.CaptureFixture[str]) -> None:
     fill("two.sqlite", shared, Trial("[]", 2e-3))
     assert main(["db", "merge", "one.sqlite", "two.sqlite"]) == 0
     assert [said.split(" in ")[0] for said in capsys.readouterr().err.splitlines()] == [
-        "1 new trials from one.sqlite", "1 new trials from two.sqlite"]
+        "1 new trials from one.sqlite",
+        "1 new trials from two.sqlite",
+    ]
     assert main(["db", "merge", "none.sqlite"]) == 1 and not Path("none.sqlite").exists()
 
 
 def test_gc_removes_what_other_versions_measured(capsys: pytest.CaptureFixture[str]) -> None:
     key = faults.task().key
     fill("tune.sqlite", Trial(RIGHT, 1e-3))
-    fill("tune.sqlite", Trial(RIGHT, 1e-3), Trial("[]", 1e-3), key=Key(key.workload, key.target, key.machine, "tilewright 0.0.1"))
+    fill(
+        "tune.sqlite",
+        Trial(RIGHT, 1e-3),
+        Trial("[]", 1e-3),
+        key=Key(key.workload, key.target, key.machine, "tilewright 0.0.1"),
+    )
     assert main(["db", "gc"]) == 0
     assert "removed 2 trials" in capsys.readouterr().err
     with Database("tune.sqlite") as database:
-        task, = database.tasks()
+        (task,) = database.tasks()
         assert task.key == key and task.trials == 1
 
 
@@ -132,8 +147,14 @@ def test_check_counts_what_would_be_refused(capsys: pytest.CaptureFixture[str]) 
 def test_nothing_hostile_reaches_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     key = faults.task().key
     evil = Key(key.workload + EVIL, f"llvm {EVIL}", EVIL, EVIL)
-    fill("tune.sqlite", Trial(RIGHT, 1e-3, uid=EVIL), Trial(RIGHT, None, None, EVIL, EVIL), Trial(f'[["{EVIL}", 1, {{}}]]', 9.0),
-         key=evil, name=EVIL)
+    fill(
+        "tune.sqlite",
+        Trial(RIGHT, 1e-3, uid=EVIL),
+        Trial(RIGHT, None, None, EVIL, EVIL),
+        Trial(f'[["{EVIL}", 1, {{}}]]', 9.0),
+        key=evil,
+        name=EVIL,
+    )
     for command in ("ls", "best", "check"):
         main(["db", command])
     main(["db", "best", "--task", EVIL + "?"])

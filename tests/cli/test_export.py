@@ -35,7 +35,9 @@ def program(tmp_path: Path) -> Path:
 def test_a_function_becomes_a_library(program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     library = tmp_path / "libhalve.so"
     assert main(["export", f"{program}:halve", str(library), "--threads", "none"]) == 0
-    assert capsys.readouterr().out.split() == [str(tmp_path / name) for name in ("libhalve.so", "halve.h", "halve.json")]
+    assert capsys.readouterr().out.split() == [
+        str(tmp_path / name) for name in ("libhalve.so", "halve.h", "halve.json")
+    ]
     out = np.empty(8, np.float32)
     tw.load(library)(np.ones(8, np.float32), out)
     assert (out == 0.5).all()
@@ -53,7 +55,9 @@ def test_a_dict_becomes_a_library_of_several(program: Path, tmp_path: Path) -> N
     assert set(tw.load(tmp_path / "libboth.so")) == {"thrice", "halve"}
 
 
-def test_what_cannot_be_exported_is_said_in_a_line(program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_exported_is_said_in_a_line(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for source in (f"{program}:nothing", "nowhere.py:f", "kernels.py"):
         assert main(["export", source, str(tmp_path / "libx.so")]) == 2
         assert "it is given as FILE.py:FUNCTION" in " ".join(capsys.readouterr().err.split())
@@ -99,9 +103,13 @@ def listed(program: Path) -> Path:
 
 
 @needs_x86
-def test_a_file_lists_the_functions_of_a_library(listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_lists_the_functions_of_a_library(
+    listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["export", str(listed), str(tmp_path)]) == 0
-    assert capsys.readouterr().out.split() == [str(tmp_path / name) for name in ("libshapes.so", "shapes.h", "shapes.json")]
+    assert capsys.readouterr().out.split() == [
+        str(tmp_path / name) for name in ("libshapes.so", "shapes.h", "shapes.json")
+    ]
     module = tw.load(tmp_path / "libshapes.so")
     assert list(module) == ["doubled", "doubled_1", "doubled_2", "halve"]
     out = np.empty(3)
@@ -110,18 +118,34 @@ def test_a_file_lists_the_functions_of_a_library(listed: Path, tmp_path: Path, c
     assert "x86-64-v3" in (tmp_path / "shapes.h").read_text()
 
 
-@pytest.mark.parametrize(("changed", "by", "reason"), [
-    ('name = "shapes"', "", "name is missing"), ("threads =", "thread =", "it has a key 'thread'"),
-    ('threads = "none"', "threads = 3", "threads is 3"), ("[[function]]", "[function]", "function"),
-    ('"llvm -mcpu=x86-64-v2", ', "7, ", "target is"), ('source = "kernels.py:halve"', "", "source is missing"),
-    ("kernels.py:halve", "kernels.py:nothing", "is no function of a file"), ("kernels.py:halve", "../..:halve", "is no function"),
-    ("rows = 8", "columns = 8", "does not take its arguments"), ("rows = 8", "rows = ", "Invalid value"),
-    ("rows = 8", "rows = " + "[" * 3000, "recursion"), ('name = "shapes"', 'name = "a b"', "TW0703"),
-    ('name = "halve"', 'name = "class"', "TW0703"), ('name = "halve"', "name = 'a\"b'", "TW0422"),
-    ('threads = "none"', 'threads = "nine"', "TW0702"), ('threads = "none"', 'tuned = "misspelt.sqlite"', "TW0633"),
-])
+@pytest.mark.parametrize(
+    ("changed", "by", "reason"),
+    [
+        ('name = "shapes"', "", "name is missing"),
+        ("threads =", "thread =", "it has a key 'thread'"),
+        ('threads = "none"', "threads = 3", "threads is 3"),
+        ("[[function]]", "[function]", "function"),
+        ('"llvm -mcpu=x86-64-v2", ', "7, ", "target is"),
+        ('source = "kernels.py:halve"', "", "source is missing"),
+        ("kernels.py:halve", "kernels.py:nothing", "is no function of a file"),
+        ("kernels.py:halve", "../..:halve", "is no function"),
+        ("rows = 8", "columns = 8", "does not take its arguments"),
+        ("rows = 8", "rows = ", "Invalid value"),
+        ("rows = 8", "rows = " + "[" * 3000, "recursion"),
+        ('name = "shapes"', 'name = "a b"', "TW0703"),
+        ('name = "halve"', 'name = "class"', "TW0703"),
+        ('name = "halve"', "name = 'a\"b'", "TW0422"),
+        ('threads = "none"', 'threads = "nine"', "TW0702"),
+        ('threads = "none"', 'tuned = "misspelt.sqlite"', "TW0633"),
+    ],
+)
 def test_a_file_that_lists_no_library_is_refused(
-    listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changed: str, by: str, reason: str,
+    listed: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    changed: str,
+    by: str,
+    reason: str,
 ) -> None:
     assert changed in LIBRARY
     listed.write_text(LIBRARY.replace(changed, by).replace('"llvm -mcpu=x86-64-v3"', ""))

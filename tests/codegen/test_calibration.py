@@ -38,10 +38,17 @@ def product() -> list[te.Tensor]:
 
 def test_what_is_kept_takes_the_place_of_the_row(kept: Path) -> None:
     row, machine = machine_of(Target.parse("llvm -uncalibrated")), machine_of(HERE)
-    assert (machine.fma_latency, machine.instructions.fma.rate, machine.memory_rate, machine.fork) == (8, 0.5, 0.25, 77.0)
+    assert (machine.fma_latency, machine.instructions.fma.rate, machine.memory_rate, machine.fork) == (
+        8,
+        0.5,
+        0.25,
+        77.0,
+    )
     assert machine.fma_rate == 1, "less than one a cycle is no reason to have no sums at all"
     instructions = replace(machine.instructions, fma=row.instructions.fma)
-    assert replace(machine, instructions=instructions, memory_rate=row.memory_rate, fork=row.fork) == row, "the rest stays"
+    assert replace(machine, instructions=instructions, memory_rate=row.memory_rate, fork=row.fork) == row, (
+        "the rest stays"
+    )
     assert oct(kept.stat().st_mode & 0o777) == "0o600" and not list(kept.parent.glob("*.part"))
 
 
@@ -79,9 +86,18 @@ def test_builds_are_known_by_what_was_measured(kept: Path) -> None:
     tw.build(product(), calibration=None)
 
 
-@pytest.mark.parametrize("target", [
-    "llvm -uncalibrated", "llvm -mcpu=x86-64", "llvm -mtriple=aarch64-unknown-linux-gnu", "llvm -mattr=-fma", "c", "interpret",
-    "cuda -arch=sm_90"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "llvm -uncalibrated",
+        "llvm -mcpu=x86-64",
+        "llvm -mtriple=aarch64-unknown-linux-gnu",
+        "llvm -mattr=-fma",
+        "c",
+        "interpret",
+        "cuda -arch=sm_90",
+    ],
+)
 def test_other_targets_are_what_they_are_everywhere(kept: Path, target: str) -> None:
     if "x86-64" in target and HERE.architecture != "x86_64":
         pytest.skip("a name of another architecture")
@@ -108,16 +124,27 @@ def damaged(**changes: Any) -> str:
     return json.dumps({**whole, **changes})
 
 
-@pytest.mark.parametrize("content, reason", [
-    ("", "it is damaged"), ("\x00\xff", "it is damaged"), ('{"tilewright": ', "it is damaged"), ("[" * 9999, "nested deeper"),
-    ("[]", "does not hold what was measured"), ('{"values": {}}', "does not hold what was measured"), (" " * 99999, "longer than"),
-    (damaged(tilewright="calibration 9"), "its form is 'calibration 9'"),
-    (damaged(machine="a toaster"), "another machine's: 'a toaster'"),
-    (damaged(values=[1]), "values are no table"), (damaged(values={"luck": 1}), "nothing is known by 'luck'"),
-    (damaged(values={"fork": "7"}), "fork is '7'"), (damaged(values={"fork": True}), "fork is True"),
-    (damaged(values={"fma.rate": 0}), r"fma.rate is 0; it lies between 0.0001 and 16 \(a cycle\)"),
-    (damaged(values={"clock": -3.4}), "clock is -3.4"), ('{"tilewright": NaN}', "it is damaged"),
-])
+@pytest.mark.parametrize(
+    "content, reason",
+    [
+        ("", "it is damaged"),
+        ("\x00\xff", "it is damaged"),
+        ('{"tilewright": ', "it is damaged"),
+        ("[" * 9999, "nested deeper"),
+        ("[]", "does not hold what was measured"),
+        ('{"values": {}}', "does not hold what was measured"),
+        (" " * 99999, "longer than"),
+        (damaged(tilewright="calibration 9"), "its form is 'calibration 9'"),
+        (damaged(machine="a toaster"), "another machine's: 'a toaster'"),
+        (damaged(values=[1]), "values are no table"),
+        (damaged(values={"luck": 1}), "nothing is known by 'luck'"),
+        (damaged(values={"fork": "7"}), "fork is '7'"),
+        (damaged(values={"fork": True}), "fork is True"),
+        (damaged(values={"fma.rate": 0}), r"fma.rate is 0; it lies between 0.0001 and 16 \(a cycle\)"),
+        (damaged(values={"clock": -3.4}), "clock is -3.4"),
+        ('{"tilewright": NaN}', "it is damaged"),
+    ],
+)
 def test_what_is_no_such_file_is_refused_and_says_what_to_do(kept: Path, content: str, reason: str) -> None:
     kept.write_text(content, encoding="latin-1")
     with pytest.raises(BadCalibration, match=reason) as refused:

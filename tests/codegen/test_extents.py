@@ -168,9 +168,13 @@ def test_a_library_takes_extents_around_the_ends_of_int32(tmp_path: Path) -> Non
         loaded(a, side, b)
         assert b.tolist() == [5, 4]
         wrong = a[1:]
-        assert library.end_checked(*(ctypes.byref(as_dlpack(x)) for x in (wrong, side, b))) == pack_status(Check.SYMBOL, 0, 0)
+        assert library.end_checked(*(ctypes.byref(as_dlpack(x)) for x in (wrong, side, b))) == pack_status(
+            Check.SYMBOL, 0, 0
+        )
     huge = sparse(1 << 32)
-    assert library.end_checked(*(ctypes.byref(as_dlpack(x)) for x in (huge, huge, b))) == pack_status(Check.TOO_LARGE, 1, 0)
+    assert library.end_checked(*(ctypes.byref(as_dlpack(x)) for x in (huge, huge, b))) == pack_status(
+        Check.TOO_LARGE, 1, 0
+    )
 
 
 def fourth_power(target: str) -> Callable[..., Any]:

@@ -60,7 +60,9 @@ def out_of_range(target: str = "llvm") -> tw.Kernel:
 
 
 @pytest.mark.parametrize("target", ["llvm", "cuda -emulate", "interpret"])
-def test_the_environment_runs_kernels_of_any_target_in_the_interpreter(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+def test_the_environment_runs_kernels_of_any_target_in_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
     monkeypatch.setenv("TILEWRIGHT_INTERPRET", "1")
     f = out_of_range(target)
     out = np.empty(4, "float32")

@@ -24,7 +24,9 @@ def sparse(tmp_path: Path) -> np.ndarray:
 
 @pytest.mark.parametrize("symbolic", [False, True], ids=["constant extents", "symbolic extents"])
 @pytest.mark.parametrize("vectorized", [False, True], ids=["scalar", "vectors"])
-def test_elements_beyond_the_reach_of_32_bits_are_read_where_they_are(sparse: np.ndarray, symbolic: bool, vectorized: bool) -> None:
+def test_elements_beyond_the_reach_of_32_bits_are_read_where_they_are(
+    sparse: np.ndarray, symbolic: bool, vectorized: bool
+) -> None:
     rows, columns = (te.var("rows"), te.var("columns")) if symbolic else (ROWS, COLUMNS)
     A = te.placeholder((rows, columns), "uint8", name="A")
     at = te.placeholder((3,), "int32", name="at")

@@ -25,13 +25,18 @@ from tilewright.codegen.target import Target
 
 QEMU = shutil.which("qemu-aarch64")
 NEON = "llvm -mtriple=aarch64-unknown-linux-gnu"
-MACHINES = {"neon": NEON, "sve": NEON + " -mattr=+sve", "sve256": NEON + " -mattr=+sve -msve-vector-bits=256",
-            "sve512": NEON + " -mcpu=a64fx"}
+MACHINES = {
+    "neon": NEON,
+    "sve": NEON + " -mattr=+sve",
+    "sve256": NEON + " -mattr=+sve -msve-vector-bits=256",
+    "sve512": NEON + " -mcpu=a64fx",
+}
 PROCESSORS = {"sve256": "max,sve-default-vector-length=32", "sve512": "max,sve-default-vector-length=64"}
 """What qemu is told to be for a machine; otherwise all that it can be."""
 
 needs_emulator = pytest.mark.skipif(
-    QEMU is None and find_spec("unicorn") is None, reason="neither qemu-aarch64 nor unicorn is installed")
+    QEMU is None and find_spec("unicorn") is None, reason="neither qemu-aarch64 nor unicorn is installed"
+)
 
 # read(0, ...) and write(1, ...) by system call, as there is no C library
 _DRIVER = """
@@ -108,13 +113,19 @@ define void @main(ptr %stack) noreturn {{
 
 def _driver(sizes: Sequence[int], inputs: int) -> bytes:
     """The object of a program that reads the inputs, calls the kernel, and writes the outputs."""
+
     def moves(number: int, file: int, which: range) -> str:
         return "\n".join(f"  call void @transfer(i64 {number}, i64 {file}, ptr @b{i}, i64 {sizes[i]})" for i in which)
 
     text = _DRIVER.format(
-        buffers="\n".join(f"@b{i} = internal global [{size} x i8] zeroinitializer, align 64" for i, size in enumerate(sizes)),
-        pointers=", ".join(["ptr"] * len(sizes)), arguments=", ".join(f"ptr @b{i}" for i in range(len(sizes))),
-        reads=moves(63, 0, range(inputs)), writes=moves(64, 1, range(inputs, len(sizes))))
+        buffers="\n".join(
+            f"@b{i} = internal global [{size} x i8] zeroinitializer, align 64" for i, size in enumerate(sizes)
+        ),
+        pointers=", ".join(["ptr"] * len(sizes)),
+        arguments=", ".join(f"ptr @b{i}" for i in range(len(sizes))),
+        reads=moves(63, 0, range(inputs)),
+        writes=moves(64, 1, range(inputs, len(sizes))),
+    )
     machine = Target.parse(NEON).machine()
     with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
         return machine.emit_object(module)
@@ -127,8 +138,9 @@ def run(kernel: Any, inputs: Sequence[np.ndarray], out: np.ndarray, folder: Path
     return np.frombuffer(done.stdout, out.dtype).reshape(out.shape)
 
 
-def start(kernel: Any, inputs: Sequence[np.ndarray], outputs: Sequence[int], folder: Path,
-          cpu: str = "max") -> subprocess.CompletedProcess[bytes]:
+def start(
+    kernel: Any, inputs: Sequence[np.ndarray], outputs: Sequence[int], folder: Path, cpu: str = "max"
+) -> subprocess.CompletedProcess[bytes]:
     """The program, run. outputs: their sizes in bytes."""
     library, _, _ = kernel.export(folder / "kernel.o", threads="none")
     program = folder / "program"
@@ -207,9 +219,16 @@ def test_the_bits_are_those_of_this_machine(machine: str, tmp_path: Path) -> Non
     a, b = te.placeholder((7, 37), "int8", "a"), te.placeholder((37, 19), "int8", "b")
     k = te.reduce_axis((0, 37), "k")
     sums = te.compute((7, 19), lambda i, j: te.sum(a[i, k].astype("int32") * b[k, j].astype("int32"), axis=k), "sums")
-    c = te.compute((7, 19), lambda i, j: sums[6 - i, j] // b[i, j].astype("int32") + sums[i, j] % a[i, j].astype("int32"), "c")
-    h = te.compute((7, 19), lambda i, j: (a[i, j].astype("float16") * b[i, j].astype("float16") + c[i, j].astype("float16")), "h")
-    x, y = (np.random.default_rng(seed).integers(-9, 10, shape).astype(np.int8) for seed, shape in ((1, (7, 37)), (2, (37, 19))))
+    c = te.compute(
+        (7, 19), lambda i, j: sums[6 - i, j] // b[i, j].astype("int32") + sums[i, j] % a[i, j].astype("int32"), "c"
+    )
+    h = te.compute(
+        (7, 19), lambda i, j: a[i, j].astype("float16") * b[i, j].astype("float16") + c[i, j].astype("float16"), "h"
+    )
+    x, y = (
+        np.random.default_rng(seed).integers(-9, 10, shape).astype(np.int8)
+        for seed, shape in ((1, (7, 37)), (2, (37, 19)))
+    )
     here = np.empty((7, 19), np.float16)
     build([a, b, h], "llvm", 8)(x, y, here)
     there = run(build([a, b, h], MACHINES[machine], 8), [x, y], np.empty_like(here), tmp_path, machine)
@@ -221,8 +240,11 @@ def test_no_library_is_needed() -> None:
     a, h = te.placeholder((64,), name="a"), te.placeholder((64,), "float16", name="h")
     c = te.compute((64,), lambda i: te.exp(a[i]) + te.erf(a[i]) + h[i].astype("float32"), "c")
     for target in MACHINES.values():
-        assert not [line for line in build([a, h, c], target, 4).source("asm").splitlines()
-                    if line.split()[:1] in (["bl"], ["b"]) and line.split()[1].startswith(("exp", "erf", "__"))]
+        assert not [
+            line
+            for line in build([a, h, c], target, 4).source("asm").splitlines()
+            if line.split()[:1] in (["bl"], ["b"]) and line.split()[1].startswith(("exp", "erf", "__"))
+        ]
 
 
 @needs_emulator
@@ -235,8 +257,15 @@ def test_a_processor_without_the_instructions_is_told_of(tmp_path: Path) -> None
 
 
 @needs_emulator
-@pytest.mark.parametrize("cpu, told", [("max,sve-default-vector-length=64", True), ("max,sve-default-vector-length=16", True),
-                                       ("max,sve=off", True), ("max,sve-default-vector-length=32", False)])
+@pytest.mark.parametrize(
+    "cpu, told",
+    [
+        ("max,sve-default-vector-length=64", True),
+        ("max,sve-default-vector-length=16", True),
+        ("max,sve=off", True),
+        ("max,sve-default-vector-length=32", False),
+    ],
+)
 def test_a_processor_with_vectors_of_another_length_is_told_of(cpu: str, told: bool, tmp_path: Path) -> None:
     a = te.placeholder((19,), name="a")
     kernel = build([a, te.compute((19,), lambda i: a[i] * 2, "c")], MACHINES["sve256"], 8)
@@ -245,12 +274,21 @@ def test_a_processor_with_vectors_of_another_length_is_told_of(cpu: str, told: b
     np.testing.assert_array_equal(np.frombuffer(done.stdout, np.float32), 0 if told else 2)
 
 
-@pytest.mark.parametrize("options, bits, name", [
-    ("-mattr=+sve", 128, "sve"), ("-mattr=+sve -msve-vector-bits=scalable", 128, "sve"), ("-mcpu=neoverse-n2", 128, "sve"),
-    ("-mattr=+sve -msve-vector-bits=128", 128, "sve"), ("-mattr=+sve2 -msve-vector-bits=512", 512, "sve"),
-    ("-mcpu=neoverse-v1", 256, "sve"), ("-mcpu=neoverse-v1 -msve-vector-bits=scalable", 128, "sve"),
-    ("-mcpu=neoverse-v1 -mattr=-sve", 128, "neon"), ("-mcpu=a64fx", 512, "sve"), ("-mcpu=cortex-a57", 128, "neon"),
-])
+@pytest.mark.parametrize(
+    "options, bits, name",
+    [
+        ("-mattr=+sve", 128, "sve"),
+        ("-mattr=+sve -msve-vector-bits=scalable", 128, "sve"),
+        ("-mcpu=neoverse-n2", 128, "sve"),
+        ("-mattr=+sve -msve-vector-bits=128", 128, "sve"),
+        ("-mattr=+sve2 -msve-vector-bits=512", 512, "sve"),
+        ("-mcpu=neoverse-v1", 256, "sve"),
+        ("-mcpu=neoverse-v1 -msve-vector-bits=scalable", 128, "sve"),
+        ("-mcpu=neoverse-v1 -mattr=-sve", 128, "neon"),
+        ("-mcpu=a64fx", 512, "sve"),
+        ("-mcpu=cortex-a57", 128, "neon"),
+    ],
+)
 def test_the_length_of_vectors_is_the_processors_or_the_one_that_is_given(options: str, bits: int, name: str) -> None:
     target = Target.parse(f"{NEON} {options}")
     machine = machine_of(target)
@@ -268,7 +306,9 @@ def test_register_tiles_fill_whole_registers(machine: str, lanes: int) -> None:
     assert tile.columns == tile.vectors * lanes
     asm = tw.build(topi.schedule(c, MACHINES[machine]), [a, b, c], target=MACHINES[machine]).source("asm")
     blocks = re.split(r"^\.LBB\w+:", asm, flags=re.MULTILINE)
-    inner = max((block[: block.find("b.ne")] for block in blocks), key=lambda block: len(re.findall(r"fmla\tz\d+\.s", block)))
+    inner = max(
+        (block[: block.find("b.ne")] for block in blocks), key=lambda block: len(re.findall(r"fmla\tz\d+\.s", block))
+    )
     assert len(re.findall(r"fmla\tz\d+\.s, p\d/m, z", inner)) >= tile.rows * tile.vectors
     assert not re.search(r"\bst\w+\t|\[sp", inner), inner
 
@@ -281,6 +321,9 @@ def test_what_comes_with_a_processor_is_asked_for() -> None:
 
 
 def test_a_length_without_the_instructions_is_refused() -> None:
-    for options, fix in (("-msve-vector-bits=256", r"-mattr=\+sve"), ("-mattr=+sve -msve-vector-bits=250", "-bits=256")):
+    for options, fix in (
+        ("-msve-vector-bits=256", r"-mattr=\+sve"),
+        ("-mattr=+sve -msve-vector-bits=250", "-bits=256"),
+    ):
         with pytest.raises(tw.CodegenError, match=rf"(?s)TW0402.*{fix}"):
             Target.parse(f"{NEON} {options}")

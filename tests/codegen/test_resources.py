@@ -91,7 +91,9 @@ def test_unrolling_has_a_budget_and_the_error_names_the_loop() -> None:
     b = te.compute((1 << 20,), lambda i: a[i] + 1.0, name="B")
     s = te.create_schedule(b)
     s[b].unroll(b.op.axis[0])
-    with pytest.raises(LoweringError, match=r"(?s)cannot unroll 'i'.*1048576 copies of 1 statements are more than 16384"):
+    with pytest.raises(
+        LoweringError, match=r"(?s)cannot unroll 'i'.*1048576 copies of 1 statements are more than 16384"
+    ):
         tw.build(s, [a, b])
 
 
@@ -120,9 +122,12 @@ def resident_bytes() -> int:
     raise AssertionError("the kernel tells how much is resident")
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell how much memory is resident")
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="this system does not tell how much memory is resident"
+)
 def test_kernels_that_are_built_and_dropped_leave_nothing_behind() -> None:
     """20 MB over 10,000 cycles; a sample must stay as far below."""
+
     def cycle(n: int) -> None:
         a = te.placeholder((n, 16), name="A")
         b = te.compute((n, 16), lambda i, j: a[i, j] * 2.0 + 1.0, name="B")

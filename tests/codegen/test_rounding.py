@@ -15,11 +15,16 @@ from tilewright.codegen.target import Target
 
 TARGETS = ("llvm", "c", "interpret", "cuda -emulate")
 FUSING = ("c", "interpret", "cuda -emulate", *(("llvm",) if Target().fuses else ()))
-SEPARATE = ("c -mattr=-fma", "interpret -mattr=-fma",
-            *(("llvm -mattr=-fma", "llvm -mcpu=x86-64-v2") if Target().architecture == "x86_64" else ()))
+SEPARATE = (
+    "c -mattr=-fma",
+    "interpret -mattr=-fma",
+    *(("llvm -mattr=-fma", "llvm -mcpu=x86-64-v2") if Target().architecture == "x86_64" else ()),
+)
 
 
-def ran(output: te.Tensor, inputs: list[te.Tensor], arrays: list[Any], target: str, lanes: int = 0, **options: Any) -> Any:
+def ran(
+    output: te.Tensor, inputs: list[te.Tensor], arrays: list[Any], target: str, lanes: int = 0, **options: Any
+) -> Any:
     """The output on a target: on GPUs a thread for each element of the first axis; in lanes over the last where asked for."""
     s = te.create_schedule(output.op)
     if target.startswith("cuda"):
@@ -55,13 +60,17 @@ def escapes(lanes: int) -> np.ndarray[Any, Any]:
     next_im = te.compute((steps, n, n), lambda t, i, j: x(t, i, j) * y(t, i, j) * 2.0 + Y[i])
     z, w = te.scan([zero, also], [next_re, next_im], [re, im], inputs=[X, Y], name="z")
     k = te.reduce_axis((0, steps), "k")
-    near = te.compute((n, n), lambda i, j: te.sum((z[k, i, j] * z[k, i, j] + w[k, i, j] * w[k, i, j] < 4.0).astype("int32"), k))
+    near = te.compute(
+        (n, n), lambda i, j: te.sum((z[k, i, j] * z[k, i, j] + w[k, i, j] * w[k, i, j] < 4.0).astype("int32"), k)
+    )
     s = te.create_schedule(near.op)
     if lanes:
         for op in (next_re.op, next_im.op):
             s[op].vectorize(s[op].split(op.axis[2], factor=lanes)[1])
     out = np.zeros((n, n), "int32")
-    tw.build(s, [X, Y, near])(np.linspace(-2, 0.5, n).astype("float32"), np.linspace(-1.2, 1.2, n).astype("float32"), out)
+    tw.build(s, [X, Y, near])(
+        np.linspace(-2, 0.5, n).astype("float32"), np.linspace(-1.2, 1.2, n).astype("float32"), out
+    )
     return out
 
 
@@ -122,7 +131,9 @@ def test_inlining_adds_no_fusion_and_removes_none(target: str) -> None:
             s[output].bind(output.op.axis[0], te.thread_axis("threadIdx.x"))
         out = np.zeros(13, "float32")
         tw.build(s, [A, B, output], target=target)(*arrays, out)
-        assert out.tobytes() == expected.tobytes(), f"inlining {inlined.op.name} changed how {output.op.name} is rounded"
+        assert out.tobytes() == expected.tobytes(), (
+            f"inlining {inlined.op.name} changed how {output.op.name} is rounded"
+        )
 
 
 @pytest.mark.parametrize("target", [*TARGETS, *SEPARATE])
@@ -170,11 +181,19 @@ def test_fused_bfloat16_are_rounded_once_however_far_apart_they_are(target: str,
     rng = np.random.default_rng(7)
     scale = 2.0 ** rng.integers(-60, 60, count)
     a = (1 + rng.integers(0, 128, count) * 2.0**-7) * rng.choice([1, -1], count) * scale
-    b = 1 + rng.integers(0, 4, count) * 2.0**-2  # products that are often halfway between two numbers, and sums far beside
-    c = rng.choice([1, -1, 0, np.inf], count, p=[0.45, 0.45, 0.08, 0.02]) * 2.0 ** rng.integers(-66, -5, count) * np.abs(a)
+    b = (
+        1 + rng.integers(0, 4, count) * 2.0**-2
+    )  # products that are often halfway between two numbers, and sums far beside
+    c = (
+        rng.choice([1, -1, 0, np.inf], count, p=[0.45, 0.45, 0.08, 0.02])
+        * 2.0 ** rng.integers(-66, -5, count)
+        * np.abs(a)
+    )
     a, b, c = (x.astype(ml_dtypes.bfloat16) for x in (a, b, c))
     expected = [nearest_bfloat16(float(x), float(y), float(z)) for x, y, z in zip(a, b, c, strict=True)]
-    twice = (a.astype("float64") * b.astype("float64") + c.astype("float64")).astype(ml_dtypes.bfloat16).astype("float64")
+    twice = (
+        (a.astype("float64") * b.astype("float64") + c.astype("float64")).astype(ml_dtypes.bfloat16).astype("float64")
+    )
     assert np.sum(twice != expected) > 20, "two roundings would show"
     out = np.zeros(count, ml_dtypes.bfloat16)
     tw.build(s, [A, B, C, D], target=target)(a, b, c, out)
@@ -206,7 +225,9 @@ def test_constants_are_rounded_as_the_target_rounds() -> None:
 def test_fp_contract_allows_what_is_not_written() -> None:
     A, B = te.placeholder((67,), name="A"), te.placeholder((67,), name="B")
     C = te.compute((67,), lambda i: A[i] * A[i] - B[i] * B[i], name="C")
-    f = tw.build(te.create_schedule(C.op), [A, B, C], target="llvm -mtriple=aarch64-unknown-linux-gnu", fp_contract=True)
+    f = tw.build(
+        te.create_schedule(C.op), [A, B, C], target="llvm -mtriple=aarch64-unknown-linux-gnu", fp_contract=True
+    )
     plain = tw.build(te.create_schedule(C.op), [A, B, C], target="llvm -mtriple=aarch64-unknown-linux-gnu")
     assert any(word in f.source("asm") for word in ("fmls", "fmsub", "fnmsub")), "nothing was contracted"
     assert not any(word in plain.source("asm") for word in ("fmls", "fmla", "fmsub", "fnmsub", "fmadd"))
@@ -217,7 +238,10 @@ def test_extrema_know_the_signs_of_zeros(target: str) -> None:
     A, B = te.placeholder((18,), name="A"), te.placeholder((18,), name="B")
     M = te.compute((18,), lambda i: te.max(A[i], B[i]), name="M")
     L = te.compute((18,), lambda i: te.min(A[i], B[i]), name="L")
-    a, b = np.array([0.0, -0.0, 0.0, -0.0, 1, np.nan] * 3, "float32"), np.array([0.0, 0.0, -0.0, -0.0, np.nan, 1] * 3, "float32")
+    a, b = (
+        np.array([0.0, -0.0, 0.0, -0.0, 1, np.nan] * 3, "float32"),
+        np.array([0.0, 0.0, -0.0, -0.0, np.nan, 1] * 3, "float32"),
+    )
     for output, signs in ((M, [False, False, False, True]), (L, [False, True, True, True])):
         for lanes in (0, 8) if target == "llvm" else (0,):
             got = ran(output, [A, B], [a, b], target, lanes)

@@ -61,12 +61,15 @@ def test_what_a_removed_feature_carries_goes_with_it() -> None:
 
 
 @needs_x86
-@pytest.mark.parametrize(("text", "message"), [
-    ("-mattr=+fma4,+avx512fp16", "(?s)TW0410.*lacks instructions of that processor.*this machine is"),
-    ("-mcpu=haswel", "(?s)TW0403.*unknown processor 'haswel'.*fix: -mcpu=haswell"),
-    ("-mattr=avx2", "TW0404.*says neither"),
-    ("-mtriple=aarch64-unknown-linux-gnu", "TW0402.*TILEWRIGHT_HOST does not take '-mtriple"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("-mattr=+fma4,+avx512fp16", "(?s)TW0410.*lacks instructions of that processor.*this machine is"),
+        ("-mcpu=haswel", "(?s)TW0403.*unknown processor 'haswel'.*fix: -mcpu=haswell"),
+        ("-mattr=avx2", "TW0404.*says neither"),
+        ("-mtriple=aarch64-unknown-linux-gnu", "TW0402.*TILEWRIGHT_HOST does not take '-mtriple"),
+    ],
+)
 def test_no_machine_gets_what_it_lacks(text: str, message: str) -> None:
     with pytest.raises(CodegenError, match=message):
         processor_of(text)
@@ -89,14 +92,26 @@ print(Target().llvm_cpu, machine_of(Target()).name, "ymm" in asm, "zmm" in asm, 
 """
 
 
-@pytest.mark.skipif(not target_has(Target(), "avx2") or not target_has(Target(), "fma"), reason="this machine has no AVX2")
+@pytest.mark.skipif(
+    not target_has(Target(), "avx2") or not target_has(Target(), "fma"), reason="this machine has no AVX2"
+)
 def test_everything_sees_the_part_of_the_machine_that_is_left() -> None:
     for cpu, expected in (("haswell", "haswell avx2 True False False"), ("x86-64", "x86-64 sse2 False False False")):
-        done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False,
-                              env={**os.environ, VARIABLE: f"-mcpu={cpu}"})
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, VARIABLE: f"-mcpu={cpu}"},
+        )
         assert done.stdout.strip() == expected, done.stderr
-    done = subprocess.run([sys.executable, "-m", "tilewright", "doctor"], capture_output=True, text=True, check=True,
-                          env={**os.environ, VARIABLE: "-mcpu=haswell", "COLUMNS": "200"})
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", "doctor"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, VARIABLE: "-mcpu=haswell", "COLUMNS": "200"},
+    )
     assert f"what TILEWRIGHT_HOST='-mcpu=haswell' leaves of {llvm.get_host_cpu_name()}" in done.stdout
 
 
@@ -160,7 +175,10 @@ def test_whether_code_runs_here_is_asked_of_the_instructions() -> None:
     [
         ("", "TW0401: unknown target ''"),
         ("vulkan", r"(?s)TW0401: unknown target 'vulkan'.*allowed: llvm \(native code.*cuda.*interpret"),
-        ("cuda -arch=sm_70", r"(?s)TW0406.*unknown GPU architecture 'sm_70'.*allowed: sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100"),
+        (
+            "cuda -arch=sm_70",
+            r"(?s)TW0406.*unknown GPU architecture 'sm_70'.*allowed: sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100",
+        ),
         ("cuda -emulate=1", r"(?s)TW0402.*does not take '-emulate=1'.*-emulate"),
         ("lvm", r'(?s)TW0401.*fix: target="llvm"'),
         ("llvm -mpcu=haswell", r"(?s)TW0402.*does not take '-mpcu=haswell'.*-mcpu=\.\.\. \(processor.*fix: -mcpu="),

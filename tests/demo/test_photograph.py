@@ -91,9 +91,16 @@ def program_text(photograph: np.ndarray, threads: str) -> str:
 
 
 @pytest.mark.parametrize("language", ["cc", "c++"])
-@pytest.mark.parametrize(("file", "threads"), [("libsharpen.so", "openmp"), ("libsharpen.a", "hook"), ("sharpen.o", "none")])
+@pytest.mark.parametrize(
+    ("file", "threads"), [("libsharpen.so", "openmp"), ("libsharpen.a", "hook"), ("sharpen.o", "none")]
+)
 def test_a_program_sharpens_a_photograph_as_python_does(
-    kernels: dict[str, tw.Kernel], photograph: np.ndarray, tmp_path: Path, language: str, file: str, threads: str,
+    kernels: dict[str, tw.Kernel],
+    photograph: np.ndarray,
+    tmp_path: Path,
+    language: str,
+    file: str,
+    threads: str,
 ) -> None:
     kernels["llvm"].export(tmp_path / file, threads=threads)
     program = compile_program(tmp_path, program_text(photograph, threads), [file], language)
@@ -111,14 +118,25 @@ def test_a_program_sharpens_a_photograph_as_python_does(
 @needs_x86
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="no valgrind here")
 @pytest.mark.parametrize("threads", ["none", "hook", "openmp"])
-def test_valgrind_finds_nothing(kernels: dict[str, tw.Kernel], photograph: np.ndarray, tmp_path: Path, threads: str) -> None:
+def test_valgrind_finds_nothing(
+    kernels: dict[str, tw.Kernel], photograph: np.ndarray, tmp_path: Path, threads: str
+) -> None:
     kernels["llvm -mcpu=x86-64-v3"].export(tmp_path / "libsharpen.so", threads=threads)
     program = compile_program(tmp_path, program_text(photograph, threads), ["libsharpen.so"])
     (tmp_path / "image.raw").write_bytes(photograph.tobytes())
     # OpenMP's threads are never joined: valgrind calls their stacks possibly lost
     leaks = "definite" if threads == "openmp" else "all"
-    done = run(["valgrind", "--error-exitcode=99", "--leak-check=full", f"--errors-for-leak-kinds={leaks}",
-                program, tmp_path / "image.raw", tmp_path / "sharp.raw"])
+    done = run(
+        [
+            "valgrind",
+            "--error-exitcode=99",
+            "--leak-check=full",
+            f"--errors-for-leak-kinds={leaks}",
+            program,
+            tmp_path / "image.raw",
+            tmp_path / "sharp.raw",
+        ]
+    )
     assert done.returncode == 0, done.stderr
     assert "ERROR SUMMARY: 0 errors" in done.stderr
     sharp = np.frombuffer((tmp_path / "sharp.raw").read_bytes(), np.uint8).reshape(photograph.shape)
@@ -127,7 +145,9 @@ def test_valgrind_finds_nothing(kernels: dict[str, tw.Kernel], photograph: np.nd
 
 @needs_x86
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="no valgrind here")
-def test_a_processor_without_the_instructions_gets_a_status_and_no_signal(photograph: np.ndarray, tmp_path: Path) -> None:
+def test_a_processor_without_the_instructions_gets_a_status_and_no_signal(
+    photograph: np.ndarray, tmp_path: Path
+) -> None:
     """valgrind's processor has AVX2 and no AVX-512."""
     s, args = unsharp.scheduled(*photograph.shape)
     tw.build(s, args, target="llvm -mcpu=x86-64-v4", name="sharpen").export(tmp_path / "libsharpen.so", threads="none")

@@ -82,12 +82,15 @@ def test_a_lowered_function_prints_and_builds_under_its_name() -> None:
     assert ran(f, ONES)[0] == 2
 
 
-@pytest.mark.parametrize(("what", "args", "told"), [
-    ("schedule", None, "a schedule needs the list of its arguments"),
-    ("schedule", "tensor", "a schedule needs the list of its arguments, and got Tensor"),
-    ("nothing", None, "got NoneType"),
-    ("empty", None, "got list"),
-])
+@pytest.mark.parametrize(
+    ("what", "args", "told"),
+    [
+        ("schedule", None, "a schedule needs the list of its arguments"),
+        ("schedule", "tensor", "a schedule needs the list of its arguments, and got Tensor"),
+        ("nothing", None, "got NoneType"),
+        ("empty", None, "got list"),
+    ],
+)
 def test_what_cannot_be_built(what: str, args: str | None, told: str) -> None:
     s, _, B = increment()
     with pytest.raises(ArgumentNotBuildable, match=f"TW0420: cannot build 'main'\n  {told}\n"):
@@ -96,7 +99,9 @@ def test_what_cannot_be_built(what: str, args: str | None, told: str) -> None:
 
 def test_a_list_without_a_result_is_no_kernel_of_nothing() -> None:
     _, A, B = increment()
-    with pytest.raises(ArgumentNotBuildable, match=r"TW0420: 'main' would compute nothing\n  every tensor .* given: A +\("):
+    with pytest.raises(
+        ArgumentNotBuildable, match=r"TW0420: 'main' would compute nothing\n  every tensor .* given: A +\("
+    ):
         tw.build([A])
     with pytest.raises(ArgumentNotBuildable, match="'forgotten' would compute nothing"):
         tw.build({"whole": [A, B], "forgotten": [A]})
@@ -105,8 +110,11 @@ def test_a_list_without_a_result_is_no_kernel_of_nothing() -> None:
 @pytest.mark.parametrize("name", ["a b", "a-b", "größe", "", 'a"b', "1st", 3, None])
 def test_a_name_is_an_identifier(name: Any) -> None:
     s, A, B = increment()
-    for build in (lambda: tw.build(s, [A, B], name=name), lambda: tw.lower(s, [A, B], name),
-                  lambda: tw.build({name: (s, [A, B])})):
+    for build in (
+        lambda: tw.build(s, [A, B], name=name),
+        lambda: tw.lower(s, [A, B], name),
+        lambda: tw.build({name: (s, [A, B])}),
+    ):
         with pytest.raises(NameNotAllowed, match="TW0422: no function can be called"):
             build()
 
@@ -128,25 +136,49 @@ def test_an_unknown_target_lists_the_known(target: Any) -> None:
 
 
 def test_scalars_of_every_type_in_call_order() -> None:
-    kinds = ["float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+    kinds = [
+        "float32",
+        "float64",
+        "float16",
+        "bfloat16",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+    ]
     scalars = [te.var(f"s_{kind}", kind) for kind in kinds]
     flag = te.var("flag", "bool")
     X = te.placeholder((8,), name="X")
     total = sum((scalar.astype("float64") for scalar in scalars), te.const(0.0, "float64"))
     Y = te.compute((8,), lambda i: te.if_then_else(flag, X[i].astype("float64") + total, 0.0), name="Y")
     f = tw.build(te.create_schedule(Y), [*scalars, flag, X, Y])
-    values = [2.0, 3.5, 0.5, 0.25, -8, -300, -70000, -2**40, 200, 60000, 2**31, 2**63]
+    values = [2.0, 3.5, 0.5, 0.25, -8, -300, -70000, -(2**40), 200, 60000, 2**31, 2**63]
     expected = 1 + sum(map(float, values))
     assert ran(f, *values, True, ONES, dtype="float64")[3] == expected
-    as_numpy = [np.dtype(kind if kind != "bfloat16" else ml_dtypes.bfloat16).type(v) for kind, v in zip(kinds, values, strict=True)]
+    as_numpy = [
+        np.dtype(kind if kind != "bfloat16" else ml_dtypes.bfloat16).type(v)
+        for kind, v in zip(kinds, values, strict=True)
+    ]
     assert ran(f, *as_numpy, np.bool_(True), ONES, dtype="float64")[3] == expected
     assert ran(f, *values, False, ONES, dtype="float64")[3] == 0
 
 
-@pytest.mark.parametrize(("value", "told"), [
-    (300, "it must lie in -128 to 127"), (-129, "it must lie in"), (1.0, "a float, not a number that int8 takes"),
-    ("1", "a str"), (None, "None"), (np.ones(2, "int8"), "ndarray"), (2**70, "it must lie in"),
-])
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (300, "it must lie in -128 to 127"),
+        (-129, "it must lie in"),
+        (1.0, "a float, not a number that int8 takes"),
+        ("1", "a str"),
+        (None, "None"),
+        (np.ones(2, "int8"), "ndarray"),
+        (2**70, "it must lie in"),
+    ],
+)
 def test_a_wrong_scalar_is_named(value: Any, told: str) -> None:
     k = te.var("k", "int8")
     Y = te.compute((8,), lambda i: k + 0, name="Y")
@@ -210,7 +242,7 @@ def test_bounds_check_catches_indices_from_data(kind: str, target: str) -> None:
     f = tw.build(s, [table, index, out], target=target, bounds_check=True)
     values = np.arange(8, dtype="float32")
     assert ran(f, values, np.array([0, 7, 3, 1], "int32"), shape=(4,)).tolist() == [0, 7, 3, 1]
-    for bad in (8, -1, 2**31 - 1, -2**31):
+    for bad in (8, -1, 2**31 - 1, -(2**31)):
         with pytest.raises(tw.TilewrightError, match=r"table.* out of (range|bounds)"):
             ran(f, values, np.array([0, 7, bad, 1], "int32"), shape=(4,))
 
@@ -219,7 +251,7 @@ def test_bounds_check_catches_indices_from_data(kind: str, target: str) -> None:
 def test_bounds_check_lets_what_is_not_chosen_be(choose: Callable[..., Any]) -> None:
     index, table = te.placeholder((4,), "int32", name="index"), te.placeholder((8,), name="table")
     out = te.compute((4,), lambda i: choose(te.all(index[i] >= 0, index[i] < 8), table[index[i]], -1.0), name="out")
-    given = np.array([0, 2**30, -2**30, 1], "int32")
+    given = np.array([0, 2**30, -(2**30), 1], "int32")
     for bounds_check in (True, False):
         f = tw.build(te.create_schedule(out), [table, index, out], bounds_check=bounds_check)
         assert ran(f, np.arange(8, dtype="float32"), given, shape=(4,)).tolist() == [0, -1, -1, 1]
@@ -244,17 +276,20 @@ def test_fast_math_reassociates_and_keeps_nan() -> None:
 # Arrays
 
 
-@pytest.mark.parametrize(("make", "error", "told"), [
-    (lambda: tw.empty((-2,)), WrongShape, r"shape \(-2,\)"),
-    (lambda: tw.empty((2.5,)), WrongShape, r"shape \(2\.5,\)"),
-    (lambda: tw.empty("ab"), WrongShape, "shape 'ab'"),
-    (lambda: tw.array([[1], [1, 2]]), WrongShape, "this list has no one shape"),
-    (lambda: tw.array(["a"]), WrongDType, "unknown dtype"),
-    (lambda: tw.array(None), WrongDType, "unknown dtype 'object'"),
-    (lambda: tw.empty(2, "complex64"), WrongDType, "unknown dtype 'complex64'"),
-    (lambda: tw.array([1.0], "cpu"), UnknownDevice, "'cpu' is no device"),
-    (lambda: tw.empty(2, device=0), UnknownDevice, "0 is no device"),
-])
+@pytest.mark.parametrize(
+    ("make", "error", "told"),
+    [
+        (lambda: tw.empty((-2,)), WrongShape, r"shape \(-2,\)"),
+        (lambda: tw.empty((2.5,)), WrongShape, r"shape \(2\.5,\)"),
+        (lambda: tw.empty("ab"), WrongShape, "shape 'ab'"),
+        (lambda: tw.array([[1], [1, 2]]), WrongShape, "this list has no one shape"),
+        (lambda: tw.array(["a"]), WrongDType, "unknown dtype"),
+        (lambda: tw.array(None), WrongDType, "unknown dtype 'object'"),
+        (lambda: tw.empty(2, "complex64"), WrongDType, "unknown dtype 'complex64'"),
+        (lambda: tw.array([1.0], "cpu"), UnknownDevice, "'cpu' is no device"),
+        (lambda: tw.empty(2, device=0), UnknownDevice, "0 is no device"),
+    ],
+)
 def test_arrays_that_cannot_be_made(make: Callable[[], Any], error: type[Exception], told: str) -> None:
     with pytest.raises(error, match=told):
         make()
@@ -336,7 +371,9 @@ def torch_or_skip() -> Any:
     return pytest.importorskip("torch", reason="torch is not installed")
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64"]
+)
 def test_torch_tensors_are_read_and_written_in_place(dtype: str) -> None:
     torch = torch_or_skip()
     A = te.placeholder((100,), dtype, name="A")
@@ -358,9 +395,15 @@ def test_torch_tensors_that_cannot_be_taken() -> None:
     f = tw.build(s, [A, B])
     x, y = torch.rand(8), torch.zeros(8)
     for wrong, told in (
-        (x.clone().requires_grad_(True), "gradient"), (torch.rand(16)[::2], "stride"), (x.double(), "float64"),
-        (y, "shares memory with"), (torch.zeros(8).to_sparse(), "memory"), (torch.zeros(8, device="meta"), "memory"),
-        (torch.zeros(8, dtype=torch.complex64), "complex64"), (torch.zeros(9), "9"), (torch.zeros(2, 4), "dimensions"),
+        (x.clone().requires_grad_(True), "gradient"),
+        (torch.rand(16)[::2], "stride"),
+        (x.double(), "float64"),
+        (y, "shares memory with"),
+        (torch.zeros(8).to_sparse(), "memory"),
+        (torch.zeros(8, device="meta"), "memory"),
+        (torch.zeros(8, dtype=torch.complex64), "complex64"),
+        (torch.zeros(9), "9"),
+        (torch.zeros(2, 4), "dimensions"),
     ):
         with pytest.raises(tw.CallError, match=rf"(?s)'A' .*{told}|{told} .*'A' "):
             f(wrong, y)
@@ -397,12 +440,20 @@ def test_bfloat16_arrays_are_those_of_ml_dtypes() -> None:
         f(x.view(np.uint16), np.zeros(8, ml_dtypes.bfloat16))
 
 
-@pytest.mark.parametrize(("name", "combine"), [
-    ("horner", lambda x, y: x * 3 + y), ("both", lambda x, y: x + y + x * y), ("last", lambda x, y: te.select(y > 1, y, x)),
-])
+@pytest.mark.parametrize(
+    ("name", "combine"),
+    [
+        ("horner", lambda x, y: x * 3 + y),
+        ("both", lambda x, y: x + y + x * y),
+        ("last", lambda x, y: te.select(y > 1, y, x)),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["int8", "int64"])
 def test_a_reduction_that_llvm_cannot_turn_into_vectors_prints_nothing(
-    name: str, combine: Any, dtype: str, capfd: pytest.CaptureFixture[str],
+    name: str,
+    combine: Any,
+    dtype: str,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     reducer = te.comm_reducer(combine, lambda kind: te.const(0, kind), name)
     A, k = te.placeholder((100,), dtype, "A"), te.reduce_axis((0, 100), "k")

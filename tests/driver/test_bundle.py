@@ -45,7 +45,9 @@ def folder_of(error: BaseException) -> Path:
 def test_a_faulty_pass_leaves_a_folder_that_repeats_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(pipeline, "hoist_invariants", faulty)
     s, args = program()
-    with pytest.raises(tw.InternalError, match=r"pass 'hoist' failed on function 'add': KeyError: 'no such buffer'") as caught:
+    with pytest.raises(
+        tw.InternalError, match=r"pass 'hoist' failed on function 'add': KeyError: 'no such buffer'"
+    ) as caught:
         tw.build(s, args, target="llvm", name="add")
     assert not isinstance(caught.value, tw.TilewrightError)
     assert isinstance(caught.value.__cause__, KeyError)
@@ -53,8 +55,16 @@ def test_a_faulty_pass_leaves_a_folder_that_repeats_it(monkeypatch: pytest.Monke
     assert folder.parent == tmp_path
     assert folder.stat().st_mode & 0o77 == 0, "a program is nobody else's business"
     texts = {path.name: path.read_text() for path in folder.iterdir()}
-    assert set(texts) == {"README.txt", "error.txt", "program.py", "schedule.py", "records.json", "before_hoist.ir", "versions.txt",
-                          "target.txt"}
+    assert set(texts) == {
+        "README.txt",
+        "error.txt",
+        "program.py",
+        "schedule.py",
+        "records.json",
+        "before_hoist.ir",
+        "versions.txt",
+        "target.txt",
+    }
     assert texts["program.py"] == Path(__file__).read_text()
     assert "raise KeyError" in texts["error.txt"]
     assert "numpy " + np.__version__ in texts["versions.txt"]
@@ -109,7 +119,9 @@ def test_a_module_of_several_tells_of_all(monkeypatch: pytest.MonkeyPatch) -> No
     assert {"one_0_schedule.py", "one_0_records.json", "two_function.ir"} <= names
 
 
-def test_where_nothing_can_be_written_the_fault_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_the_fault_is_told_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     monkeypatch.setattr(pipeline, "hoist_invariants", faulty)
     s, args = program()

@@ -81,7 +81,9 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
     return counted
 
 
-def scaled(n: Any = 64, dtype: str = "float32", factor: int = 3, width: int = 16, name: str = "A") -> tuple[te.Schedule, list[Any]]:
+def scaled(
+    n: Any = 64, dtype: str = "float32", factor: int = 3, width: int = 16, name: str = "A"
+) -> tuple[te.Schedule, list[Any]]:
     a = te.placeholder((n,), dtype, name=name)
     b = te.compute((n,), lambda i: a[i] * factor + 1, name="B")
     s = te.create_schedule(b)
@@ -102,7 +104,9 @@ def entries(folder: Path) -> list[Path]:
 def python(text: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs a program with the cache that has its entries in `folder`."""
     given = {**os.environ, "TILEWRIGHT_CACHE": "1", "TILEWRIGHT_CACHE_DIR": str(folder.parent), **environment}
-    return subprocess.run([sys.executable, "-c", text], env=given, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-c", text], env=given, capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 # What is found
@@ -120,13 +124,17 @@ def test_the_same_program_declared_again_is_linked_instead_of_built(folder: Path
         second(np.zeros(64), np.zeros(64, np.float32))
 
 
-def test_texts_and_libraries_of_a_found_kernel_are_those_of_what_was_built(folder: Path, builds: Builds, tmp_path: Path) -> None:
+def test_texts_and_libraries_of_a_found_kernel_are_those_of_what_was_built(
+    folder: Path, builds: Builds, tmp_path: Path
+) -> None:
     built = tw.build(*scaled())
     s, args = scaled()
     found = tw.build(s, args)
-    s[args[1]].parallel(s[args[1]].leaf_iter_vars[0])     # the kernel stays what it was
+    s[args[1]].parallel(s[args[1]].leaf_iter_vars[0])  # the kernel stays what it was
     assert builds.count == 1
-    assert [found.source(kind) for kind in ("ir", "llvm", "asm")] == [built.source(kind) for kind in ("ir", "llvm", "asm")]
+    assert [found.source(kind) for kind in ("ir", "llvm", "asm")] == [
+        built.source(kind) for kind in ("ir", "llvm", "asm")
+    ]
     assert builds.count == 2
     library, *_ = found.export(tmp_path / "libscaled.so")
     assert right(tw.load(library)) and builds.count == 2
@@ -154,7 +162,11 @@ def test_symbolic_parallel_and_asserting_kernels_work_when_found(folder: Path, b
     made()
     kernel = made()
     assert builds.count == 1
-    a, at, b = np.linspace(0, 1, 1000, dtype=np.float32), np.arange(1000, dtype=np.int32)[::-1].copy(), np.empty(1000, np.float32)
+    a, at, b = (
+        np.linspace(0, 1, 1000, dtype=np.float32),
+        np.arange(1000, dtype=np.int32)[::-1].copy(),
+        np.empty(1000, np.float32),
+    )
     kernel(a, at, b)
     np.testing.assert_allclose(b, np.exp(a[::-1]), rtol=1e-6)
     at[7] = 1000
@@ -174,7 +186,7 @@ def scan() -> tuple[te.Schedule, list[Any]]:
 def hybrid() -> tuple[te.Schedule, list[Any]]:
     @te.hybrid.script
     def sums(a: Any) -> Any:
-        b = output_tensor((6, 4), "float32")     # noqa: F821  (the script's own name)
+        b = output_tensor((6, 4), "float32")  # noqa: F821  (the script's own name)
         for j in range(4):
             b[0, j] = a[0, j]
             for t in range(1, 6):
@@ -218,13 +230,18 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "records": lambda: tw.build(*scaled(width=8)),
     "argument's name": lambda: tw.build(*scaled(name="X")),
     "function's name": lambda: tw.build(*scaled(), name="other"),
-    "order of arguments": lambda: tw.build(scaled_again[0], scaled_again[1][::-1]) if (scaled_again := scaled()) else None,
+    "order of arguments": lambda: (
+        tw.build(scaled_again[0], scaled_again[1][::-1]) if (scaled_again := scaled()) else None
+    ),
     "bounds_check": lambda: tw.build(*scaled(), bounds_check=True),
     "fast_math": lambda: tw.build(*scaled(), fast_math=True),
     "features": lambda: tw.build(*scaled(), target="llvm -mattr=-fma"),
-    "pass options": lambda: build_with_options(*scaled(), "llvm", "main", BuildOptions(passes=PassOptions(vectorize=False))),
+    "pass options": lambda: build_with_options(
+        *scaled(), "llvm", "main", BuildOptions(passes=PassOptions(vectorize=False))
+    ),
     "left out passes": lambda: build_with_options(
-        *scaled(), "llvm", "main", BuildOptions(passes=PassOptions(without=frozenset({"cse"})))),
+        *scaled(), "llvm", "main", BuildOptions(passes=PassOptions(without=frozenset({"cse"})))
+    ),
     "one function of a module": lambda: tw.build({"main": scaled()}) and tw.build({"more": scaled(), "main": scaled()}),
 }
 
@@ -236,7 +253,9 @@ def test_whatever_changes_the_code_is_built(change: str, folder: Path, builds: B
     assert not builds.more(lambda: tw.build(*scaled()))
 
 
-def test_versions_and_sources_are_part_of_the_key(folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_and_sources_are_part_of_the_key(
+    folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tw.build(*scaled())
     for name in ("llvmlite 0", "tilewright another"):
         monkeypatch.setattr(key_module, "_surroundings", lambda name=name: (name,))
@@ -244,14 +263,18 @@ def test_versions_and_sources_are_part_of_the_key(folder: Path, builds: Builds, 
     assert len(entries(folder)) == 3
 
 
-def test_the_number_of_processors_is_part_of_the_key(folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_processors_is_part_of_the_key(
+    folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     args = scaled()[1]
     tw.build(args)
     monkeypatch.setattr(key_module, "available_cpus", lambda: 64)
     assert builds.more(lambda: tw.build(args))
 
 
-def test_sources_that_changed_since_the_process_began_keep_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_that_changed_since_the_process_began_keep_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(key_module, "_process_began", lambda: 1.0)
     key_module.code_version.cache_clear()
     assert right(tw.build(*scaled()))
@@ -261,7 +284,9 @@ def test_sources_that_changed_since_the_process_began_keep_nothing(folder: Path,
     assert key_module._process_began() <= time.time()
 
 
-def test_sources_that_keep_their_times_are_seen_to_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_that_keep_their_times_are_seen_to_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who installs may set when a file was written, and nobody when it came to be there."""
     package = tmp_path / "package"
     for floor in key_module._FLOORS:
@@ -290,10 +315,12 @@ def test_sources_that_keep_their_times_are_seen_to_have_changed(tmp_path: Path, 
     assert version() == "", "another folder is in its place"
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero"), lambda path: _sparse(path)])
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero"), lambda path: _sparse(path)]
+)
 def test_what_is_no_entry_is_not_read(folder: Path, make: Any) -> None:
     tw.build(*scaled())
-    entry, = entries(folder)
+    (entry,) = entries(folder)
     entry.unlink()
     make(entry)
     assert right(tw.build(*scaled()))
@@ -305,14 +332,16 @@ def _sparse(path: Path) -> None:
     path.chmod(0o600)
 
 
-@pytest.mark.parametrize("about", [b"[" * 100_000, b"[]", b"NaN", b"\xff", b"{}", b'{"functions": [{}]}', b'{"functions": 7}'])
+@pytest.mark.parametrize(
+    "about", [b"[" * 100_000, b"[]", b"NaN", b"\xff", b"{}", b'{"functions": [{}]}', b'{"functions": 7}']
+)
 def test_an_entry_that_describes_something_else_is_built_again(folder: Path, about: bytes, builds: Builds) -> None:
     tw.build(*scaled())
-    entry, = entries(folder)
+    (entry,) = entries(folder)
     content = entry.read_bytes()
     magic, _, *sizes = HEADER.unpack_from(content)
-    key = content[HEADER.size:][:sizes[0]]
-    code = content[HEADER.size + sizes[0] + sizes[1]:]
+    key = content[HEADER.size :][: sizes[0]]
+    code = content[HEADER.size + sizes[0] + sizes[1] :]
     body = struct.pack("<QQQ", len(key), len(about), len(code)) + key + about + code
     entry.write_bytes(magic + hashlib.sha256(body).digest() + body)
     assert builds.more(lambda: right(tw.build(*scaled())))
@@ -340,7 +369,10 @@ def test_the_text_tells_sharing_from_likeness() -> None:
 
 def test_constants_count_by_their_values() -> None:
     values = np.arange(6, dtype=np.float32)
-    texts = {structure_text([array]) for array in (values, values + 1, values.astype("float64"), values.reshape(2, 3), values[:0])}
+    texts = {
+        structure_text([array])
+        for array in (values, values + 1, values.astype("float64"), values.reshape(2, 3), values[:0])
+    }
     assert len(texts) == 5
     assert structure_text([values]) == structure_text([values.copy()])
     assert structure_text([values[::2]]) == structure_text([values[::2].copy()])
@@ -356,7 +388,9 @@ def test_functions_have_no_text() -> None:
 
 def test_code_that_calls_this_process_is_not_kept(folder: Path) -> None:
     seen: list[int] = []
-    tw.register_func("cache_test.note", lambda x, y: (seen.append(1), y.__setitem__(slice(None), x + 1))[0], override=True)
+    tw.register_func(
+        "cache_test.note", lambda x, y: (seen.append(1), y.__setitem__(slice(None), x + 1))[0], override=True
+    )
     a = te.placeholder((4,), name="A")
     b = te.extern((4,), [a], lambda ins, outs: te.call_packed("cache_test.note", ins[0], outs[0]), name="B")
     for _ in range(2):
@@ -391,14 +425,19 @@ def test_other_targets_are_not_kept(folder: Path) -> None:
     assert not entries(folder)
 
 
-def test_turned_off_or_watched_everything_is_built(folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turned_off_or_watched_everything_is_built(
+    folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tw.build(*scaled())
     with pass_times() as times:
         assert builds.more(lambda: tw.build(*scaled()))
     assert "simplify" in times
     monkeypatch.setenv("TILEWRIGHT_CACHE", "0")
     assert builds.more(lambda: tw.build(*scaled()))
-    assert builds.more(lambda: build_with_options(*scaled(width=4), "llvm", "main", BuildOptions())) and len(entries(folder)) == 1
+    assert (
+        builds.more(lambda: build_with_options(*scaled(width=4), "llvm", "main", BuildOptions()))
+        and len(entries(folder)) == 1
+    )
 
 
 def test_a_found_kernel_whose_outside_function_is_missing_says_so(folder: Path) -> None:
@@ -417,18 +456,26 @@ def test_a_found_kernel_whose_outside_function_is_missing_says_so(folder: Path) 
 
 def key_of(path: Path) -> str:
     content = path.read_bytes()
-    return content[64:64 + int.from_bytes(content[40:48], "little")].decode()
+    return content[64 : 64 + int.from_bytes(content[40:48], "little")].decode()
 
 
 # Faults
 
 
-@pytest.mark.parametrize("damage", ["empty", "half", "one byte less", "first byte", "key", "about", "code", "last byte", "longer"])
+@pytest.mark.parametrize(
+    "damage", ["empty", "half", "one byte less", "first byte", "key", "about", "code", "last byte", "longer"]
+)
 def test_a_damaged_entry_is_built_again_and_replaced(damage: str, folder: Path, builds: Builds) -> None:
     tw.build(*scaled())
     (path,) = entries(folder)
     whole = path.read_bytes()
-    places = {"first byte": 0, "key": 80, "about": 64 + len(key_of(path).encode()) + 5, "code": len(whole) - 300, "last byte": -1}
+    places = {
+        "first byte": 0,
+        "key": 80,
+        "about": 64 + len(key_of(path).encode()) + 5,
+        "code": len(whole) - 300,
+        "last byte": -1,
+    }
     damaged = bytearray(whole)
     if damage in places:
         damaged[places[damage]] ^= 1
@@ -462,7 +509,9 @@ def test_code_that_does_not_link_is_built_again(folder: Path, builds: Builds) ->
     assert right(made[0])
 
 
-def test_a_folder_that_others_can_reach_is_not_used(folder: Path, builds: Builds, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_others_can_reach_is_not_used(
+    folder: Path, builds: Builds, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder.mkdir(parents=True, mode=0o700)
     folder.chmod(0o755)
     for _ in range(2):
@@ -479,7 +528,9 @@ def examined() -> list[Any]:
     return examine()
 
 
-def test_a_folder_or_an_entry_of_somebody_else_is_not_used(folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_or_an_entry_of_somebody_else_is_not_used(
+    folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tw.build(*scaled())
     store = Store(folder, 1 << 20)
     key = key_of(entries(folder)[0])
@@ -515,10 +566,14 @@ def test_links_and_writable_files_in_place_of_an_entry_are_not_read(folder: Path
 
 
 def test_a_full_disk_leaves_nothing_behind(folder: Path) -> None:
-    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))\n" + PROGRAM + """
+    limited = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))\n"
+        + PROGRAM
+        + """
 from tilewright.driver.cache.store import open_store
 print(open_store().problem)
 """
+    )
     done = python(limited, folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("ran\ncannot write to ") and "File too large" in done.stdout
@@ -527,7 +582,10 @@ print(open_store().problem)
 
 def test_several_processes_at_once_leave_one_whole_entry(folder: Path) -> None:
     given = {**os.environ, "TILEWRIGHT_CACHE": "1", "TILEWRIGHT_CACHE_DIR": str(folder.parent)}
-    together = [subprocess.Popen([sys.executable, "-c", PROGRAM], env=given, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    together = [
+        subprocess.Popen([sys.executable, "-c", PROGRAM], env=given, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
     assert [process.communicate(timeout=120)[0] for process in together] == ["ran\n"] * 4
     assert [path.suffix for path in folder.iterdir()] == [SUFFIX]
     counted = "from tilewright.driver import compile\ncompile.build_kernels = None\n" + PROGRAM
@@ -543,13 +601,15 @@ pathlib.Path.replace = lambda *_: os.kill(os.getpid(), {int(signal.SIGKILL)})
     (unfinished,) = folder.iterdir()
     assert unfinished.suffix == ".part"
     assert python(PROGRAM, folder).stdout == "ran\n"
-    assert unfinished.exists() and len(entries(folder)) == 1      # somebody could still be writing it
+    assert unfinished.exists() and len(entries(folder)) == 1  # somebody could still be writing it
     os.utime(unfinished, (0, 0))
     Store(folder, 1 << 20).usage()
     assert not unfinished.exists()
 
 
-def test_entries_on_a_disk_that_can_only_be_read_are_found(folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_on_a_disk_that_can_only_be_read_are_found(
+    folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tw.build(*scaled())
 
     def refuse(*_: Any) -> None:
@@ -568,7 +628,7 @@ def test_the_least_recently_used_entries_go_first(folder: Path) -> None:
         store.save(f"key {at}", Entry({}, bytes(1000)))
         os.utime(store._path(f"key {at}"), (at, at))
     assert len(entries(folder)) == 9
-    assert store.load("key 0") is not None          # used: now it is the latest
+    assert store.load("key 0") is not None  # used: now it is the latest
     store.save("key 9", Entry({}, bytes(1000)))
     left = [at for at in range(10) if store.load(f"key {at}") is not None]
     assert 7 <= len(left) <= 9 and left == [0, *range(11 - len(left), 10)]
@@ -591,7 +651,9 @@ def test_the_limit_comes_from_the_environment(folder: Path, monkeypatch: pytest.
 # Seen from outside
 
 
-def test_the_command_shows_and_clears(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_shows_and_clears(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tw.build(*scaled())
     assert main(["cache"]) == 0
     assert capsys.readouterr().out.startswith(f"{folder}: 1 kernels, 0.0 of 512 MB")

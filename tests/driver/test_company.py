@@ -30,9 +30,12 @@ def calling(name: str, source: str) -> tuple[te.Schedule, list[te.Tensor]]:
 @pytest.mark.parametrize("target", ["llvm", "c", "interpret"])
 def test_two_imported_functions_of_one_name_are_two(target: str) -> None:
     """Each with a helper of the same name, too, which it finds as its own."""
+
     def source(number: int) -> str:
-        return (f"float company_helper(float x) {{ return x * {number}; }}\n"
-                f"float company_twin(float x) {{ return company_helper(x) + {number}; }}")
+        return (
+            f"float company_helper(float x) {{ return x * {number}; }}\n"
+            f"float company_twin(float x) {{ return company_helper(x) + {number}; }}"
+        )
 
     a, found = np.arange(5, dtype="float32"), []
     kernels = [tw.build(*calling("company_twin", source(number)), target=target) for number in (2, 3, 5)]
@@ -45,8 +48,14 @@ def test_two_imported_functions_of_one_name_are_two(target: str) -> None:
 
 
 def child(code: str, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(code), *args], capture_output=True, text=True, check=False,
-                          timeout=120, env={**os.environ, "TILEWRIGHT_CACHE": "0"})
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "TILEWRIGHT_CACHE": "0"},
+    )
 
 
 @FORKS
@@ -112,12 +121,18 @@ def test_the_exit_of_a_forked_child_deletes_nothing_of_its_parents() -> None:
 
 
 def test_folders_of_processes_that_were_killed_are_swept(tmp_path: Path) -> None:
-    code = ("import os, signal; from pathlib import Path; from tilewright.runtime.folders import new_folder\n"
-            f"folder = new_folder('tune', Path({str(tmp_path)!r})); (folder / 'array').write_bytes(bytes(100))\n"
-            "print(folder, flush=True); os.kill(os.getpid(), signal.SIGKILL)")
+    code = (
+        "import os, signal; from pathlib import Path; from tilewright.runtime.folders import new_folder\n"
+        f"folder = new_folder('tune', Path({str(tmp_path)!r})); (folder / 'array').write_bytes(bytes(100))\n"
+        "print(folder, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
     killed = Path(child(code).stdout.strip())
     mine = folders.new_folder("tune", tmp_path)
-    others = [tmp_path / "tilewright-tune-1-999999999-x", tmp_path / "tilewright-fault-abc", tmp_path / "tilewright-tune-abc"]
+    others = [
+        tmp_path / "tilewright-tune-1-999999999-x",
+        tmp_path / "tilewright-fault-abc",
+        tmp_path / "tilewright-tune-abc",
+    ]
     for other in others:
         other.mkdir()
     link = tmp_path / f"{killed.name}-link"

@@ -34,8 +34,9 @@ def test_options_that_allow_other_roundings_are_named(option: str) -> None:
     A, B, _ = dots()
     f = tw.build(te.create_schedule(B.op), [A, B], **{option: True})
     assert not f.is_exact
-    assert str(f.is_exact) == (f"not exact since tw.build(..., {option}=True): {option} allows the compiler other roundings than "
-                               "are written")
+    assert str(f.is_exact) == (
+        f"not exact since tw.build(..., {option}=True): {option} allows the compiler other roundings than are written"
+    )
 
 
 def test_what_is_scheduled_automatically_says_whether_sums_are_reordered() -> None:

@@ -69,7 +69,9 @@ class Struck(BaseException):
     pass
 '''
 
-BY_LINE = PROGRAM + r'''
+BY_LINE = (
+    PROGRAM
+    + r"""
 COUNT, SEED = int(sys.argv[2]), int(sys.argv[3])
 sys.unraisablehook = lambda _: None
 
@@ -116,9 +118,12 @@ build_and_call(1e6, KIND)
 assert in_time(lambda: build_and_call(1e6 + 1, KIND) or True), "a lock is held"
 look("the end")
 print(json.dumps({"lines": len(drawn), "struck": struck}))
-'''
+"""
+)
 
-BY_TIMER = PROGRAM + r'''
+BY_TIMER = (
+    PROGRAM
+    + r"""
 COUNT = int(sys.argv[2])
 build_and_call(0.25, KIND)
 begin = time.perf_counter()
@@ -147,7 +152,8 @@ for number in range(COUNT):
 build_and_call(1e6, KIND)
 look("the end")
 print(json.dumps({"hits": hits}))
-'''
+"""
+)
 
 
 def run(tmp_path: Path, program: str, *args: object, timeout: float = 300) -> dict[str, int]:
@@ -157,8 +163,14 @@ def run(tmp_path: Path, program: str, *args: object, timeout: float = 300) -> di
     place = tmp_path / "program.py"
     place.write_text(program)
     places = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp"), "TILEWRIGHT_CACHE": "1"}
-    done = subprocess.run([sys.executable, "-X", "faulthandler", str(place), *map(str, args)], capture_output=True, text=True,
-                          check=False, env={**os.environ, **places}, timeout=timeout if not SOAK else 6 * 3600)
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", str(place), *map(str, args)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **places},
+        timeout=timeout if not SOAK else 6 * 3600,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 

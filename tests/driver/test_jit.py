@@ -42,7 +42,7 @@ def test_one_kernel_for_each_combination_of_shapes_dtypes_and_values() -> None:
     x = numbers(8)
     for factor in (2.0, 3.0, 2, True, -0.0, 0.0, float("nan"), float("nan")):
         f(x, x, factor)
-    assert f.cache_info() == CacheInfo(1, 7, 7)          # the second nan is the first
+    assert f.cache_info() == CacheInfo(1, 7, 7)  # the second nan is the first
     assert np.signbit(f(np.ones(4, np.float32), -np.zeros(4, np.float32), -0.0)).all()
     f(numbers(9), numbers(9), 2.0)
     f(numbers(8, dtype="float64"), numbers(8, dtype="float64"), 2.0)
@@ -94,7 +94,7 @@ def test_tuples_and_lists_of_arrays_are_tuples_and_lists_of_tensors() -> None:
     x, y = numbers(4, seed=1), numbers(3, seed=2)
     first, second = f([x, (y,)])
     np.testing.assert_array_equal(first, x + 1)
-    np.testing.assert_array_equal(second, y)             # an input that is returned is copied
+    np.testing.assert_array_equal(second, y)  # an input that is returned is copied
     assert second is not y
     assert f([x, (y,)], (2, "a"))[0][0] == x[0] + 2
 
@@ -175,7 +175,7 @@ def test_operators_of_topi_are_scheduled() -> None:
     for m, k, n in ((3, 4, 5), (17, 33, 65)):
         a, b = numbers(m, k, seed=1), numbers(k, n, seed=2)
         np.testing.assert_allclose(product(a, b), a @ b, rtol=1e-4, atol=1e-3)
-    assert product.kernel(a, b).name == "main"           # a lambda has no name
+    assert product.kernel(a, b).name == "main"  # a lambda has no name
 
 
 @pytest.mark.parametrize("target", ["interpret", "cuda -emulate"])
@@ -238,8 +238,11 @@ def test_a_shape_that_nobody_knows_is_refused() -> None:
 
 def test_what_has_no_hash_is_refused() -> None:
     f = scaling()
-    for call in (lambda: f(numbers(3), numbers(3), {"factor": 2}), lambda: f(numbers(3), factor={2}, y=numbers(3)),
-                 lambda: f.kernel(numbers(3), numbers(3), bytearray(2))):
+    for call in (
+        lambda: f(numbers(3), numbers(3), {"factor": 2}),
+        lambda: f(numbers(3), factor={2}, y=numbers(3)),
+        lambda: f.kernel(numbers(3), numbers(3), bytearray(2)),
+    ):
         with pytest.raises(tw.CallError, match="cannot specialise scaled by an argument of type"):
             call()
 

@@ -29,8 +29,11 @@ def test_one_kernel_serves_every_size() -> None:
         assert got.shape == (rows, 3)
         np.testing.assert_allclose(got, x * y[:, None] * 2, rtol=1e-6)
     assert weighed.cache_info() == CacheInfo(5, 1, 1) and len(sizes) == 1
-    assert str(weighed.kernel(x, y).signature) == "weighed(x: float32[x_0, 3], y: float32[x_0], compute: out float32[x_0, 3])"
-    weighed(floats(2, 4), floats(2))            # what is not dynamic is what a kernel is kept by
+    assert (
+        str(weighed.kernel(x, y).signature)
+        == "weighed(x: float32[x_0, 3], y: float32[x_0], compute: out float32[x_0, 3])"
+    )
+    weighed(floats(2, 4), floats(2))  # what is not dynamic is what a kernel is kept by
     weighed(floats(2, 4), floats(2), 3.0)
     assert weighed.cache_info().misses == 3
 
@@ -84,7 +87,7 @@ def test_the_kernels_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatc
     f = tw.jit(lambda x: te.compute(x.shape, lambda i: x[i] + 1))
     for size in (1, 2, 1, 3, 1):
         f(floats(size))
-    assert f.cache_info() == CacheInfo(2, 3, 2)          # the kernel of 2 went when that of 3 came
+    assert f.cache_info() == CacheInfo(2, 3, 2)  # the kernel of 2 went when that of 3 came
     f(floats(2))
     assert f.cache_info() == CacheInfo(2, 4, 2)
 

@@ -43,7 +43,7 @@ def exported(folder: Path, hidden: str) -> Path:
     library.add("gemv", gemv(5, "float64"), target=LEVELS[::-1])
     with pytest.MonkeyPatch.context() as patch:
         for name in HIDDEN[hidden]:
-            patch.setitem(cpu._X86, name, replace(cpu._X86[name], word="7.edx", shift=0))   # which no processor sets
+            patch.setitem(cpu._X86, name, replace(cpu._X86[name], word="7.edx", shift=0))  # which no processor sets
         return library.export(folder, threads="none")[0]
 
 
@@ -66,7 +66,7 @@ def test_a_processor_gets_the_code_for_it_bit_for_bit(library: Path, level: str)
     for columns, dtype in ((37, "float32"), (5, "float64")):
         a, b, expected = operands(columns, dtype)
         tw.build(gemv(columns, dtype), target=f"llvm -mcpu=x86-64-{level}")(a, b, expected)
-        for _ in range(2):      # looked for, and remembered
+        for _ in range(2):  # looked for, and remembered
             out = np.zeros_like(expected)
             module["gemv"](a, b, out)
             assert out.tobytes() == expected.tobytes()
@@ -74,7 +74,9 @@ def test_a_processor_gets_the_code_for_it_bit_for_bit(library: Path, level: str)
 
 def test_a_processor_below_the_lowest_gets_a_status_and_an_error(tmp_path: Path) -> None:
     place = exported(tmp_path, "none")
-    with pytest.raises(tw.ExportError, match=r"TW0742: 'libproducts\.so' needs instructions that this processor lacks: sse3"):
+    with pytest.raises(
+        tw.ExportError, match=r"TW0742: 'libproducts\.so' needs instructions that this processor lacks: sse3"
+    ):
         tw.load(place)
     loaded = ctypes.CDLL(str(place))
     loaded.gemv_1_error.restype = ctypes.c_char_p
@@ -82,7 +84,12 @@ def test_a_processor_below_the_lowest_gets_a_status_and_an_error(tmp_path: Path)
     pointers = [each.ctypes.data_as(ctypes.c_void_p) for each in (a, b, out)]
     tensors = [ctypes.byref(as_dlpack(each)) for each in (a, b, out)]
     wrong = pack_status(Check.PROCESSOR, 0)
-    assert loaded.gemv_1(ctypes.c_int64(9), *pointers) == loaded.gemv_1_checked(*tensors) == loaded.gemv_checked(*tensors) == wrong
+    assert (
+        loaded.gemv_1(ctypes.c_int64(9), *pointers)
+        == loaded.gemv_1_checked(*tensors)
+        == loaded.gemv_checked(*tensors)
+        == wrong
+    )
     assert b"this processor lacks an instruction set" in loaded.gemv_1_error(wrong)
     assert not out.any()
 
@@ -90,7 +97,9 @@ def test_a_processor_below_the_lowest_gets_a_status_and_an_error(tmp_path: Path)
 def test_tensors_of_no_case_are_told_which_there_are(library: Path) -> None:
     gemv = tw.load(library)["gemv"]
     a, b, out = operands(6)
-    with pytest.raises(tw.CallError, match=r"(?s)TW0533: no case of gemv.*given: float32 \(9, 6\).*gemv_2\(A: float64\[n, 5\]"):
+    with pytest.raises(
+        tw.CallError, match=r"(?s)TW0533: no case of gemv.*given: float32 \(9, 6\).*gemv_2\(A: float64\[n, 5\]"
+    ):
         gemv(a, b, out)
     a, b, out = operands(37)
     with pytest.raises(tw.CallError, match=r"TW0508: 'A' \(argument 1 of gemv_1\) has strides"):
@@ -102,7 +111,7 @@ def test_tensors_of_no_case_are_told_which_there_are(library: Path) -> None:
 
 def spoilings() -> list[tuple[str, str, object]]:
     """(argument, field of its DLTensor, value) of calls that must not run."""
-    shape = (ctypes.c_int64 * 2)
+    shape = ctypes.c_int64 * 2
     each = [("ndim", value) for value in (-1, 0, 3, 1 << 30)]
     each += [("dtype", value) for value in (0, 0x14002, 0x11002, 0x12001, 0x22002, 0xFFFFFFFF)]
     each += [("device_type", value) for value in (0, 2, 13, -1)] + [("data", None)]
@@ -118,7 +127,9 @@ def test_500_malformed_calls_get_statuses_with_texts_and_run_nothing(library: Pa
     for name in ("gemv", "gemv_1"):
         checked, told = loaded[f"{name}_checked"], loaded[f"{name}_error"]
         told.restype = ctypes.c_char_p
-        drawn_ones = [[one] for one in spoilings()] + [rng.sample(spoilings(), 2) for _ in range(500 - len(spoilings()))]
+        drawn_ones = [[one] for one in spoilings()] + [
+            rng.sample(spoilings(), 2) for _ in range(500 - len(spoilings()))
+        ]
         for spoilt in drawn_ones:
             arrays = operands(37)
             tensors = {argument: as_dlpack(array) for argument, array in zip("ABD", arrays, strict=True)}
@@ -131,7 +142,9 @@ def test_500_malformed_calls_get_statuses_with_texts_and_run_nothing(library: Pa
         assert checked(None, None, None) == pack_status(Check.NULL, 0, 0)
     assert pack_status(Check.CASE, 0) in seen and pack_status(Check.SHAPE, 0, 1) in seen
     loaded.gemv_error.restype = ctypes.c_char_p
-    assert b"no case of gemv takes these tensors: gemv_1(A: float32[n, 37]" in loaded.gemv_error(pack_status(Check.CASE, 0))
+    assert b"no case of gemv takes these tensors: gemv_1(A: float32[n, 37]" in loaded.gemv_error(
+        pack_status(Check.CASE, 0)
+    )
 
 
 @needs_compiler
@@ -173,10 +186,11 @@ def test_archives_and_objects_hold_all_variants_too(tmp_path: Path) -> None:
         library.export(tmp_path / "one.dll")
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a'b", 'a"b', "a\nb", "../a", "class", "def", "fn", "é", "1a", "a" * 101, "a.b",
-                                  None, 3])
+@pytest.mark.parametrize(
+    "name", ["", "a b", "a'b", 'a"b', "a\nb", "../a", "class", "def", "fn", "é", "1a", "a" * 101, "a.b", None, 3]
+)
 def test_what_no_library_can_be_called_is_refused(name: str) -> None:
-    if name in ("def", "fn", "class"):      # words of Python and Rust, and of C: files may be called so
+    if name in ("def", "fn", "class"):  # words of Python and Rust, and of C: files may be called so
         assert tw.Library(name).name == name
         return
     with pytest.raises(tw.ExportError, match="TW0703: no library can be called"):
@@ -197,7 +211,11 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(tmp_path: Path) -> Non
         (gemv(6), ["llvm", "llvm"], "TW0704: gemv.* would be there twice"),
         (other, "llvm", "TW0710: 'gemv' is there already with parameters of other kinds"),
         (gemv(6), "c", "TW0710: 'gemv' cannot be in library 'one' for 'c'"),
-        (gemv(6), "llvm -mtriple=aarch64-unknown-linux-gnu", "TW0710: 'gemv' for aarch64-unknown-linux-gnu cannot be in"),
+        (
+            gemv(6),
+            "llvm -mtriple=aarch64-unknown-linux-gnu",
+            "TW0710: 'gemv' for aarch64-unknown-linux-gnu cannot be in",
+        ),
         (gemv(6), [], "TW0710: 'gemv' is for no processor"),
     ):
         with pytest.raises(tw.ExportError, match=message):
@@ -209,6 +227,8 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(tmp_path: Path) -> Non
         library.add("a b", gemv(5))
     assert repr(library) == before == "Library('one': gemv)"
     library.add("gemv_checked", gemv(6))
-    with pytest.raises(tw.ExportError, match="TW0704: the C function 'gemv_checked' of kernel 'gemv_checked' would be there twice"):
+    with pytest.raises(
+        tw.ExportError, match="TW0704: the C function 'gemv_checked' of kernel 'gemv_checked' would be there twice"
+    ):
         library.export(tmp_path)
     assert not list(tmp_path.iterdir())

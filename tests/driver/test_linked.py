@@ -45,15 +45,17 @@ def net(layers: int, seed: int = 0, last: str = "tanh") -> tw.graph.Graph:
     b = Builder("net")
     x = b.input("x", (3, 7))
     for at in range(layers):
-        x = b.node("relu", b.node("matmul", x, b.param(f"w{at}", (random.standard_normal((7, 7)) / 4).astype("float32"))))
+        x = b.node(
+            "relu", b.node("matmul", x, b.param(f"w{at}", (random.standard_normal((7, 7)) / 4).astype("float32")))
+        )
     b.output("y", b.node("softmax", b.node(last, x)))
     return b.graph()
 
 
 DAMAGES: tuple[Callable[[bytes], bytes], ...] = (
-    lambda content: b"",                                                    # gone
-    lambda content: content[:-7],                                           # cut off
-    lambda content: content.replace(b"TWKERNL1", b"TWKERNL0"),              # of another version
+    lambda content: b"",  # gone
+    lambda content: content[:-7],  # cut off
+    lambda content: content.replace(b"TWKERNL1", b"TWKERNL0"),  # of another version
     lambda content: content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
 )
 
@@ -70,7 +72,7 @@ def entries(folder: Path) -> list[Path]:
 def test_a_second_build_compiles_nothing(folder: Path, built: list[str]) -> None:
     assert right(net(3))
     count = len(built)
-    assert len(entries(folder)) == count == 4              # the layer, that with tanh, softmax, and what calls them
+    assert len(entries(folder)) == count == 4  # the layer, that with tanh, softmax, and what calls them
     assert right(net(3))
     assert len(built) == count
 

@@ -34,13 +34,21 @@ def image(n: int, s: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 def test_the_first_bucket_that_fits_runs_and_any_other_size_does_too() -> None:
     g = rows()
     m = tw.build(g, buckets=BUCKETS)
-    for n, s, bucket in ((1, 4, "n = 1, s = 4"), (1, 3, "s = 3"), (5, 3, "s = 3"), (2, 4, "any size"), (0, 7, "any size")):
+    for n, s, bucket in (
+        (1, 4, "n = 1, s = 4"),
+        (1, 3, "s = 3"),
+        (5, 3, "s = 3"),
+        (2, 4, "any size"),
+        (0, 7, "any size"),
+    ):
         x = image(n, s)
         np.testing.assert_allclose(m(x), g.run(x)[0], rtol=1e-4, atol=1e-6)
         profile = m.profile(x)
         assert profile.bucket == bucket and f"kernels, those for {bucket}" in str(profile)
     assert m.verify(image(5, 3)), "its bucket knows s alone"
-    with pytest.raises(tw.GraphError, match=r"(?s)TW0906: graph rows takes no such sizes.*slice \(positions\) needs s < 8"):
+    with pytest.raises(
+        tw.GraphError, match=r"(?s)TW0906: graph rows takes no such sizes.*slice \(positions\) needs s < 8"
+    ):
         m(image(1, 8))
 
 
@@ -90,7 +98,9 @@ def test_a_library_chooses_and_refuses_sizes_that_do_not_fit(tmp_path: Path) -> 
     for line in run(PROGRAM, tmp_path).splitlines():
         n, s, total, behind, said = line.split(" ", 4)
         if int(s) < 8:
-            assert float(total) == pytest.approx(int(n) * int(s), abs=1e-3) and behind == "-1" and said == "success", line
+            assert float(total) == pytest.approx(int(n) * int(s), abs=1e-3) and behind == "-1" and said == "success", (
+                line
+            )
         else:
             assert float(total) == -5 * 8 * int(n) and "slice (positions) needs s < 8" in said, line
 
@@ -119,7 +129,7 @@ def test_what_branches_and_loops_takes_any_size(tmp_path: Path) -> None:
     for n, k in ((2, 4), (1, 5), (7, 4), (0, 9), (17, 33)):
         first, x = random.standard_normal(k).astype("float32"), random.standard_normal((n, k)).astype("float32")
         np.testing.assert_array_equal(m(np.bool_(False), first, x), x[:, -4:])
-        expected, = g.run(np.bool_(True), first, x)
+        (expected,) = g.run(np.bool_(True), first, x)
         np.testing.assert_allclose(m(np.bool_(True), first, x), expected, rtol=1e-5, atol=1e-5)
     m.export(tmp_path / "libnet.so", threads="none")
     assert "n = 2; others take code for any size." in (tmp_path / "net.h").read_text()
@@ -143,10 +153,17 @@ int main(void) {
     assert all("slice needs 4 <= k" in line for line in (lines[1], lines[3])), lines
 
 
-@pytest.mark.parametrize("buckets, reason", [
-    ([{"m": 1}], "'m' is no symbol"), ([{"n": -1}], "a number from 0 on"), ([{"n": True}], "a number from 0 on"),
-    ([{}], "names no size"), ({"n": 1}, "a list of dicts"), ([{"n": range(9), "s": range(9)}], "more than 64 variants"),
-])
+@pytest.mark.parametrize(
+    "buckets, reason",
+    [
+        ([{"m": 1}], "'m' is no symbol"),
+        ([{"n": -1}], "a number from 0 on"),
+        ([{"n": True}], "a number from 0 on"),
+        ([{}], "names no size"),
+        ({"n": 1}, "a list of dicts"),
+        ([{"n": range(9), "s": range(9)}], "more than 64 variants"),
+    ],
+)
 def test_buckets_that_are_none_are_refused(buckets: Buckets, reason: str) -> None:
     with pytest.raises(tw.GraphError, match=f"(?s)TW0909: graph rows has no such buckets.*{reason}"):
         tw.build(rows(), buckets=buckets)

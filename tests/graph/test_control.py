@@ -34,7 +34,9 @@ def network(limit: float = 1e9) -> Graph:
     b = Builder("net")
     x, c = b.input("x", (3,)), b.input("c", (), "bool")
     y = b.node("if", c, x, bodies=(branch("relu"), branch("exp")), source="If_0")
-    last, rows = b.nodes("loop", "", c, x, y, bodies=(summing(np.array([1, 2, 3], "float32"), limit),), carried=1, count=(5,))
+    last, rows = b.nodes(
+        "loop", "", c, x, y, bodies=(summing(np.array([1, 2, 3], "float32"), limit),), carried=1, count=(5,)
+    )
     b.output("last", b.node("negative", last))
     b.output("rows", rows)
     return b.graph()
@@ -57,7 +59,9 @@ def test_text_and_file_keep_the_graphs_inside_and_their_params(tmp_path: Path) -
     x = b.input("x", ("n",))
     weights = np.arange(100, dtype="float32")
     inner = Builder("inner")
-    inner.output("y", inner.node("add", inner.node("sum", inner.param("w", weights), axes=(0,)), inner.input("x", ("n",))))
+    inner.output(
+        "y", inner.node("add", inner.node("sum", inner.param("w", weights), axes=(0,)), inner.input("x", ("n",)))
+    )
     thrice = Builder("body")
     thrice.input("i", (), "int64")
     value = thrice.input("x", ("n",))
@@ -66,13 +70,19 @@ def test_text_and_file_keep_the_graphs_inside_and_their_params(tmp_path: Path) -
     b.output("z", b.node("loop", "", "", x, bodies=(thrice.graph(),), carried=1, count=(3,), outputs=["z"]))
     g = b.graph()
     text = str(g)
-    assert "    graph body {" in text and "        graph relu {" in text and 'loop(none, none, x, carried=1, count=(3,)) {' in text
+    assert (
+        "    graph body {" in text
+        and "        graph relu {" in text
+        and "loop(none, none, x, carried=1, count=(3,)) {" in text
+    )
     assert list(g.params) == ["z/0/true", "z/0/once/0/w"]
     assert tw.graph.parse(text) == g and tw.graph.parse(text, g.params) == g
     g.save(tmp_path / "g.safetensors")
     loaded = tw.graph.load(tmp_path / "g.safetensors")
     assert loaded == g
-    np.testing.assert_array_equal(loaded.run(np.array([1, 2], "float32"))[0], np.array([1, 2], "float32") + 3 * weights.sum())
+    np.testing.assert_array_equal(
+        loaded.run(np.array([1, 2], "float32"))[0], np.array([1, 2], "float32") + 3 * weights.sum()
+    )
     with pytest.raises(tw.GraphError, match="TW0907"):
         tw.graph.parse(text).run(np.array([1, 2], "float32"))
 
@@ -96,18 +106,25 @@ def test_passes_go_into_the_graphs_inside() -> None:
     assert [node.operator for node in after.nodes[0].bodies[0].nodes] == ["relu"]
 
 
-@pytest.mark.parametrize("before, after, reason", [
-    ("if(c, x)", "if(x, x)", r"its condition is float32\[3\]"),
-    ("if(c, x)", "if(c)", "takes .float32.3.., and is given"),
-    ("carried=1", "carried=2", "v4 is|the graph inside gives"),
-    ("carried=1", "carried=-1", "carries -1 of"),
-    ("count=(5,)", "count=()", "how often it runs"),
-    ("count=(5,)", "count=(5, 5)", "its count is"),
-    ("loop(none, c", "loop(x, c", "its trips are"),
-    ("loop(none, c", "loop(none, none", "the graph inside gives"),
-    ("graph exp {\n      input x: float32[3]", "graph exp {\n      input x: float32[4]", "the graph inside, exp, takes|v1 is"),
-    ("graph body {", "graph body {\n input j: int64[]", "the graph inside, body, takes"),
-])
+@pytest.mark.parametrize(
+    "before, after, reason",
+    [
+        ("if(c, x)", "if(x, x)", r"its condition is float32\[3\]"),
+        ("if(c, x)", "if(c)", "takes .float32.3.., and is given"),
+        ("carried=1", "carried=2", "v4 is|the graph inside gives"),
+        ("carried=1", "carried=-1", "carries -1 of"),
+        ("count=(5,)", "count=()", "how often it runs"),
+        ("count=(5,)", "count=(5, 5)", "its count is"),
+        ("loop(none, c", "loop(x, c", "its trips are"),
+        ("loop(none, c", "loop(none, none", "the graph inside gives"),
+        (
+            "graph exp {\n      input x: float32[3]",
+            "graph exp {\n      input x: float32[4]",
+            "the graph inside, exp, takes|v1 is",
+        ),
+        ("graph body {", "graph body {\n input j: int64[]", "the graph inside, body, takes"),
+    ],
+)
 def test_graphs_inside_that_do_not_fit_are_refused(before: str, after: str, reason: str) -> None:
     text = str(network())
     assert before in text

@@ -89,7 +89,9 @@ def classifier() -> tw.graph.Graph:
 
 def run(source: str, folder: Path, *args: str, libraries: tuple[str, ...] = ("-lpthread",)) -> str:
     (folder / "program.c").write_text(source)
-    subprocess.run(["cc", "-O1", "-o", "program", "program.c", "-L.", "-lnet", "-Wl,-rpath,.", *libraries], cwd=folder, check=True)
+    subprocess.run(
+        ["cc", "-O1", "-o", "program", "program.c", "-L.", "-lnet", "-Wl,-rpath,.", *libraries], cwd=folder, check=True
+    )
     done = subprocess.run(["./program", *args], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     return done.stdout
@@ -103,7 +105,9 @@ def test_a_program_in_c_classifies_with_the_bits_of_python(tmp_path: Path, weigh
     image.tofile(tmp_path / "image")
     m.export(tmp_path / "libnet.so", weights=weights, threads="none")
     opened = 'net_weights *weights; if (net_open("net.weights", &weights)) return 3;' if weights == "file" else ""
-    said = run(PROGRAM.replace("OPEN", opened).replace("WEIGHTS", "weights," if opened else ""), tmp_path, "image").split()
+    said = run(
+        PROGRAM.replace("OPEN", opened).replace("WEIGHTS", "weights," if opened else ""), tmp_path, "image"
+    ).split()
     score = m(image)[0]
     assert [float.fromhex(word) for word in said[:5]] == score.tolist()
     assert said[-1] == str(score.argmax())
@@ -117,14 +121,24 @@ def test_a_call_allocates_nothing_and_threads_do_not_meet(tmp_path: Path) -> Non
 
 @needs_cc
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("valgrind") is None or platform.machine() != "x86_64", reason="no valgrind for this machine")
+@pytest.mark.skipif(
+    shutil.which("valgrind") is None or platform.machine() != "x86_64", reason="no valgrind for this machine"
+)
 def test_a_library_reads_and_writes_its_own_memory_alone(tmp_path: Path) -> None:
-    classifier().export(tmp_path / "libnet.so", threads="none", target="llvm -mcpu=haswell")    # which valgrind knows
+    classifier().export(tmp_path / "libnet.so", threads="none", target="llvm -mcpu=haswell")  # which valgrind knows
     np.ones((1, 3, 9, 7), "float32").tofile(tmp_path / "image")
-    run(PROGRAM.replace("OPEN", "").replace("WEIGHTS", "").replace("return 0", "free(arena); fclose(file); return 0"), tmp_path,
-        "image")
-    done = subprocess.run(["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "./program", "image"], cwd=tmp_path,
-                          capture_output=True, text=True, check=False)
+    run(
+        PROGRAM.replace("OPEN", "").replace("WEIGHTS", "").replace("return 0", "free(arena); fclose(file); return 0"),
+        tmp_path,
+        "image",
+    )
+    done = subprocess.run(
+        ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "./program", "image"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -195,10 +209,25 @@ def test_the_opened_weights_come_before_the_sizes(tmp_path: Path) -> None:
     b.output("y", b.node("matmul", b.input("x", ("n", 3)), b.param("w", w)))
     tw.build(b.graph()).export(tmp_path / "libnet.so", weights="file", threads="none")
     (tmp_path / "program.c").write_text(OPENED)
-    subprocess.run(["cc", "-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-o", "program", "program.c", "-L.",
-                    "-lnet", "-Wl,-rpath,."], cwd=tmp_path, check=True)
+    subprocess.run(
+        [
+            "cc",
+            "-Werror=incompatible-pointer-types",
+            "-Werror=int-conversion",
+            "-o",
+            "program",
+            "program.c",
+            "-L.",
+            "-lnet",
+            "-Wl,-rpath,.",
+        ],
+        cwd=tmp_path,
+        check=True,
+    )
     said = subprocess.run(["./program"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    np.testing.assert_array_equal(np.float32(said.split()).reshape(2, 5), np.arange(1, 7, dtype="float32").reshape(2, 3) @ w)
+    np.testing.assert_array_equal(
+        np.float32(said.split()).reshape(2, 5), np.arange(1, 7, dtype="float32").reshape(2, 3) @ w
+    )
 
 
 def test_inputs_may_be_called_as_they_like(tmp_path: Path) -> None:
@@ -210,7 +239,9 @@ def test_inputs_may_be_called_as_they_like(tmp_path: Path) -> None:
 
 def test_the_command_line_compiles_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     classifier().save(tmp_path / "g.safetensors")
-    assert main(["compile", str(tmp_path / "g.safetensors"), "-o", str(tmp_path / "libnet.so"), "--weights", "file"]) == 0
+    assert (
+        main(["compile", str(tmp_path / "g.safetensors"), "-o", str(tmp_path / "libnet.so"), "--weights", "file"]) == 0
+    )
     assert "net.weights" in capsys.readouterr().out
     assert (tmp_path / "net.h").exists()
 
@@ -221,7 +252,7 @@ def test_the_command_line_gives_sizes_and_state(tmp_path: Path, capsys: pytest.C
     b.graph().save(tmp_path / "g.safetensors")
     path = str(tmp_path / "g.safetensors")
     assert main(["transform", path, "--shape", "x=3,4,m * 2", "--passes", "dead"]) == 0
-    assert 'input x: float32[3, 4, m * 2]' in capsys.readouterr().out
+    assert "input x: float32[3, 4, m * 2]" in capsys.readouterr().out
     assert main(["report", path, "-o", str(tmp_path / "page.html")]) == 1
     assert "--shape x=n,4,m * 2" in capsys.readouterr().err
     for wrong in ("x=3,5,m * 2", "z=1", "x=3,4"):
@@ -265,20 +296,26 @@ int main(int count, char **args) {
 def test_a_library_takes_any_size(tmp_path: Path) -> None:
     b = Builder("scores")
     x = b.input("x", ("n", "s", 6))
-    q = b.node("relu", b.node("matmul", x, b.param("w", np.random.default_rng(0).standard_normal((6, 5)).astype("float32"))))
+    q = b.node(
+        "relu", b.node("matmul", x, b.param("w", np.random.default_rng(0).standard_normal((6, 5)).astype("float32")))
+    )
     b.output("y", b.node("softmax", b.node("matmul", q, q, transpose_b=True), axis=-1))
     b.output("rest", b.node("sum", q, axes=(2,), keepdims=False))
     g = b.graph()
     tw.build(g).export(tmp_path / "libnet.so", threads="none")
     assert "int64_t net_arena_bytes(int64_t n, int64_t s);" in (tmp_path / "net.h").read_text()
     (tmp_path / "program.c").write_text(ANY_SIZE)
-    subprocess.run(["cc", "-O1", "-o", "program", "program.c", "-L.", "-lnet", "-Wl,-rpath,."], cwd=tmp_path, check=True)
+    subprocess.run(
+        ["cc", "-O1", "-o", "program", "program.c", "-L.", "-lnet", "-Wl,-rpath,."], cwd=tmp_path, check=True
+    )
     for n, s in ((1, 1), (2, 37), (3, 130), (0, 5)):
         x = np.random.default_rng(s).standard_normal((n, s, 6)).astype("float32")
         x.tofile(tmp_path / "values")
-        done = subprocess.run(["./program", str(n), str(s), "values"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["./program", str(n), str(s), "values"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, (n, s, done.returncode, done.stdout)
-        given = np.fromfile(tmp_path / "values", "float32")[:n * s * s + n * s]
+        given = np.fromfile(tmp_path / "values", "float32")[: n * s * s + n * s]
         y, rest = g.run(x)
         np.testing.assert_allclose(given, np.concatenate([y.reshape(-1), rest.reshape(-1)]), rtol=1e-4, atol=1e-5)
 
@@ -323,7 +360,9 @@ def test_a_loaded_model_without_its_file_of_weights_says_which_is_missing(tmp_pa
     tw.build(classifier()).export(tmp_path / "libnet.so", weights="file")
     (tmp_path / "net.weights").rename(tmp_path / "elsewhere")
     net: Any = tw.load(tmp_path / "libnet.so")
-    with pytest.raises(tw.ExportError, match=r"TW0745: cannot open the weights of net\n  net.weights: .*cannot be opened"):
+    with pytest.raises(
+        tw.ExportError, match=r"TW0745: cannot open the weights of net\n  net.weights: .*cannot be opened"
+    ):
         net(np.zeros((1, 3, 9, 7), "float32"))
     (tmp_path / "elsewhere").rename(tmp_path / "net.weights")
     assert net(np.zeros((1, 3, 9, 7), "float32")).shape == (1, 5)

@@ -17,13 +17,20 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 def model(
-    nodes: list[Any], inputs: dict[str, Any], outputs: list[str], weights: dict[str, Any] | None = None, opset: int = 17,
+    nodes: list[Any],
+    inputs: dict[str, Any],
+    outputs: list[str],
+    weights: dict[str, Any] | None = None,
+    opset: int = 17,
 ) -> Any:
     kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
     graph = helper.make_graph(
-        nodes, "net", [helper.make_tensor_value_info(name, kinds[dtype], shape) for name, (shape, dtype) in inputs.items()],
+        nodes,
+        "net",
+        [helper.make_tensor_value_info(name, kinds[dtype], shape) for name, (shape, dtype) in inputs.items()],
         [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in outputs],
-        [numpy_helper.from_array(np.asarray(array), name) for name, array in (weights or {}).items()])
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in (weights or {}).items()],
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
 
 
@@ -31,9 +38,12 @@ def vision() -> Any:
     """A convolution with its batch norm, pooling, a reshape whose shape is computed, and a product."""
     random = np.random.default_rng(0)
     weights = {
-        "w": random.standard_normal((4, 3, 3, 3)).astype("float32"), "v": random.standard_normal((16, 5)).astype("float32"),
+        "w": random.standard_normal((4, 3, 3, 3)).astype("float32"),
+        "v": random.standard_normal((16, 5)).astype("float32"),
         **{name: random.uniform(0.5, 1, 4).astype("float32") for name in ("scale", "shift", "mean", "variance")},
-        "first": np.asarray(0), "rest": np.asarray([-1]), "zero": np.asarray([0]),
+        "first": np.asarray(0),
+        "rest": np.asarray([-1]),
+        "zero": np.asarray([0]),
     }
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
@@ -52,13 +62,20 @@ def vision() -> Any:
 
 def test_a_cache_is_updated_in_place() -> None:
     made = model(
-        [helper.make_node("TensorScatter", ["past", "row", "at"], ["present"], mode="circular"),
-         helper.make_node("ReduceSum", ["present"], ["sum"], keepdims=0)],
-        {"past": ((2, 3, 5, 4), "float32"), "row": ((2, 3, 2, 4), "float32"), "at": ((2,), "int64")}, ["sum", "present"], opset=24)
+        [
+            helper.make_node("TensorScatter", ["past", "row", "at"], ["present"], mode="circular"),
+            helper.make_node("ReduceSum", ["present"], ["sum"], keepdims=0),
+        ],
+        {"past": ((2, 3, 5, 4), "float32"), "row": ((2, 3, 2, 4), "float32"), "at": ((2,), "int64")},
+        ["sum", "present"],
+        opset=24,
+    )
     m = tw.build(tw.graph.from_onnx(made, state={"past": "present"}))
     random = np.random.default_rng(0)
     past, row = (random.standard_normal(shape).astype("float32") for shape in ((2, 3, 5, 4), (2, 3, 2, 4)))
-    expected = onnx.reference.ReferenceEvaluator(made).run(None, {"past": past.copy(), "row": row, "at": np.array([1, 4])})
+    expected = onnx.reference.ReferenceEvaluator(made).run(
+        None, {"past": past.copy(), "row": row, "at": np.array([1, 4])}
+    )
     np.testing.assert_allclose(m(past, row, np.array([1, 4])), expected[0], rtol=1e-5)
     np.testing.assert_array_equal(past, expected[1])
 
@@ -88,18 +105,35 @@ def test_what_is_computed_of_open_extents_stays_open() -> None:
     """As exporters write positions, masks of any length, and sizes from them."""
     node = helper.make_node
     nodes = [
-        node("Shape", ["x"], ["s"]), node("Shape", ["x"], ["length"], start=1, end=2),
+        node("Shape", ["x"], ["s"]),
+        node("Shape", ["x"], ["length"], start=1, end=2),
         node("Squeeze", ["length", "zero"], ["last"]),
-        node("Range", ["first", "last", "step"], ["places"]), node("Unsqueeze", ["places", "zero"], ["row"]),
-        node("Equal", ["s", "minus"], ["is_open"]), node("Where", ["is_open", "ones", "s"], ["shape"]),
-        node("Expand", ["row", "shape"], ["whole"]), node("Cast", ["whole"], ["floats"], to=TensorProto.FLOAT),
-        node("Slice", ["table", "zero", "length", "zero"], ["part"]), node("Add", ["floats", "part"], ["a"]),
-        node("Slice", ["x", "minus1", "far", "one", "minus1"], ["turned"]), node("Add", ["a", "turned"], ["y"]),
-        node("Flatten", ["x"], ["flat"], axis=0), node("Size", ["x"], ["count"]),
-        node("Cast", ["count"], ["many"], to=TensorProto.FLOAT), node("Div", ["flat", "many"], ["z"]),
+        node("Range", ["first", "last", "step"], ["places"]),
+        node("Unsqueeze", ["places", "zero"], ["row"]),
+        node("Equal", ["s", "minus"], ["is_open"]),
+        node("Where", ["is_open", "ones", "s"], ["shape"]),
+        node("Expand", ["row", "shape"], ["whole"]),
+        node("Cast", ["whole"], ["floats"], to=TensorProto.FLOAT),
+        node("Slice", ["table", "zero", "length", "zero"], ["part"]),
+        node("Add", ["floats", "part"], ["a"]),
+        node("Slice", ["x", "minus1", "far", "one", "minus1"], ["turned"]),
+        node("Add", ["a", "turned"], ["y"]),
+        node("Flatten", ["x"], ["flat"], axis=0),
+        node("Size", ["x"], ["count"]),
+        node("Cast", ["count"], ["many"], to=TensorProto.FLOAT),
+        node("Div", ["flat", "many"], ["z"]),
     ]
-    weights = {"zero": [0], "one": [1], "minus1": [-1], "first": np.asarray(0), "step": np.asarray(1), "minus": [-1, -1],
-               "ones": [1, 1], "far": [-(1 << 62)], "table": np.arange(9, dtype="float32")}
+    weights = {
+        "zero": [0],
+        "one": [1],
+        "minus1": [-1],
+        "first": np.asarray(0),
+        "step": np.asarray(1),
+        "minus": [-1, -1],
+        "ones": [1, 1],
+        "far": [-(1 << 62)],
+        "table": np.arange(9, dtype="float32"),
+    }
     made = model(nodes, {"x": (("n", "length"), "float32")}, ["y", "z", "length"], weights)
     g = tw.graph.from_onnx(made)
     assert isinstance(g, tw.graph.Graph) and g.outputs["z"] == ((1, "length * n"), "float32")
@@ -108,22 +142,35 @@ def test_what_is_computed_of_open_extents_stays_open() -> None:
         x = np.random.default_rng(5).standard_normal(shape).astype("float32")
         for ours, theirs in zip(m(x), onnx.reference.ReferenceEvaluator(made).run(None, {"x": x}), strict=True):
             np.testing.assert_array_equal(ours, theirs)
-    with pytest.raises(tw.GraphError, match="TW0906"):      # the table has no more rows
+    with pytest.raises(tw.GraphError, match="TW0906"):  # the table has no more rows
         m(np.zeros((1, 10), "float32"))
 
 
-@pytest.mark.parametrize(("mode", "where"), [
-    ("nearest", "asymmetric"), ("nearest", "half_pixel"), ("linear", "half_pixel"), ("linear", "align_corners"),
-    ("linear", "pytorch_half_pixel")])
+@pytest.mark.parametrize(
+    ("mode", "where"),
+    [
+        ("nearest", "asymmetric"),
+        ("nearest", "half_pixel"),
+        ("linear", "half_pixel"),
+        ("linear", "align_corners"),
+        ("linear", "pytorch_half_pixel"),
+    ],
+)
 def test_pictures_of_any_size_are_resized(mode: str, where: str) -> None:
     """By scales, and to the size of another picture."""
     node = helper.make_node
     how = {"mode": mode, "coordinate_transformation_mode": where}
     made = model(
-        [node("Resize", ["x", "", "scales"], ["a"], **how), node("Shape", ["z"], ["s"]),
-         node("Resize", ["x", "", "", "s"], ["b"], **how)],
-        {"x": ((1, 2, "h", "w"), "float32"), "z": ((1, 2, "v", "u"), "float32")}, ["a", "b"],
-        {"scales": np.asarray([1, 1, 2, 0.75], "float32")}, opset=19)
+        [
+            node("Resize", ["x", "", "scales"], ["a"], **how),
+            node("Shape", ["z"], ["s"]),
+            node("Resize", ["x", "", "", "s"], ["b"], **how),
+        ],
+        {"x": ((1, 2, "h", "w"), "float32"), "z": ((1, 2, "v", "u"), "float32")},
+        ["a", "b"],
+        {"scales": np.asarray([1, 1, 2, 0.75], "float32")},
+        opset=19,
+    )
     g = tw.graph.from_onnx(made)
     assert isinstance(g, tw.graph.Graph) and g.outputs["a"][0] == (1, 2, "h * 2", "w * 3 // 4")
     random = np.random.default_rng(0)
@@ -136,12 +183,19 @@ def test_pictures_of_any_size_are_resized(mode: str, where: str) -> None:
 
 
 def test_everything_that_is_not_supported_is_listed_at_once() -> None:
-    nodes = [helper.make_node("NonZero", ["x"], ["a"], "where"), helper.make_node("TfIdfVectorizer", ["x"], ["b"], "one"),
-             helper.make_node("TfIdfVectorizer", ["x"], ["c"], "two"), helper.make_node("Relu", ["x"], ["y"]),
-             helper.make_node("TopK", ["x", "k"], ["d", "e"], "unordered", sorted=0)]
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["a"], "where"),
+        helper.make_node("TfIdfVectorizer", ["x"], ["b"], "one"),
+        helper.make_node("TfIdfVectorizer", ["x"], ["c"], "two"),
+        helper.make_node("Relu", ["x"], ["y"]),
+        helper.make_node("TopK", ["x", "k"], ["d", "e"], "unordered", sorted=0),
+    ]
     bad = model(nodes, {"x": ((3, 4), "float32")}, ["y"], {"k": np.asarray([1])})
-    with pytest.raises(tw.GraphError, match=r"(?s)TW0912: the model has 3 nodes.*2 × TfIdfVectorizer: .*"
-                       r"\(one, two\).*1 × TopK: its results have no order \(unordered\)"):
+    with pytest.raises(
+        tw.GraphError,
+        match=r"(?s)TW0912: the model has 3 nodes.*2 × TfIdfVectorizer: .*"
+        r"\(one, two\).*1 × TopK: its results have no order \(unordered\)",
+    ):
         tw.graph.from_onnx(bad)
 
 
@@ -152,8 +206,11 @@ def test_an_attribute_that_nobody_knows_is_refused_and_not_passed_over() -> None
 
 
 def test_shapes_that_come_as_inputs_close_the_graph_when_it_is_called() -> None:
-    late = model([helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Relu", ["r"], ["y"])],
-                 {"x": ((2, 6), "float32"), "to": ((2,), "int64")}, ["y"])
+    late = model(
+        [helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Relu", ["r"], ["y"])],
+        {"x": ((2, 6), "float32"), "to": ((2,), "int64")},
+        ["y"],
+    )
     g = tw.graph.from_onnx(late)
     assert isinstance(g, tw.graph.OpenGraph) and g.late == ("to",)
     m = tw.build(g)
@@ -168,9 +225,14 @@ def test_shapes_that_come_as_inputs_close_the_graph_when_it_is_called() -> None:
         m(x, np.asarray([5.0, 5.0]))
 
 
-def test_values_of_inputs_that_are_given_make_a_graph_without_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    late = model([helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Mul", ["r", "by"], ["y"])],
-                 {"x": (("n", 6), "float32"), "to": ((2,), "int64"), "by": ((), "float32")}, ["y"])
+def test_values_of_inputs_that_are_given_make_a_graph_without_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = model(
+        [helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Mul", ["r", "by"], ["y"])],
+        {"x": (("n", 6), "float32"), "to": ((2,), "int64"), "by": ((), "float32")},
+        ["y"],
+    )
     x = np.random.default_rng(0).standard_normal((2, 6)).astype("float32")
     g = tw.graph.from_onnx(late).with_values({"to": [3, -1], "by": 2})
     assert isinstance(g, tw.graph.Graph) and list(g.inputs) == ["x"]
@@ -186,7 +248,10 @@ def test_values_of_inputs_that_are_given_make_a_graph_without_them(tmp_path: Pat
     onnx.save(late, path)
     assert main(["compile", str(path), "-o", str(library)]) == 1
     assert "--value to=...  (int64[2])" in capsys.readouterr().err
-    assert main(["compile", str(path), "-o", str(library), "--value", "to=3,-1", "--value", "by=2", "--shape", "x=2,6"]) == 0
+    assert (
+        main(["compile", str(path), "-o", str(library), "--value", "to=3,-1", "--value", "by=2", "--shape", "x=2,6"])
+        == 0
+    )
     out = np.empty((3, 4), "float32")
     f = tw.load(str(library))
     f(x, out, tw.empty((64,), "uint8"))
@@ -195,10 +260,14 @@ def test_values_of_inputs_that_are_given_make_a_graph_without_them(tmp_path: Pat
 
 def test_extents_that_have_to_be_one_are_taken_for_one() -> None:
     """As torch.onnx.export leaves them, where an example's batch was 1: 8 // n for 8."""
-    nodes = [helper.make_node("Shape", ["x"], ["shape"], end=1), helper.make_node("Div", ["eight", "shape"], ["part"]),
-             helper.make_node("Concat", ["shape", "minus", "part"], ["to"], axis=0),
-             helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("MatMul", ["r", "w"], ["p"]),
-             helper.make_node("LayerNormalization", ["p", "scale"], ["y"])]
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"], end=1),
+        helper.make_node("Div", ["eight", "shape"], ["part"]),
+        helper.make_node("Concat", ["shape", "minus", "part"], ["to"], axis=0),
+        helper.make_node("Reshape", ["x", "to"], ["r"]),
+        helper.make_node("MatMul", ["r", "w"], ["p"]),
+        helper.make_node("LayerNormalization", ["p", "scale"], ["y"]),
+    ]
     rng = np.random.default_rng(0)
     w, scale = rng.standard_normal((8, 4)).astype("float32"), np.arange(4, dtype="float32")
     known = {"w": w, "scale": scale, "eight": np.asarray([8]), "minus": np.asarray([-1])}
@@ -211,8 +280,12 @@ def test_extents_that_have_to_be_one_are_taken_for_one() -> None:
 
 def test_a_branch_of_a_known_condition_stands_in_its_place() -> None:
     def branch(name: str, operator: str) -> Any:
-        return helper.make_graph([helper.make_node(operator, ["x"], ["v"])], name, [],
-                                 [helper.make_tensor_value_info("v", TensorProto.FLOAT, [3])])
+        return helper.make_graph(
+            [helper.make_node(operator, ["x"], ["v"])],
+            name,
+            [],
+            [helper.make_tensor_value_info("v", TensorProto.FLOAT, [3])],
+        )
 
     node = helper.make_node("If", ["c"], ["y"], then_branch=branch("t", "Neg"), else_branch=branch("e", "Abs"))
     for condition, operator in ((True, "negative"), (False, "abs")):
@@ -233,7 +306,9 @@ def test_softmax_means_what_its_version_says(opset: int) -> None:
 def test_other_versions_are_refused() -> None:
     for opset in (6, 9999):
         with pytest.raises(tw.GraphError, match=f"TW0911: the model's operators are of version {opset}"):
-            tw.graph.from_onnx(model([helper.make_node("Add", ["x", "x"], ["y"])], {"x": ((3,), "float32")}, ["y"], opset=opset))
+            tw.graph.from_onnx(
+                model([helper.make_node("Add", ["x", "x"], ["y"])], {"x": ((3,), "float32")}, ["y"], opset=opset)
+            )
 
 
 def external(folder: Path, **changed: str) -> Path:
@@ -257,7 +332,10 @@ def test_weights_beside_a_model_are_read_below_its_folder_only(tmp_path: Path) -
     g = tw.graph.from_onnx(external(inside))
     np.testing.assert_array_equal(g.params["w"], np.arange(4))
     (inside / "link").symlink_to(tmp_path / "w.bin")
-    wrong = [{"location": place} for place in ("../w.bin", str(tmp_path / "w.bin"), "link", "nothing", "", "..", "/etc/passwd")]
+    wrong = [
+        {"location": place}
+        for place in ("../w.bin", str(tmp_path / "w.bin"), "link", "nothing", "", "..", "/etc/passwd")
+    ]
     wrong += [{"offset": "8"}, {"offset": "-4"}, {"length": "8"}, {"offset": "9" * 30}, {"length": "x"}]
     for changed in wrong:
         with pytest.raises(tw.GraphError, match=r"TW0913: the weights 'w' are not there"):
@@ -269,7 +347,7 @@ def test_weights_beside_a_model_are_read_below_its_folder_only(tmp_path: Path) -
 def test_truncated_and_mutated_models_are_refused_or_read() -> None:
     whole = vision().SerializeToString()
     random = np.random.default_rng(7)
-    damaged = [whole[:int(cut)] for cut in random.integers(0, len(whole), 40)]
+    damaged = [whole[: int(cut)] for cut in random.integers(0, len(whole), 40)]
     for _ in range(120):
         content = bytearray(whole)
         for at in random.integers(0, len(whole), int(random.integers(1, 6))):
@@ -291,8 +369,12 @@ def test_claims_of_sizes_take_no_memory() -> None:
     huge = np.asarray([1 << 20, 1 << 20])
     filled = model([helper.make_node("ConstantOfShape", ["n"], ["y"])], {}, ["y"], {"n": huge})
     assert tw.graph.from_onnx(filled).outputs["y"].shape == (1 << 20, 1 << 20)
-    ranged = model([helper.make_node("Range", ["a", "b", "c"], ["y"])], {}, ["y"],
-                   {"a": np.asarray(0), "b": np.asarray(1 << 60), "c": np.asarray(1)})
+    ranged = model(
+        [helper.make_node("Range", ["a", "b", "c"], ["y"])],
+        {},
+        ["y"],
+        {"a": np.asarray(0), "b": np.asarray(1 << 60), "c": np.asarray(1)},
+    )
     with pytest.raises(tw.GraphError, match=r"(?s)TW0912: .*too many numbers"):
         tw.graph.from_onnx(ranged)
     weight = model([helper.make_node("Relu", ["w"], ["y"])], {}, ["y"], {"w": np.zeros(3, "float32")})
@@ -307,10 +389,14 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
             tw.graph.from_onnx(wrong)
 
 
-@pytest.mark.parametrize("kind", ["ReduceSum", "ReduceL1", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "ReduceL2"])
+@pytest.mark.parametrize(
+    "kind", ["ReduceSum", "ReduceL1", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "ReduceL2"]
+)
 @pytest.mark.parametrize("axes", [None, [], [1]])
 @pytest.mark.parametrize("nothing", [0, 1])
-def test_reductions_of_no_axes_reduce_all_or_nothing_as_they_say(kind: str, axes: list[int] | None, nothing: int) -> None:
+def test_reductions_of_no_axes_reduce_all_or_nothing_as_they_say(
+    kind: str, axes: list[int] | None, nothing: int
+) -> None:
     weights = {} if axes is None else {"axes": np.asarray(axes, "int64")}
     node = helper.make_node(kind, ["x", *weights], ["y"], keepdims=1, noop_with_empty_axes=nothing)
     proto = model([node], {"x": ((3, 1, 2), "float32")}, ["y"], weights, opset=18)
@@ -342,7 +428,9 @@ def test_sizes_of_two_steps_are_those_of_one() -> None:
 def test_channels_that_are_open_are_those_of_the_weights() -> None:
     """As torch's exporter writes a model of which every dimension may change."""
     weights = {"w": np.ones((2, 3, 1, 1), "float32")}
-    g = tw.graph.from_onnx(model([helper.make_node("Conv", ["x", "w"], ["y"])], {"x": (tuple("nchk"), "float32")}, ["y"], weights))
+    g = tw.graph.from_onnx(
+        model([helper.make_node("Conv", ["x", "w"], ["y"])], {"x": (tuple("nchk"), "float32")}, ["y"], weights)
+    )
     assert g.run(np.ones((1, 3, 2, 2), "float32"))[0].tolist() == [[[[3, 3], [3, 3]], [[3, 3], [3, 3]]]]
     with pytest.raises(tw.TilewrightError, match=r"TW0906"):
         g.run(np.ones((1, 4, 2, 2), "float32"))

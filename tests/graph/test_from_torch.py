@@ -35,7 +35,9 @@ def agrees(model: Any, *args: Any, dynamic: Any = None, others: Any = (), build:
         results = g.run(*arrays(given))
         for result, wanted in zip(results, expected, strict=False):
             assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
-            np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4 * max(np.abs(wanted.astype("f8")).max(initial=0), 1e-9))
+            np.testing.assert_allclose(
+                result, wanted, rtol=1e-4, atol=1e-4 * max(np.abs(wanted.astype("f8")).max(initial=0), 1e-9)
+            )
         if build:
             m = tw.build(g)
             assert m.verify(*arrays(given)), m.verify(*arrays(given))
@@ -57,8 +59,9 @@ class Block(nn.Module):  # type: ignore[misc]
         self.first = nn.Conv2d(3, channels, 3, stride=2, padding=1, bias=False)
         self.norm = nn.BatchNorm2d(channels)
         self.deep = nn.Conv2d(channels, channels, 3, padding="same", groups=channels)
-        self.squeeze = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, 2, 1), nn.SiLU(), nn.Conv2d(2, channels, 1),
-                                     nn.Hardsigmoid())
+        self.squeeze = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, 2, 1), nn.SiLU(), nn.Conv2d(2, channels, 1), nn.Hardsigmoid()
+        )
         self.head = nn.Linear(channels, 5)
 
     def forward(self, x: Any) -> Any:
@@ -87,7 +90,9 @@ class Cache(nn.Module):  # type: ignore[misc]
 
 def test_buffers_and_inputs_that_are_written_are_state() -> None:
     net, values, ours = Cache().eval(), torch.zeros(1, 2, 9, 4), torch.zeros(1, 2, 9, 4)
-    g = tw.graph.from_torch(net, (torch.zeros(1, 1, 8), torch.tensor([3]), values), state={"keys": "keys", "values": "values"})
+    g = tw.graph.from_torch(
+        net, (torch.zeros(1, 1, 8), torch.tensor([3]), values), state={"keys": "keys", "values": "values"}
+    )
     assert list(g.inputs) == ["x", "at", "values", "keys"] and [node.operator for node in g.nodes].count("put") == 2
     m, keys = tw.build(g), np.zeros((1, 2, 9, 4), "float32")
     for at in range(3):
@@ -107,7 +112,7 @@ class Positions(nn.Module):  # type: ignore[misc]
         self.table = nn.Parameter(torch.randn(1, 9, 6))
 
     def forward(self, x: Any) -> Any:
-        first, second = (x + self.table[:, :x.shape[1]]).split(3, dim=2)
+        first, second = (x + self.table[:, : x.shape[1]]).split(3, dim=2)
         return first[:, 1:] * second[:, :-1]
 
 
@@ -139,13 +144,17 @@ class Decoder(nn.Module):  # type: ignore[misc]
         self.norm, self.after = nn.RMSNorm(width), nn.RMSNorm(width, eps=1e-6)
         self.q, self.k, self.v = (nn.Linear(width, count * depth, bias=False) for count in (heads, groups, groups))
         self.o = nn.Linear(width, width, bias=False)
-        self.gate, self.up, self.down = nn.Linear(width, 3 * width), nn.Linear(width, 3 * width), nn.Linear(3 * width, width)
+        self.gate, self.up, self.down = (
+            nn.Linear(width, 3 * width),
+            nn.Linear(width, 3 * width),
+            nn.Linear(3 * width, width),
+        )
 
     def rotated(self, x: Any) -> Any:
         at = torch.arange(x.shape[-2], dtype=torch.float32)
         angles = torch.outer(at, 10000.0 ** -(torch.arange(0, self.depth, 2, dtype=torch.float32) / self.depth))
         angles = torch.cat([angles, angles], -1)
-        low, high = x[..., :self.depth // 2], x[..., self.depth // 2:]
+        low, high = x[..., : self.depth // 2], x[..., self.depth // 2 :]
         return x * angles.cos() + torch.cat([-high, low], -1) * angles.sin()
 
     def forward(self, tokens: Any) -> Any:
@@ -229,8 +238,10 @@ def test_an_archive_is_read_without_torch(tmp_path: Path) -> None:
     model[0].weight.data = model[0].weight.data.t().contiguous().t()  # strides that are not in order
     torch.export.save(torch.export.export(model, (x,)), tmp_path / "net.pt2")
     np.save(tmp_path / "x.npy", x.numpy())
-    program = "import sys, numpy as np, tilewright as tw; g = tw.graph.from_torch('net.pt2'); assert 'torch' not in sys.modules; " \
-              "np.save('y.npy', g.run(np.load('x.npy'))[0])"
+    program = (
+        "import sys, numpy as np, tilewright as tw; g = tw.graph.from_torch('net.pt2'); assert 'torch' not in sys.modules; "
+        "np.save('y.npy', g.run(np.load('x.npy'))[0])"
+    )
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, env={"PYTHONPATH": ":".join(sys.path)})
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
 
@@ -275,21 +286,44 @@ def test_a_write_through_a_view_that_is_not_known_is_refused() -> None:
         tw.graph.from_torch(module(forward), (torch.zeros(2, 5),))
 
 
-@pytest.mark.parametrize("function", [
-    lambda x, i: x[:, i, i] + x[i, :, 2:3, 0].sum(),
-    lambda x, i: x.index_put((i, torch.tensor(1)), torch.ones(4, 5), accumulate=True),
-    lambda x, i: (x.max(1).values, x.argmin(-1), x.var((0, 2)), x.std(unbiased=False), x.logsumexp(0)),
-    lambda x, i: (x // 0.7, x % 0.7, torch.fmod(i, -2), i / 2, torch.div(i, 2, rounding_mode="trunc"), x ** 3, i ** 2),
-    lambda x, i: (x > i[0], i + 0.5, i * True, (x > 0) | (x < -1), x.masked_fill(x < 0, -7), x.clamp(min=0)),
-    lambda x, i: (torch.where(x > 0, x, 1), torch.remainder(i, -2)),
-    lambda x, i: (x.flip(1, 3), x.roll((1, -2), (0, 3)), x.unfold(3, 2, 2), x.repeat(2, 1, 1, 1)),
-    lambda x, i: (x.repeat_interleave(2, 1), x.diff()),
-    lambda x, i: (F.pad(x, (1, 2, 0, -1)), F.pad(x, (1, 1, 2, 2), mode="reflect"), torch.tril(x, 1), x.movedim(0, -1), x.mT @ x),
-    lambda x, i: (F.adaptive_avg_pool2d(x, (3, 2)), F.avg_pool2d(x, 2, 1, 1, False, False), F.interpolate(x, (7, 3))),
-    lambda x, i: (F.normalize(x), F.glu(x[:, :2], 1), F.softplus(x, 2.0), F.layer_norm(x, (4, 5)), x.topk(2, -1)[1]),
-    lambda x, i: x.sort(1)[0],
-    lambda x, i: (torch.einsum("bchw,dc->bdhw", x, x[0, :, :, 0].t()), torch.linspace(0, 1, 5) + x, F.one_hot(i, 4)),
-])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i: x[:, i, i] + x[i, :, 2:3, 0].sum(),
+        lambda x, i: x.index_put((i, torch.tensor(1)), torch.ones(4, 5), accumulate=True),
+        lambda x, i: (x.max(1).values, x.argmin(-1), x.var((0, 2)), x.std(unbiased=False), x.logsumexp(0)),
+        lambda x, i: (x // 0.7, x % 0.7, torch.fmod(i, -2), i / 2, torch.div(i, 2, rounding_mode="trunc"), x**3, i**2),
+        lambda x, i: (x > i[0], i + 0.5, i * True, (x > 0) | (x < -1), x.masked_fill(x < 0, -7), x.clamp(min=0)),
+        lambda x, i: (torch.where(x > 0, x, 1), torch.remainder(i, -2)),
+        lambda x, i: (x.flip(1, 3), x.roll((1, -2), (0, 3)), x.unfold(3, 2, 2), x.repeat(2, 1, 1, 1)),
+        lambda x, i: (x.repeat_interleave(2, 1), x.diff()),
+        lambda x, i: (
+            F.pad(x, (1, 2, 0, -1)),
+            F.pad(x, (1, 1, 2, 2), mode="reflect"),
+            torch.tril(x, 1),
+            x.movedim(0, -1),
+            x.mT @ x,
+        ),
+        lambda x, i: (
+            F.adaptive_avg_pool2d(x, (3, 2)),
+            F.avg_pool2d(x, 2, 1, 1, False, False),
+            F.interpolate(x, (7, 3)),
+        ),
+        lambda x, i: (
+            F.normalize(x),
+            F.glu(x[:, :2], 1),
+            F.softplus(x, 2.0),
+            F.layer_norm(x, (4, 5)),
+            x.topk(2, -1)[1],
+        ),
+        lambda x, i: x.sort(1)[0],
+        lambda x, i: (
+            torch.einsum("bchw,dc->bdhw", x, x[0, :, :, 0].t()),
+            torch.linspace(0, 1, 5) + x,
+            F.one_hot(i, 4),
+        ),
+    ],
+)
 def test_operators_agree_with_torch(function: Any) -> None:
     x = torch.randn(3, 3, 4, 5, generator=torch.Generator().manual_seed(0))
     agrees(module(function), x, torch.tensor([2, 0, 1]))
@@ -299,8 +333,11 @@ def test_everything_that_is_not_supported_is_listed_at_once() -> None:
     def forward(x: Any) -> Any:
         return torch.linalg.inv(x) + torch.linalg.inv(x + 1) + torch.erfinv(x), F.dropout(x, 0.5, training=True)
 
-    with pytest.raises(tw.GraphError, match=r"(?s)TW0912: the model has 4 nodes.*2 × torch.ops.aten.linalg_inv.default: .*"
-                       r"1 × torch.ops.aten.erfinv.default: .*1 × torch.ops.aten.dropout.default: it is in training"):
+    with pytest.raises(
+        tw.GraphError,
+        match=r"(?s)TW0912: the model has 4 nodes.*2 × torch.ops.aten.linalg_inv.default: .*"
+        r"1 × torch.ops.aten.erfinv.default: .*1 × torch.ops.aten.dropout.default: it is in training",
+    ):
         tw.graph.from_torch(module(forward), (torch.randn(3, 3),))
 
 
@@ -339,18 +376,38 @@ def changed_config(**changes: Any) -> Any:
 
 
 def meta(**changes: Any) -> Any:
-    plain = {"dtype": 7, "sizes": [{"as_int": 5}, {"as_int": 4}], "requires_grad": True, "device": {"type": "cpu"}, "layout": 7,
-             "strides": [{"as_int": 4}, {"as_int": 1}], "storage_offset": {"as_int": 0}}
+    plain = {
+        "dtype": 7,
+        "sizes": [{"as_int": 5}, {"as_int": 4}],
+        "requires_grad": True,
+        "device": {"type": "cpu"},
+        "layout": 7,
+        "strides": [{"as_int": 4}, {"as_int": 1}],
+        "storage_offset": {"as_int": 0},
+    }
     return {"tensor_meta": {**plain, **changes}}
 
 
-@pytest.mark.parametrize("changes", [
-    {"path_name": "../../weight_0"}, {"path_name": "/etc/passwd"}, {"path_name": 3}, {"use_pickle": True},
-    meta(sizes=[{"as_int": 1 << 40}, {"as_int": 1 << 20}]), meta(strides=[{"as_int": 400}, {"as_int": 1}]),
-    meta(storage_offset={"as_int": -1}), meta(strides=[{"as_int": -4}, {"as_int": 1}]), meta(storage_offset={"as_int": 1}),
-    meta(dtype=9), meta(dtype=8), meta(layout=1), meta(sizes=[{"as_int": 4}, {"as_int": 5}]),
-    meta(sizes=[{"as_int": 1 << 40}, {"as_int": 0}]), meta(strides=[{"as_int": 0}]),
-])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"path_name": "../../weight_0"},
+        {"path_name": "/etc/passwd"},
+        {"path_name": 3},
+        {"use_pickle": True},
+        meta(sizes=[{"as_int": 1 << 40}, {"as_int": 1 << 20}]),
+        meta(strides=[{"as_int": 400}, {"as_int": 1}]),
+        meta(storage_offset={"as_int": -1}),
+        meta(strides=[{"as_int": -4}, {"as_int": 1}]),
+        meta(storage_offset={"as_int": 1}),
+        meta(dtype=9),
+        meta(dtype=8),
+        meta(layout=1),
+        meta(sizes=[{"as_int": 4}, {"as_int": 5}]),
+        meta(sizes=[{"as_int": 1 << 40}, {"as_int": 0}]),
+        meta(strides=[{"as_int": 0}]),
+    ],
+)
 def test_weights_are_where_they_may_be_and_whole(changes: dict[str, Any]) -> None:
     with pytest.raises(tw.GraphError, match=r"TW0913|TW0901"):
         tw.graph.from_torch(rewritten(saved(), changed_config(**changes)))
@@ -373,6 +430,7 @@ def test_mutated_archives_are_refused_or_read() -> None:
 
     def spoilt() -> bytes:
         """An archive whose zip is whole, and whose JSON says something else."""
+
         def change(name: str, content: bytes) -> bytes:
             if name.endswith("models/model.json"):
                 text = bytearray(content)
@@ -387,7 +445,7 @@ def test_mutated_archives_are_refused_or_read() -> None:
         content = bytearray(whole)
         for at in random.integers(0, len(whole), int(random.integers(1, 6))):
             content[at] = int(random.integers(0, 256))
-        return bytes(content[:int(random.integers(1, len(whole)))] if random.integers(0, 4) == 0 else content)
+        return bytes(content[: int(random.integers(1, len(whole)))] if random.integers(0, 4) == 0 else content)
 
     def code(content: bytes) -> str:
         try:
@@ -408,13 +466,16 @@ def test_losses(rank: int) -> None:
     for reduction in ("mean", "sum", "none"):
         agrees(module(lambda x, t, r=reduction: F.cross_entropy(x, t, reduction=r)), x, classes)
         agrees(module(lambda x, t, r=reduction: F.nll_loss(x, t, reduction=r)), x, classes)
-    agrees(module(lambda x, t: F.cross_entropy(x, t, ignore_index=1)), x, torch.full_like(classes, 1 if rank < 2 else 2))
+    agrees(
+        module(lambda x, t: F.cross_entropy(x, t, ignore_index=1)), x, torch.full_like(classes, 1 if rank < 2 else 2)
+    )
     for loss in (F.mse_loss, F.l1_loss, F.binary_cross_entropy_with_logits):
         agrees(module(lambda x, y, f=loss: f(x, y)), x, torch.rand_like(x))
 
 
 def test_weights_that_are_only_moved_stay_weights() -> None:
     """What is made of a parameter alone is no constant: a training changes it."""
+
     class Places(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
@@ -442,11 +503,17 @@ def test_flexible_attention_is_written_out() -> None:
             def of_kind(score: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
                 return torch.where(kind[b, i] == kind[b, j], score + self.bias[h], -float("inf"))
 
-            return (flexible.flex_attention(q, k, v, score_mod=of_kind, enable_gqa=True)
-                    + flexible.flex_attention(q, k, v, block_mask=self.blocks, scale=0.1, enable_gqa=True))
+            return flexible.flex_attention(q, k, v, score_mod=of_kind, enable_gqa=True) + flexible.flex_attention(
+                q, k, v, block_mask=self.blocks, scale=0.1, enable_gqa=True
+            )
 
     torch.manual_seed(0)
-    parts = torch.randn(1, 4, 128, 8), torch.randn(1, 2, 128, 8), torch.randn(1, 2, 128, 8), torch.randint(0, 3, (1, 128))
+    parts = (
+        torch.randn(1, 4, 128, 8),
+        torch.randn(1, 2, 128, 8),
+        torch.randn(1, 2, 128, 8),
+        torch.randint(0, 3, (1, 128)),
+    )
     g = agrees(Flexible(), *parts)
     assert not [node for node in g.nodes if node.bodies]
 
@@ -454,13 +521,19 @@ def test_flexible_attention_is_written_out() -> None:
 def test_repeats_by_symbols() -> None:
     Dim: Any = torch.export.Dim
     repeated = module(lambda x, y: x.unsqueeze(0).repeat(y.shape[0], 1, 2))
-    agrees(repeated, torch.randn(2, 3), torch.randn(4, 5), dynamic=({1: Dim("m", min=2)}, {0: Dim("n")}),
-           others=[(torch.randn(2, 4), torch.randn(3, 5))])
+    agrees(
+        repeated,
+        torch.randn(2, 3),
+        torch.randn(4, 5),
+        dynamic=({1: Dim("m", min=2)}, {0: Dim("n")}),
+        others=[(torch.randn(2, 4), torch.randn(3, 5))],
+    )
 
 
 @pytest.mark.parametrize("chosen", [0.2, 0.8, 2.0])
 def test_what_masks_choose_is_as_large_as_they_say(chosen: float) -> None:
     """One graph closes itself for each count; what is written where a mask is true needs no count."""
+
     def write(x: Any, mask: Any) -> Any:
         y = x.clone()
         y[mask[:, 1]] = 1.5
@@ -485,9 +558,12 @@ def test_what_masks_choose_is_as_large_as_they_say(chosen: float) -> None:
 
 def test_counts_of_bins_and_axes_that_are_swapped() -> None:
     values = torch.tensor([0.0, 0.9, 1.0, 2.5, 3.0, 3.1, -0.1, 1.7])
-    agrees(module(lambda x: (torch.histc(x, 4, 0, 3), torch.histc(x.swapaxes(0, 1).reshape(-1), 3, -1, 2),
-                             x.swapdims(1, 0))), values.reshape(2, 4))
-
+    agrees(
+        module(
+            lambda x: (torch.histc(x, 4, 0, 3), torch.histc(x.swapaxes(0, 1).reshape(-1), 3, -1, 2), x.swapdims(1, 0))
+        ),
+        values.reshape(2, 4),
+    )
 
 
 def test_a_training_changes_parameters_and_neither_buffers_nor_numbers_of_the_program() -> None:
@@ -502,16 +578,26 @@ def test_a_training_changes_parameters_and_neither_buffers_nor_numbers_of_the_pr
             return (self.norm(self.layer(x)) * 0.125 * self.scale).square().mean()
 
     g = tw.graph.from_torch(Scaled().eval(), (torch.ones(5, 4),))
-    assert list(g.training_step(next(iter(g.outputs)), optimizer="sgd").state) == ["layer.weight", "norm.weight", "norm.bias"]
+    assert list(g.training_step(next(iter(g.outputs)), optimizer="sgd").state) == [
+        "layer.weight",
+        "norm.weight",
+        "norm.bias",
+    ]
 
 
 def test_quotients_of_sizes_are_floats_until_they_are_whole_again() -> None:
     def steps(x: Any) -> Any:
         n = x.shape[0]
         back = torch.arange(n, -n, -1.0)
-        return back, torch.arange(0, n, 0.5), x[-100:] * (n / 2), x[:math.ceil(n * 0.75)], x.sum() / n
+        return back, torch.arange(0, n, 0.5), x[-100:] * (n / 2), x[: math.ceil(n * 0.75)], x.sum() / n
 
-    agrees(module(steps), torch.randn(6, 3), dynamic={"x": {0: torch.export.Dim.AUTO}}, others=[(torch.randn(9, 3),)], build=True)
+    agrees(
+        module(steps),
+        torch.randn(6, 3),
+        dynamic={"x": {0: torch.export.Dim.AUTO}},
+        others=[(torch.randn(9, 3),)],
+        build=True,
+    )
 
 
 def test_channels_that_are_open_are_as_many_as_there_are_weights() -> None:
@@ -523,11 +609,13 @@ def test_channels_that_are_open_are_as_many_as_there_are_weights() -> None:
 
 def test_what_torch_assumed_of_sizes_is_asked_of_them() -> None:
     """Which torch checks before it runs a program, and which no node tells: that n // 2 was 3 in the example, or n at most 12."""
-    half = module(lambda x: x[:int(x.shape[0] / 2)].sum() / x.shape[0])
+    half = module(lambda x: x[: int(x.shape[0] / 2)].sum() / x.shape[0])
     bounded = module(lambda x: torch.relu(x) + 1)
     x = torch.randn(6, 3)
     specialised = agrees(half, x, dynamic={"x": {0: torch.export.Dim.AUTO}}, others=[(torch.randn(7, 3),)])
-    limited = agrees(bounded, x, dynamic={"x": {0: torch.export.Dim("n", max=12)}}, others=[(torch.randn(12, 3),)], build=True)
+    limited = agrees(
+        bounded, x, dynamic={"x": {0: torch.export.Dim("n", max=12)}}, others=[(torch.randn(12, 3),)], build=True
+    )
     for g, wrong in ((specialised, 9), (limited, 13)):
         for run in (g.run, tw.build(g)):
             with pytest.raises(tw.GraphError, match="TW0906"):
@@ -538,8 +626,13 @@ def test_what_torch_assumed_of_sizes_is_asked_of_them() -> None:
 
 def test_operators_without_a_row_are_taken_apart_by_torch_and_others_stay() -> None:
     net = nn.LayerNorm(6)
-    g = agrees(module(lambda x: (F.soft_margin_loss(net(x), x.sign()), torch.rot90(x), torch.kron(x, x), torch.std_mean(x, 1))),
-               torch.randn(4, 6), build=True)
+    g = agrees(
+        module(
+            lambda x: (F.soft_margin_loss(net(x), x.sign()), torch.rot90(x), torch.kron(x, x), torch.std_mean(x, 1))
+        ),
+        torch.randn(4, 6),
+        build=True,
+    )
     assert "layer_norm" in [node.operator for node in g.nodes]
 
 
@@ -556,6 +649,12 @@ def test_the_exactly_nearest_place_is_the_one_under_the_middle(sizes: tuple[int,
 def test_shuffles_of_open_batches_bilinear_forms_and_norms_of_any_order() -> None:
     n = {0: torch.export.Dim("n")}
     form = nn.Bilinear(4, 5, 6)
-    agrees(module(lambda x: (F.pixel_unshuffle(x, 2), F.channel_shuffle(x, 3))), torch.randn(2, 6, 4, 6), dynamic={"x": n})
-    agrees(module(lambda x, y: (form(x, y), F.pairwise_distance(x, y[:, :4], 3.0), F.rrelu(x))),
-           torch.randn(3, 4), torch.randn(3, 5), dynamic={"x": n, "y": n})
+    agrees(
+        module(lambda x: (F.pixel_unshuffle(x, 2), F.channel_shuffle(x, 3))), torch.randn(2, 6, 4, 6), dynamic={"x": n}
+    )
+    agrees(
+        module(lambda x, y: (form(x, y), F.pairwise_distance(x, y[:, :4], 3.0), F.rrelu(x))),
+        torch.randn(3, 4),
+        torch.randn(3, 5),
+        dynamic={"x": n, "y": n},
+    )

@@ -45,12 +45,15 @@ def test_a_value_that_two_nodes_read_is_a_kernel_of_its_own() -> None:
     b = Builder()
     y = b.node("exp", b.input("x", (7,)))
     b.output("z", b.node("add", b.node("relu", y), b.node("negative", y)))
-    assert [[node.operator for node in step.nodes] for step in steps_of(b.graph())] == [["exp"], ["negative", "relu", "add"]]
+    assert [[node.operator for node in step.nodes] for step in steps_of(b.graph())] == [
+        ["exp"],
+        ["negative", "relu", "add"],
+    ]
 
 
 def test_the_arena_reuses_what_nobody_reads_any_more() -> None:
     m = tw.build(blocks(6))
-    assert m.arena_bytes == 2 * 896                        # two values of 840 bytes live at a time, each at a cache line
+    assert m.arena_bytes == 2 * 896  # two values of 840 bytes live at a time, each at a cache line
 
 
 def test_values_that_live_at_one_time_lie_apart() -> None:
@@ -159,16 +162,28 @@ def test_verify_finds_the_node_that_differs(monkeypatch: pytest.MonkeyPatch) -> 
     x = np.ones((1, 5, 7, 6), "float32")
     assert m.verify(x) and "every value agrees" in str(m.verify(x))
     row = OPERATORS["relu"]
-    wrong: Any = type(row)(row.name, row.declare, lambda x: np.maximum(x, 0) + 1, row.fusion, row.attributes, row.inputs)
+    wrong: Any = type(row)(
+        row.name, row.declare, lambda x: np.maximum(x, 0) + 1, row.fusion, row.attributes, row.inputs
+    )
     monkeypatch.setitem(OPERATORS, "relu", wrong)
     found = m.verify(x)
-    assert not found and found.node is not None and found.node.source == "block 0" and "relu (block 0) gives" in str(found)
+    assert (
+        not found and found.node is not None and found.node.source == "block 0" and "relu (block 0) gives" in str(found)
+    )
 
 
-@pytest.mark.parametrize("ours, theirs, expected", [
-    ([1.0, np.nan], [1.0, np.nan], 0), ([1.0, np.nan], [1.0, 2.0], np.inf), ([1.0, 4.0], [2.0, 4.0], 0.25), ([np.inf], [np.inf], 0),
-])
-def test_differences_are_relative_to_the_greatest_magnitude(ours: list[float], theirs: list[float], expected: float) -> None:
+@pytest.mark.parametrize(
+    "ours, theirs, expected",
+    [
+        ([1.0, np.nan], [1.0, np.nan], 0),
+        ([1.0, np.nan], [1.0, 2.0], np.inf),
+        ([1.0, 4.0], [2.0, 4.0], 0.25),
+        ([np.inf], [np.inf], 0),
+    ],
+)
+def test_differences_are_relative_to_the_greatest_magnitude(
+    ours: list[float], theirs: list[float], expected: float
+) -> None:
     assert difference(np.asarray(ours), np.asarray(theirs)) == expected
 
 

@@ -16,23 +16,28 @@ X = np.arange(24, dtype="float32").reshape(2, 4, 3)
 
 
 def net(body: str, inputs: str = "float[2, 4, 3] x", outputs: str = "float[a, b, c] y") -> Any:
-    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> net ({inputs}) => ({outputs}) {{ {body} }}')
+    return onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> net ({inputs}) => ({outputs}) {{ {body} }}'
+    )
 
 
-@pytest.mark.parametrize("body", [
-    "s = SequenceConstruct(x, x, x)  y = ConcatFromSequence <axis = {axis}, new_axis = {new}> (s)",
-    "n = Neg(x)  e = SequenceEmpty()  i = SequenceInsert(e, n)  j = SequenceInsert(i, x)  z = Constant <value = int64 {{0}}> ()"
-    " k = SequenceInsert(j, x, z)  l = SequenceErase(k, z)  y = ConcatFromSequence <axis = {axis}, new_axis = {new}> (l)",
-    "s = SplitToSequence <axis = 1> (x)  y = ConcatFromSequence <axis = {axis}, new_axis = {new}> (s)",
-    "s = SplitToSequence <axis = 1, keepdims = 0> (x)  y = ConcatFromSequence <axis = {axis}, new_axis = {new}> (s)",
-    "m = Constant <value = int64 {{3}}> ()  s = SplitToSequence <axis = 1> (x, m)  y = ConcatFromSequence <axis = 1> (s)",
-    "m = Constant <value = int64[2] {{1, 3}}> ()  s = SplitToSequence <axis = 1> (x, m)  o = Constant <value = int64 {{-1}}> ()"
-    " y = SequenceAt(s, o)",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "s = SequenceConstruct(x, x, x)  y = ConcatFromSequence <axis = {axis}, new_axis = {new}> (s)",
+        "n = Neg(x)  e = SequenceEmpty()  i = SequenceInsert(e, n)  j = SequenceInsert(i, x)  z = Constant <value = int64 {{0}}> ()"
+        " k = SequenceInsert(j, x, z)  l = SequenceErase(k, z)  y = ConcatFromSequence <axis = {axis}, new_axis = {new}> (l)",
+        "s = SplitToSequence <axis = 1> (x)  y = ConcatFromSequence <axis = {axis}, new_axis = {new}> (s)",
+        "s = SplitToSequence <axis = 1, keepdims = 0> (x)  y = ConcatFromSequence <axis = {axis}, new_axis = {new}> (s)",
+        "m = Constant <value = int64 {{3}}> ()  s = SplitToSequence <axis = 1> (x, m)  y = ConcatFromSequence <axis = 1> (s)",
+        "m = Constant <value = int64[2] {{1, 3}}> ()  s = SplitToSequence <axis = 1> (x, m)  o = Constant <value = int64 {{-1}}> ()"
+        " y = SequenceAt(s, o)",
+    ],
+)
 @pytest.mark.parametrize(("axis", "new"), [(0, 0), (1, 0), (-1, 0), (1, 1), (-1, 1)])
 def test_lists_of_values(body: str, axis: int, new: int) -> None:
     proto = net(body.format(axis=axis, new=new))
-    expected, = onnx.reference.ReferenceEvaluator(proto).run(None, {"x": X})
+    (expected,) = onnx.reference.ReferenceEvaluator(proto).run(None, {"x": X})
     np.testing.assert_array_equal(tw.graph.from_onnx(proto).run(X)[0], expected)
 
 
@@ -52,13 +57,16 @@ APPENDING = """
 """
 
 
-@pytest.mark.parametrize(("limit", "use", "wanted"), [
-    (99, "y = ConcatFromSequence <axis = 0, new_axis = 1> (s)", lambda sums: sums),
-    (99, "y = ConcatFromSequence <axis = -1, new_axis = 1> (s)", lambda sums: sums.T),
-    (99, "m = SequenceLength(s)  y = Cast <to = 1> (m)", lambda sums: np.float32(len(sums))),
-    (99, "o = Constant <value = int64 {-1}> ()  y = SequenceAt(s, o)", lambda sums: sums[-1]),
-    (9, "y = ConcatFromSequence <axis = 0, new_axis = 1> (s)", lambda sums: sums[:2]),
-])
+@pytest.mark.parametrize(
+    ("limit", "use", "wanted"),
+    [
+        (99, "y = ConcatFromSequence <axis = 0, new_axis = 1> (s)", lambda sums: sums),
+        (99, "y = ConcatFromSequence <axis = -1, new_axis = 1> (s)", lambda sums: sums.T),
+        (99, "m = SequenceLength(s)  y = Cast <to = 1> (m)", lambda sums: np.float32(len(sums))),
+        (99, "o = Constant <value = int64 {-1}> ()  y = SequenceAt(s, o)", lambda sums: sums[-1]),
+        (9, "y = ConcatFromSequence <axis = 0, new_axis = 1> (s)", lambda sums: sums[:2]),
+    ],
+)
 def test_what_a_loop_appends_are_rows(limit: int, use: str, wanted: Any) -> None:
     goes = "Identity(on)" if limit == 99 else "Less(m, limit)"
     body = APPENDING.format(trips="n = Gather(shape, zero)", limit=limit, goes=goes, use=use)
@@ -73,23 +81,34 @@ def test_what_a_loop_appends_are_rows(limit: int, use: str, wanted: Any) -> None
         np.testing.assert_array_equal(sums, kept.sum(1))
 
 
-@pytest.mark.parametrize(("body", "why"), [
-    ("y = SequenceConstruct(x, x)", "a sequence is no output"),
-    ("s = SequenceConstruct(x)  o = Constant <value = int64 {1}> ()  y = SequenceAt(s, o)", "no place among 1"),
-    ("s = SequenceEmpty()  y = ConcatFromSequence <axis = 0> (s)", "not known, or nothing"),
-    ("s = SequenceConstruct(x, x)  y = Relu(s)", "Relu"),
-    ("m = Constant <value = int64[2] {1, 2}> ()  s = SplitToSequence <axis = 1> (x, m)  o = Constant <value = int64 {0}> ()"
-     "  y = SequenceAt(s, o)", "not those of 4"),
-    ("c = Constant <value = bool {1}> ()  n = Constant <value = int64 {3}> ()  e = SequenceConstruct(x)  s = Loop (n, c, e)"
-     " <body = body (int64 i, bool on, seq(float) s) => (bool go, seq(float) u) { go = Identity(on)  u = SequenceInsert(s, x) }>"
-     " y = ConcatFromSequence <axis = 0> (s)", "not empty at first"),
-])
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("y = SequenceConstruct(x, x)", "a sequence is no output"),
+        ("s = SequenceConstruct(x)  o = Constant <value = int64 {1}> ()  y = SequenceAt(s, o)", "no place among 1"),
+        ("s = SequenceEmpty()  y = ConcatFromSequence <axis = 0> (s)", "not known, or nothing"),
+        ("s = SequenceConstruct(x, x)  y = Relu(s)", "Relu"),
+        (
+            "m = Constant <value = int64[2] {1, 2}> ()  s = SplitToSequence <axis = 1> (x, m)  o = Constant <value = int64 {0}> ()"
+            "  y = SequenceAt(s, o)",
+            "not those of 4",
+        ),
+        (
+            "c = Constant <value = bool {1}> ()  n = Constant <value = int64 {3}> ()  e = SequenceConstruct(x)  s = Loop (n, c, e)"
+            " <body = body (int64 i, bool on, seq(float) s) => (bool go, seq(float) u) { go = Identity(on)  u = SequenceInsert(s, x) }>"
+            " y = ConcatFromSequence <axis = 0> (s)",
+            "not empty at first",
+        ),
+    ],
+)
 def test_other_sequences_are_refused(body: str, why: str) -> None:
     with pytest.raises(tw.TilewrightError, match=why):
         tw.graph.from_onnx(net(body, outputs="y"))
 
 
 def test_optionals_that_are_there_or_not() -> None:
-    proto = net("a = OptionalGetElement(x)  b = OptionalHasElement(x)  d = OptionalHasElement()  f = And(b, d)"
-                "  g = Cast <to = 1> (f)  y = Add(a, g)")
+    proto = net(
+        "a = OptionalGetElement(x)  b = OptionalHasElement(x)  d = OptionalHasElement()  f = And(b, d)"
+        "  g = Cast <to = 1> (f)  y = Add(a, g)"
+    )
     np.testing.assert_array_equal(tw.graph.from_onnx(proto).run(X)[0], X)

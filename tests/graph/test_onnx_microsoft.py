@@ -34,23 +34,41 @@ SCALE, FINE, ZERO, LOW = np.float32(0.03), np.float32(1 / 256), np.asarray(120, 
 SCALES = np.float32([0.02, 0.03, 0.05])
 
 
-def model(operator: str, inputs: list[Any], outputs: int, attributes: dict[str, Any], known: tuple[int, ...], domain: str) -> Any:
+def model(
+    operator: str, inputs: list[Any], outputs: int, attributes: dict[str, Any], known: tuple[int, ...], domain: str
+) -> Any:
     """A model of one node, and its inputs by name. known: which inputs are weights."""
     names = ["" if value is None else f"i{at}" for at, value in enumerate(inputs)]
     given = {name: np.asarray(value) for name, value in zip(names, inputs, strict=True) if name}
     weights = {f"i{at}" for at in known} & given.keys()
     node = helper.make_node(operator, names, [f"o{at}" for at in range(outputs)], domain=domain, **attributes)
-    entries = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
-               for name, value in given.items() if name not in weights]
-    graph = helper.make_graph([node], "net", entries, [onnx.ValueInfoProto(name=f"o{at}") for at in range(outputs)],
-                              [numpy_helper.from_array(given[name], name) for name in sorted(weights)])
+    entries = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in given.items()
+        if name not in weights
+    ]
+    graph = helper.make_graph(
+        [node],
+        "net",
+        entries,
+        [onnx.ValueInfoProto(name=f"o{at}") for at in range(outputs)],
+        [numpy_helper.from_array(given[name], name) for name in sorted(weights)],
+    )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10), {
-        name: value for name, value in given.items() if name not in weights}
+        name: value for name, value in given.items() if name not in weights
+    }
 
 
-def agrees(operator: str, inputs: list[Any], outputs: int = 1, known: tuple[int, ...] = (), build: bool = False,
-           domain: str = "com.microsoft", **attributes: Any) -> None:
+def agrees(
+    operator: str,
+    inputs: list[Any],
+    outputs: int = 1,
+    known: tuple[int, ...] = (),
+    build: bool = False,
+    domain: str = "com.microsoft",
+    **attributes: Any,
+) -> None:
     made, feed = model(operator, inputs, outputs, attributes, known, domain)
     expected = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feed)
     g = tw.graph.from_onnx(made)
@@ -59,21 +77,47 @@ def agrees(operator: str, inputs: list[Any], outputs: int = 1, known: tuple[int,
     for ours, theirs in zip(results if isinstance(results, list) else [results], expected, strict=True):
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
         whole = ours.dtype.kind in "iu"
-        np.testing.assert_allclose(ours.astype("f8"), theirs.astype("f8"), rtol=0 if whole else 1e-3, atol=1.01 if whole else 1e-4)
+        np.testing.assert_allclose(
+            ours.astype("f8"), theirs.astype("f8"), rtol=0 if whole else 1e-3, atol=1.01 if whole else 1e-4
+        )
 
 
-@pytest.mark.parametrize(("operator", "inputs", "attributes"), [
-    ("FusedConv", [f(2, 3, 9, 9), f(4, 3, 3, 3), f(4), f(2, 4, 5, 5)],
-     {"activation": "LeakyRelu", "activation_params": [0.1], "kernel_shape": [3, 3], "pads": [1] * 4, "strides": [2, 2]}),
-    ("FusedConv", [f(1, 3, 5, 5), f(4, 3, 1, 1)], {"activation": "Clip", "activation_params": [-0.5, 0.7]}),
-    ("FusedGemm", [f(5, 3), f(4, 5), f(3, 1)], {"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0, "activation": "Tanh"}),
-    ("FusedMatMul", [f(4, 2, 5), f(5, 2, 3)], {"transBatchA": 1, "transBatchB": 1, "alpha": 0.25}),
-    ("FusedMatMul", [f(2, 5, 4), f(2, 3, 5)], {"transA": 1, "transB": 1}),
-    ("Gelu", [f(3, 7)], {}), ("BiasGelu", [f(2, 3, 7), f(7)], {}), ("FastGelu", [f(3, 7), f(7)], {}), ("QuickGelu", [f(3, 7)], {}),
-    ("RotaryEmbedding", [f(2, 3, 16), np.asarray([[0, 4, 2], [1, 1, 5]]), f(9, 4), f(9, 4)], {"interleaved": 1}),
-    ("RotaryEmbedding", [f(2, 2, 3, 16), np.asarray([3]), f(9, 4), f(9, 4)], {"num_heads": 2, "rotary_embedding_dim": 8}),
-    ("QuantizeLinear", [f(3, 4), SCALE, ZERO], {}), ("DequantizeLinear", [q("uint8", 3, 4), SCALE, ZERO], {}),
-])
+@pytest.mark.parametrize(
+    ("operator", "inputs", "attributes"),
+    [
+        (
+            "FusedConv",
+            [f(2, 3, 9, 9), f(4, 3, 3, 3), f(4), f(2, 4, 5, 5)],
+            {
+                "activation": "LeakyRelu",
+                "activation_params": [0.1],
+                "kernel_shape": [3, 3],
+                "pads": [1] * 4,
+                "strides": [2, 2],
+            },
+        ),
+        ("FusedConv", [f(1, 3, 5, 5), f(4, 3, 1, 1)], {"activation": "Clip", "activation_params": [-0.5, 0.7]}),
+        (
+            "FusedGemm",
+            [f(5, 3), f(4, 5), f(3, 1)],
+            {"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0, "activation": "Tanh"},
+        ),
+        ("FusedMatMul", [f(4, 2, 5), f(5, 2, 3)], {"transBatchA": 1, "transBatchB": 1, "alpha": 0.25}),
+        ("FusedMatMul", [f(2, 5, 4), f(2, 3, 5)], {"transA": 1, "transB": 1}),
+        ("Gelu", [f(3, 7)], {}),
+        ("BiasGelu", [f(2, 3, 7), f(7)], {}),
+        ("FastGelu", [f(3, 7), f(7)], {}),
+        ("QuickGelu", [f(3, 7)], {}),
+        ("RotaryEmbedding", [f(2, 3, 16), np.asarray([[0, 4, 2], [1, 1, 5]]), f(9, 4), f(9, 4)], {"interleaved": 1}),
+        (
+            "RotaryEmbedding",
+            [f(2, 2, 3, 16), np.asarray([3]), f(9, 4), f(9, 4)],
+            {"num_heads": 2, "rotary_embedding_dim": 8},
+        ),
+        ("QuantizeLinear", [f(3, 4), SCALE, ZERO], {}),
+        ("DequantizeLinear", [q("uint8", 3, 4), SCALE, ZERO], {}),
+    ],
+)
 def test_layers_with_what_follows_them(operator: str, inputs: list[Any], attributes: dict[str, Any]) -> None:
     agrees(operator, inputs, **attributes)
 
@@ -83,43 +127,82 @@ def test_normalisations_of_sums() -> None:
     agrees("SkipSimplifiedLayerNormalization", [f(2, 3, 8), f(2, 3, 8), f(8), f(8)], epsilon=1e-5)
     agrees("SimplifiedLayerNormalization", [f(2, 3, 8), f(8)], domain="", epsilon=1e-5, axis=-1)
     words = [random.integers(0, 9, (2, 4)).astype("int32"), random.integers(0, 2, (2, 4)).astype("int32")]
-    agrees("EmbedLayerNormalization", [*words, f(9, 8), f(7, 8), f(2, 8), f(8), f(8), bits(2, 4)], outputs=3, epsilon=1e-5)
+    agrees(
+        "EmbedLayerNormalization", [*words, f(9, 8), f(7, 8), f(2, 8), f(8), f(8), bits(2, 4)], outputs=3, epsilon=1e-5
+    )
 
 
-@pytest.mark.parametrize(("mask", "more"), [
-    (None, {}), (bits(2, 5), {"mask_filter_value": -100.0}), (bits(2, 5, 5), {"unidirectional": 1, "scale": 0.3}),
-    (np.asarray([3, 5], "int32"), {"qkv_hidden_sizes": [8, 8, 12]}),
-])
+@pytest.mark.parametrize(
+    ("mask", "more"),
+    [
+        (None, {}),
+        (bits(2, 5), {"mask_filter_value": -100.0}),
+        (bits(2, 5, 5), {"unidirectional": 1, "scale": 0.3}),
+        (np.asarray([3, 5], "int32"), {"qkv_hidden_sizes": [8, 8, 12]}),
+    ],
+)
 def test_attention_of_columns(mask: Any, more: dict[str, Any]) -> None:
     width = sum(more.get("qkv_hidden_sizes", [24]))
     agrees("Attention", [f(2, 5, 6), f(6, width), f(width), mask], num_heads=2, **more)
     if mask is None:
-        agrees("Attention", [f(2, 2, 6), f(6, 24), f(24), bits(2, 5), f(2, 2, 2, 3, 4)], outputs=2, num_heads=2, unidirectional=1)
-        agrees("QAttention", [q("uint8", 2, 5, 8), q("int8", 8, 24), f(24), SCALE, SCALE, bits(2, 5), ZERO, np.asarray(3, "int8")],
-               num_heads=2)
+        agrees(
+            "Attention",
+            [f(2, 2, 6), f(6, 24), f(24), bits(2, 5), f(2, 2, 2, 3, 4)],
+            outputs=2,
+            num_heads=2,
+            unidirectional=1,
+        )
+        agrees(
+            "QAttention",
+            [q("uint8", 2, 5, 8), q("int8", 8, 24), f(24), SCALE, SCALE, bits(2, 5), ZERO, np.asarray(3, "int8")],
+            num_heads=2,
+        )
 
 
 def test_attention_of_queries_keys_and_values() -> None:
     agrees("MultiHeadAttention", [f(2, 4, 8), f(2, 6, 8), f(2, 6, 8), f(24), bits(2, 6), f(1, 2, 4, 6)], num_heads=2)
     agrees("MultiHeadAttention", [f(2, 4, 8), f(2, 2, 6, 4), f(2, 2, 6, 4)], num_heads=2, scale=0.2)
-    agrees("MultiHeadAttention", [f(2, 1, 8), f(2, 1, 8), f(2, 1, 8), None, None, None, f(2, 2, 3, 4), f(2, 2, 3, 4)], outputs=3,
-           num_heads=2, unidirectional=1)
+    agrees(
+        "MultiHeadAttention",
+        [f(2, 1, 8), f(2, 1, 8), f(2, 1, 8), None, None, None, f(2, 2, 3, 4), f(2, 2, 3, 4)],
+        outputs=3,
+        num_heads=2,
+        unidirectional=1,
+    )
     made, _ = model("MultiHeadAttention", [f(2, 4, 8)] * 3, 4, {"num_heads": 2}, (), "com.microsoft")
     with pytest.raises(tw.GraphError, match=r"(?s)TW0912: .*scores are asked for"):
         tw.graph.from_onnx(made)
 
 
-@pytest.mark.parametrize(("more", "build"), [
-    ({}, True), ({"do_rotary": 1, "rotary_interleaved": 1, "local_window_size": 3}, False), ({"softcap": 5.0}, False),
-    ({"smooth_softmax": 1, "scale": 0.4}, False),
-])
+@pytest.mark.parametrize(
+    ("more", "build"),
+    [
+        ({}, True),
+        ({"do_rotary": 1, "rotary_interleaved": 1, "local_window_size": 3}, False),
+        ({"softcap": 5.0}, False),
+        ({"smooth_softmax": 1, "scale": 0.4}, False),
+    ],
+)
 def test_attention_whose_heads_share_keys_with_a_cache(more: dict[str, Any], build: bool) -> None:
     angles = [f(16, 8), f(16, 8)] if "do_rotary" in more else [None, None]
     last, total = np.asarray([6], "int32"), np.asarray(7, "int32")
-    agrees("GroupQueryAttention", [f(1, 2, 64), f(1, 2, 32), f(1, 2, 32), f(1, 2, 5, 16), f(1, 2, 5, 16), last, total, *angles],
-           outputs=3, num_heads=4, kv_num_heads=2, build=build, **more)
-    agrees("GroupQueryAttention", [f(2, 7, 128), None, None, None, None, np.asarray([6, 6], "int32"), total, *angles], outputs=3,
-           num_heads=4, kv_num_heads=2, **more)
+    agrees(
+        "GroupQueryAttention",
+        [f(1, 2, 64), f(1, 2, 32), f(1, 2, 32), f(1, 2, 5, 16), f(1, 2, 5, 16), last, total, *angles],
+        outputs=3,
+        num_heads=4,
+        kv_num_heads=2,
+        build=build,
+        **more,
+    )
+    agrees(
+        "GroupQueryAttention",
+        [f(2, 7, 128), None, None, None, None, np.asarray([6, 6], "int32"), total, *angles],
+        outputs=3,
+        num_heads=4,
+        kv_num_heads=2,
+        **more,
+    )
 
 
 def test_sequences_with_pasts_of_lengths_of_their_own_write_where_these_end() -> None:
@@ -135,27 +218,63 @@ def test_sequences_with_pasts_of_lengths_of_their_own_write_where_these_end() ->
         np.testing.assert_array_equal(ours[1, :, :4], theirs[1, :, :4])
 
 
-@pytest.mark.parametrize(("operator", "inputs", "attributes"), [
-    ("QLinearAdd", [q("uint8", 2, 3), SCALE, ZERO, q("uint8", 3), SCALE, ZERO, SCALE, ZERO], {}),
-    ("QLinearMul", [q("uint8", 2, 3), SCALE, ZERO, q("uint8", 3), SCALE, ZERO, SCALE, ZERO], {}),
-    ("QLinearSigmoid", [q("uint8", 2, 5), SCALE, ZERO, FINE, LOW], {}),
-    ("QLinearLeakyRelu", [q("uint8", 2, 5), SCALE, ZERO, SCALE, ZERO], {"alpha": 0.1}),
-    ("QLinearSoftmax", [q("uint8", 2, 5), SCALE, ZERO, FINE, LOW], {"axis": -1, "opset": 13}),
-    ("QLinearWhere", [bits(3, 4) > 0, q("uint8", 3, 4), SCALE, ZERO, q("uint8", 3, 4), FINE, ZERO, SCALE, ZERO], {}),
-    ("QLinearConcat", [SCALE, ZERO, q("uint8", 2, 3), FINE, LOW, q("uint8", 2, 4), SCALE, ZERO], {"axis": 1}),
-    ("QLinearGlobalAveragePool", [q("uint8", 2, 4, 4, 3), SCALE, ZERO, SCALE, ZERO], {"channels_last": 1}),
-    ("QLinearAveragePool", [q("uint8", 2, 3, 6, 6), SCALE, ZERO, SCALE, ZERO], {"kernel_shape": [3, 3], "pads": [1] * 4}),
-    ("QGemm", [q("uint8", 2, 5), SCALE, ZERO, q("int8", 3, 5), SCALE, np.asarray(3, "int8"), q("int16", 3).astype("int32")],
-     {"transB": 1}),
-    ("QGemm", [q("uint8", 2, 5), SCALE, ZERO, q("int8", 5, 3), SCALE, np.asarray(3, "int8"), None, np.float32(0.5), ZERO], {}),
-    ("MatMulIntegerToFloat", [q("uint8", 2, 4, 5), q("int8", 5, 3), SCALE, SCALES, ZERO, q("int8", 3), f(3)], {}),
-    ("DynamicQuantizeMatMul", [f(2, 4, 5), q("int8", 5, 3), SCALES, q("int8", 3), f(3)], {}),
-    ("MatMulNBits", [f(2, 3, 40), q("uint8", 9, 3, 8), np.abs(f(9, 3)), q("uint8", 9, 2)], {"N": 9, "K": 40, "block_size": 16}),
-    ("MatMulNBits", [f(3, 32), q("uint8", 9, 1, 32), np.abs(f(9, 1)), None, None, f(9)],
-     {"N": 9, "K": 32, "block_size": 32, "bits": 8}),
-    ("GatherBlockQuantized", [q("uint8", 7, 16), np.asarray([[0, 6], [3, 3]]), np.abs(f(7, 2)), q("uint8", 7, 1)],
-     {"bits": 4, "block_size": 16, "gather_axis": 0, "quantize_axis": 1}),
-])
+@pytest.mark.parametrize(
+    ("operator", "inputs", "attributes"),
+    [
+        ("QLinearAdd", [q("uint8", 2, 3), SCALE, ZERO, q("uint8", 3), SCALE, ZERO, SCALE, ZERO], {}),
+        ("QLinearMul", [q("uint8", 2, 3), SCALE, ZERO, q("uint8", 3), SCALE, ZERO, SCALE, ZERO], {}),
+        ("QLinearSigmoid", [q("uint8", 2, 5), SCALE, ZERO, FINE, LOW], {}),
+        ("QLinearLeakyRelu", [q("uint8", 2, 5), SCALE, ZERO, SCALE, ZERO], {"alpha": 0.1}),
+        ("QLinearSoftmax", [q("uint8", 2, 5), SCALE, ZERO, FINE, LOW], {"axis": -1, "opset": 13}),
+        (
+            "QLinearWhere",
+            [bits(3, 4) > 0, q("uint8", 3, 4), SCALE, ZERO, q("uint8", 3, 4), FINE, ZERO, SCALE, ZERO],
+            {},
+        ),
+        ("QLinearConcat", [SCALE, ZERO, q("uint8", 2, 3), FINE, LOW, q("uint8", 2, 4), SCALE, ZERO], {"axis": 1}),
+        ("QLinearGlobalAveragePool", [q("uint8", 2, 4, 4, 3), SCALE, ZERO, SCALE, ZERO], {"channels_last": 1}),
+        (
+            "QLinearAveragePool",
+            [q("uint8", 2, 3, 6, 6), SCALE, ZERO, SCALE, ZERO],
+            {"kernel_shape": [3, 3], "pads": [1] * 4},
+        ),
+        (
+            "QGemm",
+            [
+                q("uint8", 2, 5),
+                SCALE,
+                ZERO,
+                q("int8", 3, 5),
+                SCALE,
+                np.asarray(3, "int8"),
+                q("int16", 3).astype("int32"),
+            ],
+            {"transB": 1},
+        ),
+        (
+            "QGemm",
+            [q("uint8", 2, 5), SCALE, ZERO, q("int8", 5, 3), SCALE, np.asarray(3, "int8"), None, np.float32(0.5), ZERO],
+            {},
+        ),
+        ("MatMulIntegerToFloat", [q("uint8", 2, 4, 5), q("int8", 5, 3), SCALE, SCALES, ZERO, q("int8", 3), f(3)], {}),
+        ("DynamicQuantizeMatMul", [f(2, 4, 5), q("int8", 5, 3), SCALES, q("int8", 3), f(3)], {}),
+        (
+            "MatMulNBits",
+            [f(2, 3, 40), q("uint8", 9, 3, 8), np.abs(f(9, 3)), q("uint8", 9, 2)],
+            {"N": 9, "K": 40, "block_size": 16},
+        ),
+        (
+            "MatMulNBits",
+            [f(3, 32), q("uint8", 9, 1, 32), np.abs(f(9, 1)), None, None, f(9)],
+            {"N": 9, "K": 32, "block_size": 32, "bits": 8},
+        ),
+        (
+            "GatherBlockQuantized",
+            [q("uint8", 7, 16), np.asarray([[0, 6], [3, 3]]), np.abs(f(7, 2)), q("uint8", 7, 1)],
+            {"bits": 4, "block_size": 16, "gather_axis": 0, "quantize_axis": 1},
+        ),
+    ],
+)
 def test_products_and_functions_of_bytes(operator: str, inputs: list[Any], attributes: dict[str, Any]) -> None:
     known = {"QLinearWhere": (), "GatherBlockQuantized": (0, 2, 3)}.get(operator, tuple(range(1, len(inputs))))
     agrees(operator, inputs, known=known, **attributes)

@@ -18,10 +18,14 @@ from tilewright.graph.onnx.outline import outlined  # noqa: E402
 def model(*weights: np.ndarray) -> bytes:
     """x + each of the weights."""
     names = [f"w{at}" for at in range(len(weights))]
-    nodes = [helper.make_node("Add", ["x" if at == 0 else f"s{at}", name], [f"s{at + 1}"]) for at, name in enumerate(names)]
+    nodes = [
+        helper.make_node("Add", ["x" if at == 0 else f"s{at}", name], [f"s{at + 1}"]) for at, name in enumerate(names)
+    ]
     shape = list(np.broadcast_shapes(*(weight.shape for weight in weights)))
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", f"s{len(names)}"))
-    graph = helper.make_graph(nodes, "sums", [x], [y], [numpy_helper.from_array(w, n) for w, n in zip(weights, names, strict=True)])
+    graph = helper.make_graph(
+        nodes, "sums", [x], [y], [numpy_helper.from_array(w, n) for w, n in zip(weights, names, strict=True)]
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
 
 
@@ -43,10 +47,15 @@ def test_weights_are_the_same_from_a_file_and_from_bytes(tmp_path: Path) -> None
     np.testing.assert_array_equal(g.params["w2"], weights[2], "what became of the file is nothing to the graph")
 
 
-@pytest.mark.parametrize("change", [
-    lambda tensor: tensor.dims.append(2), lambda tensor: setattr(tensor, "data_type", 99),
-    lambda tensor: setattr(tensor, "raw_data", tensor.raw_data[:-1]), lambda tensor: tensor.ClearField("data_type"),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tensor: tensor.dims.append(2),
+        lambda tensor: setattr(tensor, "data_type", 99),
+        lambda tensor: setattr(tensor, "raw_data", tensor.raw_data[:-1]),
+        lambda tensor: tensor.ClearField("data_type"),
+    ],
+)
 def test_a_weight_that_is_not_what_it_says_is_left_to_be_refused(change, tmp_path: Path) -> None:
     proto = onnx.load_model_from_string(model(numbers(257, 129)))
     change(proto.graph.initializer[0])
@@ -80,7 +89,7 @@ def test_damaged_bytes_mean_what_they_mean_to_protobuf() -> None:
         if shown is not None:
             tensor = shown.graph.initializer[0]
             said = {entry.key: int(entry.value) for entry in tensor.external_data if entry.key != "location"}
-            tensor.raw_data = bytes(damaged[said["offset"]:said["offset"] + said["length"]])
+            tensor.raw_data = bytes(damaged[said["offset"] : said["offset"] + said["length"]])
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
         assert shown == whole

@@ -60,7 +60,9 @@ def test_what_is_read_elsewhere_or_has_another_shape_is_nothing_to_put_a_result_
         return overlaid(b.graph())
 
     assert over(lambda b, x, w: b.node("add", b.node("matmul", b.node("matmul", w, w), w), b.node("softmax", x))) != {}
-    assert over(lambda b, x, w: b.node("add", b.node("matmul", x, w), x)) == {}, "all of x makes an element of the product"
+    assert over(lambda b, x, w: b.node("add", b.node("matmul", x, w), x)) == {}, (
+        "all of x makes an element of the product"
+    )
     assert over(lambda b, x, w: b.node("add", b.node("matmul", w, w), b.node("transpose", x, axes=(1, 0)))) == {}
 
 

@@ -39,11 +39,15 @@ def test_a_reshape_between_two_products_is_no_copy() -> None:
     """What the first one gives, with what follows it element by element, is read by the second as it lies."""
     random = np.random.default_rng(2)
     b = Builder("between")
-    h = b.node("relu", b.node("matmul", b.input("x", (6, 5)), b.param("w", random.standard_normal((5, 14)).astype("float32"))))
+    h = b.node(
+        "relu", b.node("matmul", b.input("x", (6, 5)), b.param("w", random.standard_normal((5, 14)).astype("float32")))
+    )
     h = b.node("reshape", h, shape=(12, 7))
     b.output("y", b.node("matmul", h, b.param("u", random.standard_normal((7, 3)).astype("float32"))))
     m = agree(b.graph(), random.standard_normal((6, 5)).astype("float32"))
-    assert len(m.kernels) == 2 and all("reshape" not in row.operators for row in m.profile(np.ones((6, 5), "float32")).rows)
+    assert len(m.kernels) == 2 and all(
+        "reshape" not in row.operators for row in m.profile(np.ones((6, 5), "float32")).rows
+    )
 
 
 def test_parts_of_several_rows_are_read_with_strides_by_the_kernels_that_need_them() -> None:
@@ -54,12 +58,12 @@ def test_parts_of_several_rows_are_read_with_strides_by_the_kernels_that_need_th
 def test_a_piece_of_an_input_and_of_a_joined_whole_are_pieces() -> None:
     b = Builder("pieces")
     x = b.input("x", (4, 5, 257))
-    row = b.node("slice", x, begin=(2, 1), end=(3, 4), step=(1, 1), axes=(0, 1))              # 3 rows of the third block
+    row = b.node("slice", x, begin=(2, 1), end=(3, 4), step=(1, 1), axes=(0, 1))  # 3 rows of the third block
     flat = b.node("reshape", row, shape=(3, 257))
     b.output("a", b.node("softmax", flat, axis=1))
     b.output("b", b.node("sum", flat, axes=(0,), keepdims=False))
     whole = b.node("concat", b.node("exp", x), b.node("tanh", x), axis=0)
-    again = b.node("slice", whole, begin=(3,), end=(6,), step=(1,), axes=(0,))                # across both parts
+    again = b.node("slice", whole, begin=(3,), end=(6,), step=(1,), axes=(0,))  # across both parts
     b.output("c", b.node("softmax", again, axis=-1))
     b.output("d", b.node("cumsum", again, axis=0))
     b.output("e", b.node("mean", whole, axes=(0, 1)))
@@ -73,7 +77,7 @@ def test_what_is_a_result_or_follows_state_is_no_piece() -> None:
     b = Builder("cache")
     past, row = b.input("past", (5, 33)), b.input("row", (1, 33))
     old = b.node("slice", past, begin=(1,), end=(5,), step=(1,), axes=(0,))
-    present = b.node("concat", old, row, axis=0)                                              # moves up by a row
+    present = b.node("concat", old, row, axis=0)  # moves up by a row
     b.output("first", b.node("slice", past, begin=(0,), end=(1,), step=(1,), axes=(0,)))
     b.output("mean", b.node("mean", old, axes=(0,)))
     last = b.node("slice", present, begin=(3,), end=(5,), step=(1,), axes=(0,))

@@ -70,7 +70,7 @@ def test_a_row_costs_the_same_however_long_the_past_is() -> None:
     row = values(1, 1, 5)
     assert m(held, row, np.array([2_999_999])) == []
     np.testing.assert_array_equal(held[0, 2_999_999], row[0, 0])
-    assert m.arena_bytes == 64                                     # nothing of the 60 million bytes is anywhere else
+    assert m.arena_bytes == 64  # nothing of the 60 million bytes is anywhere else
     assert m.profile(held, row, np.array([5])).rows[0].moved < 100
 
 
@@ -97,7 +97,7 @@ def test_weights_are_updated_after_all_that_reads_them() -> None:
 def test_what_cannot_be_computed_in_place_is_copied() -> None:
     b = Builder("copies")
     p, q, r, t = (b.input(name, (3, 3)) for name in "pqrt")
-    b.output("of_p", q)                                            # they change places
+    b.output("of_p", q)  # they change places
     b.output("of_q", p)
     b.output("of_r", b.node("matmul", r, r))
     b.output("of_t", b.node("transpose", t, axes=(1, 0)))
@@ -127,14 +127,27 @@ def test_scatters_are_done_in_place(reduction: str) -> None:
     b.state("x", "x2")
     b.state("y", "y2")
     g = b.graph()
-    followed(g, values(4, 5), values(4, 5), np.array([[0, 1, -1, 3, 9], [0, 2, 2, -4, 1]]), np.array([[1, 2], [3, -1], [1, 2]]),
-             values(2, 5), values(3))
+    followed(
+        g,
+        values(4, 5),
+        values(4, 5),
+        np.array([[0, 1, -1, 3, 9], [0, 2, 2, -4, 1]]),
+        np.array([[1, 2], [3, -1], [1, 2]]),
+        values(2, 5),
+        values(3),
+    )
     assert tw.build(g).arena_bytes == 64
 
 
-@pytest.mark.parametrize(("past", "present", "reason"), [
-    ("row", "present", "is float32\\[2, 1, 5\\], and 'present' float32\\[2, 7, 5\\]"), ("no", "present", "no input 'no'"),
-    ("past", "no", "no output 'no'"), ("past", "present", "state already")])
+@pytest.mark.parametrize(
+    ("past", "present", "reason"),
+    [
+        ("row", "present", "is float32\\[2, 1, 5\\], and 'present' float32\\[2, 7, 5\\]"),
+        ("no", "present", "no input 'no'"),
+        ("past", "no", "no output 'no'"),
+        ("past", "present", "state already"),
+    ],
+)
 def test_pairs_that_are_no_state_are_refused(past: str, present: str, reason: str) -> None:
     b = Builder()
     put = b.node("put", b.input("past", (2, 7, 5)), b.input("at", (1,), "int64"), b.input("row", (2, 1, 5)), axis=1)
@@ -145,8 +158,13 @@ def test_pairs_that_are_no_state_are_refused(past: str, present: str, reason: st
         b.state(past, present)
 
 
-@pytest.mark.parametrize(("given", "reason"), [
-    (np.zeros((2, 5, 7), "float32").transpose(0, 2, 1), "side by side"), (np.zeros((2, 7, 5), "float32").tolist(), "no array")])
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (np.zeros((2, 5, 7), "float32").transpose(0, 2, 1), "side by side"),
+        (np.zeros((2, 7, 5), "float32").tolist(), "no array"),
+    ],
+)
 def test_state_that_cannot_be_updated_where_it_is_is_refused(given: Any, reason: str) -> None:
     m = tw.build(cache())
     with pytest.raises(GraphError, match=f"TW0906[^$]*{reason}"):
@@ -182,6 +200,8 @@ def test_a_program_in_c_passes_state_once_after_the_inputs(tmp_path: Path) -> No
     header = (tmp_path / "net.h").read_text()
     assert "int32_t net(const float *row, const int64_t *at, float *past, float *mean, void *arena);" in header
     (tmp_path / "program.c").write_text(PROGRAM)
-    subprocess.run(["cc", "-O1", "-o", "program", "program.c", "-L.", "-lnet", "-Wl,-rpath,."], cwd=tmp_path, check=True)
+    subprocess.run(
+        ["cc", "-O1", "-o", "program", "program.c", "-L.", "-lnet", "-Wl,-rpath,."], cwd=tmp_path, check=True
+    )
     said = subprocess.run(["./program"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60).stdout
     assert said.split() == ["330", "2", f"{60 / 7:g}"]

@@ -35,7 +35,9 @@ def test_a_plan_says_what_was_chosen_for_each_kernel_of_each_variant() -> None:
     m = tw.build(layers())
     assert len(m.plan) == 0, "no size was met"
     m(np.zeros((2, 9), "float32"))
-    assert [task.name for task in m.plan] == list(m.kernels) and [task.count for task in m.plan] == list(m.kernels.values())
+    assert [task.name for task in m.plan] == list(m.kernels) and [task.count for task in m.plan] == list(
+        m.kernels.values()
+    )
     first = str(m.plan).splitlines()[1].split()
     assert first[:3] == ["3", "matmul+relu", "float32[2,"] and "gemm" in first, first
     bucketed = tw.build(layers(), buckets=[{"n": 2}])

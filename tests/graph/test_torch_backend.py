@@ -46,8 +46,19 @@ def test_what_is_not_supported_is_left_to_torch() -> None:
 
 def test_forward_and_backward_are_compiled() -> None:
     torch.manual_seed(1)
-    model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 8), nn.Softmax(-1), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4),
-                          nn.Sigmoid(), nn.Linear(4, 3), nn.SiLU(), nn.LogSoftmax(-1))
+    model = nn.Sequential(
+        nn.Linear(5, 7),
+        nn.Tanh(),
+        nn.Linear(7, 8),
+        nn.Softmax(-1),
+        nn.Linear(8, 8),
+        nn.ReLU(),
+        nn.Linear(8, 4),
+        nn.Sigmoid(),
+        nn.Linear(4, 3),
+        nn.SiLU(),
+        nn.LogSoftmax(-1),
+    )
     x = torch.randn(3, 5)
     expected = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
     before = tw.graph.torch_report()
@@ -59,8 +70,9 @@ def test_forward_and_backward_are_compiled() -> None:
 
 def test_training_with_norms_convolutions_and_batches_that_change_is_compiled_whole() -> None:
     torch.manual_seed(2)
-    model = nn.Sequential(nn.Conv2d(2, 4, 3, stride=2, groups=2), nn.BatchNorm2d(4), nn.MaxPool2d(2), nn.Flatten(),
-                          nn.LayerNorm(16))
+    model = nn.Sequential(
+        nn.Conv2d(2, 4, 3, stride=2, groups=2), nn.BatchNorm2d(4), nn.MaxPool2d(2), nn.Flatten(), nn.LayerNorm(16)
+    )
     twin = copy.deepcopy(model)
     fast, before = torch.compile(model, backend=compiled), tw.graph.torch_report()
     for batch in (2, 3):
@@ -77,9 +89,9 @@ def test_training_with_norms_convolutions_and_batches_that_change_is_compiled_wh
 def test_attention_with_its_derivative_is_compiled() -> None:
     torch.manual_seed(3)
     q, before = torch.randn(1, 2, 4, 8, requires_grad=True), tw.graph.torch_report()
-    expected, = torch.autograd.grad(nn.functional.scaled_dot_product_attention(q, q, q).square().sum(), q)
+    (expected,) = torch.autograd.grad(nn.functional.scaled_dot_product_attention(q, q, q).square().sum(), q)
     fast = torch.compile(lambda q: nn.functional.scaled_dot_product_attention(q, q, q).square().sum(), backend=compiled)
-    made, = torch.autograd.grad(fast(q), q)
+    (made,) = torch.autograd.grad(fast(q), q)
     torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-5)
     assert counted(before) == {"compiled": 2}
 

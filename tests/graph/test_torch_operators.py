@@ -52,49 +52,157 @@ def pairs(x: Any) -> Any:
 
 
 FUNCTIONS: list[tuple[Callable[..., Any], list[Any]]] = [
-    (lambda x, g: F.grid_sample(x, g, "bicubic", "border", align_corners=False), [normal(2, 3, 5, 7), normal(2, 4, 3, 2)]),
+    (
+        lambda x, g: F.grid_sample(x, g, "bicubic", "border", align_corners=False),
+        [normal(2, 3, 5, 7), normal(2, 4, 3, 2)],
+    ),
     (lambda t: F.affine_grid(t, (2, 1, 4, 5), align_corners=False), [normal(2, 2, 3)]),
     (lambda x: F.unfold(x, (3, 2), (1, 2), (1, 0), (2, 1)), [normal(2, 3, 7, 9)]),
     (lambda x: F.fold(x, (7, 9), (3, 2), 1, 0, (2, 1)), [normal(2, 18, 24)]),
     (lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, 2, return_indices=True), 2, 2), [normal(2, 3, 6, 8)]),
     (lambda x: F.adaptive_max_pool2d(x, (3, 2)), [normal(1, 2, 7, 9)]),
-    (lambda a, b: (torch.multiply(a, b), torch.divide(a, b, rounding_mode="floor"), torch.subtract(a, b, alpha=2), a.greater(b),
-                   torch.less_equal(a, 0.5), torch.arctan2(a, b), a.clone().multiply_(b), torch.special.expit(a), torch.fix(3 * a),
-                   torch.clip(a, -0.5, 0.25), a.negative().true_divide(b)), [normal(3, 5), normal(5)]),
-    (lambda a, b: (torch.min(a, b), torch.max(a, b), torch.hypot(a, b), torch.logaddexp(a, b), torch.copysign(a, b)),
-     [normal(3, 5), normal(5)]),
-    (lambda a: (torch.frac(a), torch.rad2deg(a), torch.erfc(a), torch.logit(torch.sigmoid(a), 1e-3), torch.signbit(a)),
-     [normal(3, 5)]),
-    (lambda a, b: (F.smooth_l1_loss(a, b, beta=0.5), F.huber_loss(a, b, delta=0.7), F.kl_div(F.log_softmax(a, 1), F.softmax(b, 1)),
-                   F.binary_cross_entropy(torch.sigmoid(a), torch.sigmoid(b))), [normal(3, 5), normal(3, 5)]),
-    (lambda a, b: (torch.searchsorted(a, b, right=True), torch.bucketize(b, a), torch.isin(b, a)),
-     [torch.arange(7.0), normal(3, 4).round()]),
-    (lambda a: (torch.diagonal(a, 1, 0, 2), torch.trace(a[0]), torch.diag(a[0, 0], 1), torch.diag_embed(a, -1)), [normal(4, 5, 6)]),
-    (lambda a, b: (torch.select_scatter(a, b, 1, 2), torch.slice_scatter(a, b[:, None], 1, 1, 2), *torch.meshgrid(a[0], b)),
-     [normal(3, 5), normal(3)]),
-    (lambda a: (*torch.aminmax(a, dim=1), torch.count_nonzero(a > 0, 1), *torch.median(a, 1), torch.linalg.det(a[:, :4])),
-     [normal(4, 4, 5).transpose(1, 2)[..., :4].contiguous()]),
+    (
+        lambda a, b: (
+            torch.multiply(a, b),
+            torch.divide(a, b, rounding_mode="floor"),
+            torch.subtract(a, b, alpha=2),
+            a.greater(b),
+            torch.less_equal(a, 0.5),
+            torch.arctan2(a, b),
+            a.clone().multiply_(b),
+            torch.special.expit(a),
+            torch.fix(3 * a),
+            torch.clip(a, -0.5, 0.25),
+            a.negative().true_divide(b),
+        ),
+        [normal(3, 5), normal(5)],
+    ),
+    (
+        lambda a, b: (torch.min(a, b), torch.max(a, b), torch.hypot(a, b), torch.logaddexp(a, b), torch.copysign(a, b)),
+        [normal(3, 5), normal(5)],
+    ),
+    (
+        lambda a: (
+            torch.frac(a),
+            torch.rad2deg(a),
+            torch.erfc(a),
+            torch.logit(torch.sigmoid(a), 1e-3),
+            torch.signbit(a),
+        ),
+        [normal(3, 5)],
+    ),
+    (
+        lambda a, b: (
+            F.smooth_l1_loss(a, b, beta=0.5),
+            F.huber_loss(a, b, delta=0.7),
+            F.kl_div(F.log_softmax(a, 1), F.softmax(b, 1)),
+            F.binary_cross_entropy(torch.sigmoid(a), torch.sigmoid(b)),
+        ),
+        [normal(3, 5), normal(3, 5)],
+    ),
+    (
+        lambda a, b: (torch.searchsorted(a, b, right=True), torch.bucketize(b, a), torch.isin(b, a)),
+        [torch.arange(7.0), normal(3, 4).round()],
+    ),
+    (
+        lambda a: (torch.diagonal(a, 1, 0, 2), torch.trace(a[0]), torch.diag(a[0, 0], 1), torch.diag_embed(a, -1)),
+        [normal(4, 5, 6)],
+    ),
+    (
+        lambda a, b: (
+            torch.select_scatter(a, b, 1, 2),
+            torch.slice_scatter(a, b[:, None], 1, 1, 2),
+            *torch.meshgrid(a[0], b),
+        ),
+        [normal(3, 5), normal(3)],
+    ),
+    (
+        lambda a: (
+            *torch.aminmax(a, dim=1),
+            torch.count_nonzero(a > 0, 1),
+            *torch.median(a, 1),
+            torch.linalg.det(a[:, :4]),
+        ),
+        [normal(4, 4, 5).transpose(1, 2)[..., :4].contiguous()],
+    ),
     (lambda v, g: torch._weight_norm(v, g, 2), [normal(4, 3, 5), normal(1, 1, 5)]),
-    (lambda a, b: (torch.cdist(a, b), F.pairwise_distance(a[:, :3], b), torch.linalg.cross(a[:, :3], b)),
-     [normal(2, 4, 3), normal(2, 3, 3)]),
-    (lambda x: (torch.fft.fftn(x, dim=(-2, -1)).real, torch.fft.rfft(x, n=13).imag, torch.fft.ifft2(torch.fft.fft2(x)).real,
-                torch.fft.irfftn(torch.fft.rfftn(x, norm="ortho"), norm="ortho"), torch.fft.fftshift(torch.fft.fft(x).abs()),
-                torch.fft.irfft(torch.fft.rfft(x, norm="forward"), n=10, norm="forward")), [normal(3, 7, 12)]),
-    (lambda x: (torch.stft(x, 16, 5, 12, torch.hann_window(12), return_complex=True).abs(), torch.view_as_real(torch.stft(
-        x, 9, center=False, normalized=True, window=torch.hamming_window(9, periodic=False), return_complex=True))),
-     [normal(2, 61)]),
-    (lambda a, b: torch.view_as_real(torch.stack([
-        pairs(a) * pairs(b), pairs(a) / pairs(b), pairs(a) + pairs(b), pairs(a) - 2 * pairs(b), pairs(a).conj() * 3 + 1,
-        torch.exp(pairs(a)), pairs(a) * pairs(a), pairs(a) / 3, torch.polar(a[..., 0].abs(), b[..., 1]), b[..., 0] + pairs(a),
-        torch.complex(a[..., 0], b[..., 1]) * a[..., 0]])), [normal(3, 5, 2), normal(5, 3, 2).reshape(3, 5, 2)]),
-    (lambda a, b: (torch.view_as_real(torch.cat([pairs(a) @ pairs(b).mT,
-                                                 torch.einsum("ij,kj->ik", pairs(a), pairs(b).conj())]).t()),
-                   pairs(a).angle(), pairs(a).abs(), torch.view_as_real(pairs(a).reshape(-1)[1:4].flip(0).sum())),
-     [normal(3, 5, 2), normal(4, 5, 2)]),
+    (
+        lambda a, b: (torch.cdist(a, b), F.pairwise_distance(a[:, :3], b), torch.linalg.cross(a[:, :3], b)),
+        [normal(2, 4, 3), normal(2, 3, 3)],
+    ),
+    (
+        lambda x: (
+            torch.fft.fftn(x, dim=(-2, -1)).real,
+            torch.fft.rfft(x, n=13).imag,
+            torch.fft.ifft2(torch.fft.fft2(x)).real,
+            torch.fft.irfftn(torch.fft.rfftn(x, norm="ortho"), norm="ortho"),
+            torch.fft.fftshift(torch.fft.fft(x).abs()),
+            torch.fft.irfft(torch.fft.rfft(x, norm="forward"), n=10, norm="forward"),
+        ),
+        [normal(3, 7, 12)],
+    ),
+    (
+        lambda x: (
+            torch.stft(x, 16, 5, 12, torch.hann_window(12), return_complex=True).abs(),
+            torch.view_as_real(
+                torch.stft(
+                    x,
+                    9,
+                    center=False,
+                    normalized=True,
+                    window=torch.hamming_window(9, periodic=False),
+                    return_complex=True,
+                )
+            ),
+        ),
+        [normal(2, 61)],
+    ),
+    (
+        lambda a, b: torch.view_as_real(
+            torch.stack(
+                [
+                    pairs(a) * pairs(b),
+                    pairs(a) / pairs(b),
+                    pairs(a) + pairs(b),
+                    pairs(a) - 2 * pairs(b),
+                    pairs(a).conj() * 3 + 1,
+                    torch.exp(pairs(a)),
+                    pairs(a) * pairs(a),
+                    pairs(a) / 3,
+                    torch.polar(a[..., 0].abs(), b[..., 1]),
+                    b[..., 0] + pairs(a),
+                    torch.complex(a[..., 0], b[..., 1]) * a[..., 0],
+                ]
+            )
+        ),
+        [normal(3, 5, 2), normal(5, 3, 2).reshape(3, 5, 2)],
+    ),
+    (
+        lambda a, b: (
+            torch.view_as_real(
+                torch.cat([pairs(a) @ pairs(b).mT, torch.einsum("ij,kj->ik", pairs(a), pairs(b).conj())]).t()
+            ),
+            pairs(a).angle(),
+            pairs(a).abs(),
+            torch.view_as_real(pairs(a).reshape(-1)[1:4].flip(0).sum()),
+        ),
+        [normal(3, 5, 2), normal(4, 5, 2)],
+    ),
     (lambda x: (x.clone().unsqueeze_(1).squeeze_(1).t_(), x.clone().transpose_(0, 1) + 1), [normal(3, 4)]),
-    (lambda x, w: (F.embedding_bag(x, w, mode="sum"), F.embedding_bag(x, w, mode="mean", padding_idx=2), F.embedding_bag(
-        x.reshape(-1), w, torch.tensor([0, 0, 5]), per_sample_weights=w[:1].expand(8, 5)[:, 0].contiguous(), mode="sum")),
-     [torch.tensor([[1, 2, 0, 2], [2, 2, 2, 2]]), normal(3, 5)]),
+    (
+        lambda x, w: (
+            F.embedding_bag(x, w, mode="sum"),
+            F.embedding_bag(x, w, mode="mean", padding_idx=2),
+            F.embedding_bag(
+                x.reshape(-1),
+                w,
+                torch.tensor([0, 0, 5]),
+                per_sample_weights=w[:1].expand(8, 5)[:, 0].contiguous(),
+                mode="sum",
+            ),
+        ),
+        [torch.tensor([[1, 2, 0, 2], [2, 2, 2, 2]]), normal(3, 5)],
+    ),
     (lambda x: (*torch.tensor_split(x, 3), *torch.tensor_split(x, (2, -1), 1), *x.hsplit([4])), [normal(7, 5)]),
 ]
 
@@ -142,7 +250,9 @@ def test_a_transform_of_an_open_length() -> None:
     g = tw.graph.from_torch(torch.export.export(function, (normal(3, 8),), dynamic_shapes=(({1: size},),)))
     m = tw.build(g)
     for n in (2, 9, 64, 101):
-        np.testing.assert_allclose(m(normal(3, n).numpy()), torch.fft.rfft(normal(3, n)).abs().numpy(), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            m(normal(3, n).numpy()), torch.fft.rfft(normal(3, n)).abs().numpy(), rtol=1e-4, atol=1e-4
+        )
 
 
 def test_numbers_that_are_only_asserted_are_not_computed_and_others_are_measured() -> None:
@@ -168,7 +278,9 @@ def grown(x: Any, steps: Any) -> Any:
     """x doubled, so often, by torch's loop."""
     from torch._higher_order_ops.while_loop import while_loop
 
-    return while_loop(lambda i, y: i < steps, lambda i, y: (i + 1, y * 2 + i), (torch.zeros((), dtype=torch.int64), x))[1]
+    return while_loop(lambda i, y: i < steps, lambda i, y: (i + 1, y * 2 + i), (torch.zeros((), dtype=torch.int64), x))[
+        1
+    ]
 
 
 def summed(x: Any, w: Any) -> Any:
@@ -187,16 +299,26 @@ def projected(x: Any, w: Any) -> Any:
 
 def chosen(x: Any, w: Any) -> Any:
     """A branch in a branch, of which one reads what the other does not."""
+
     def inner(x: Any, w: Any) -> Any:
         return torch.cond(w.sum() > 0, lambda x: x.relu(), lambda x: -x, (x,))
 
     return torch.cond(x.sum() > 0, inner, lambda x, w: x * w, (x, w))
 
 
-@pytest.mark.parametrize(("function", "operator", "calls"), [
-    (chosen, "if", [(normal(3, 4), normal(4)), (-normal(3, 4).abs(), normal(4)), (normal(3, 4).abs(), -normal(4).abs())]),
-    (grown, "loop", [(normal(5), torch.tensor(3)), (normal(5), torch.tensor(0))]),
-    (summed, "loop", [(normal(7, 4), normal(4, 4))]), (projected, "loop", [(normal(5, 3, 4), normal(4, 2))])])
+@pytest.mark.parametrize(
+    ("function", "operator", "calls"),
+    [
+        (
+            chosen,
+            "if",
+            [(normal(3, 4), normal(4)), (-normal(3, 4).abs(), normal(4)), (normal(3, 4).abs(), -normal(4).abs())],
+        ),
+        (grown, "loop", [(normal(5), torch.tensor(3)), (normal(5), torch.tensor(0))]),
+        (summed, "loop", [(normal(7, 4), normal(4, 4))]),
+        (projected, "loop", [(normal(5, 3, 4), normal(4, 2))]),
+    ],
+)
 def test_control_flow_of_torch_is_nodes_with_graphs_inside(function: Any, operator: str, calls: list[Any]) -> None:
     module = Module(function).eval()
     g = tw.graph.from_torch(module, calls[0])
@@ -206,8 +328,12 @@ def test_control_flow_of_torch_is_nodes_with_graphs_inside(function: Any, operat
         arrays = [one.numpy() for one in tensors]
         expected = module(*tensors)
         made, results = m(*arrays), g.run(*arrays)
-        for ours, again, theirs in zip(made if isinstance(made, list) else [made], results, expected if isinstance(
-                expected, tuple) else [expected], strict=True):
+        for ours, again, theirs in zip(
+            made if isinstance(made, list) else [made],
+            results,
+            expected if isinstance(expected, tuple) else [expected],
+            strict=True,
+        ):
             np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(again, theirs.numpy(), rtol=1e-4, atol=1e-5)
 

@@ -78,12 +78,14 @@ def test_an_input_is_no_weight() -> None:
 def test_the_file_beside_a_library_holds_what_is_packed_alone(tmp_path: Path) -> None:
     g = layers()
     g.export(tmp_path / "net.so", weights="file", target=ANY_MACHINE)
-    panels = -(-65 // 24) * 24 * 65 * 4 + 64                # of the widest tiles that there are
+    panels = -(-65 // 24) * 24 * 65 * 4 + 64  # of the widest tiles that there are
     assert (tmp_path / "net.weights").stat().st_size <= HEADER_BYTES + 3 * max(panels, 65 * 96 * 4)
 
 
 def test_a_library_for_another_machine_holds_weights_packed_for_that(tmp_path: Path) -> None:
-    files = layers().export(tmp_path / "net.o", weights="file", target="llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a72")
+    files = layers().export(
+        tmp_path / "net.o", weights="file", target="llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a72"
+    )
     content = np.frombuffer(files[-1].read_bytes()[HEADER_BYTES:], "float32")
     assert np.isin(layers().params["w2"], content).all()
 

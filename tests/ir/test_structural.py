@@ -31,16 +31,27 @@ BASE = """
 """
 
 CHANGES = {
-    "constant": ("+ 1.0", "+ 2.0"), "index order": ("A[i, j]", "A[j, i]"), "loop kind": ("parallel(n)", "unrolled(n)"),
-    "begin":
-        ("in 8:", "in range(0 + 0, extent=8):"), "operator": ("* s", "/ s"), "scope": ("local", "shared"),
+    "constant": ("+ 1.0", "+ 2.0"),
+    "index order": ("A[i, j]", "A[j, i]"),
+    "loop kind": ("parallel(n)", "unrolled(n)"),
+    "begin": ("in 8:", "in range(0 + 0, extent=8):"),
+    "operator": ("* s", "/ s"),
+    "scope": ("local", "shared"),
     "alignment": ("align=32", "align=64"),
-    "buffer": ("T[j] = exp", "B[i, j] = exp"), "message": ('"reason"', '"other"'), "call": ("exp(z)", "log(z)"),
-    "select": ("select(i < 3", "if_then_else(i < 3"), "variable": ("i < j:", "j < i:"), "attrs": ('"loops"', '"flat"'),
-    "name": ("def f", "def g"), "shape": ("B: out float32[n, 8]", "B: out float32[n, 9]"), "output": ("B: out", "B:"),
-    "type":
-        ("s: float32", "s: float64"), "symbol": ("[n]", "[n: size]"), "pragma": ("parallel(n):", "parallel(n) with unroll=1:"),
-    "missing statement": ('assert j < 8, "reason"', "pass"), "local shape": ("float32[8, align", "float32[9, align"),
+    "buffer": ("T[j] = exp", "B[i, j] = exp"),
+    "message": ('"reason"', '"other"'),
+    "call": ("exp(z)", "log(z)"),
+    "select": ("select(i < 3", "if_then_else(i < 3"),
+    "variable": ("i < j:", "j < i:"),
+    "attrs": ('"loops"', '"flat"'),
+    "name": ("def f", "def g"),
+    "shape": ("B: out float32[n, 8]", "B: out float32[n, 9]"),
+    "output": ("B: out", "B:"),
+    "type": ("s: float32", "s: float64"),
+    "symbol": ("[n]", "[n: size]"),
+    "pragma": ("parallel(n):", "parallel(n) with unroll=1:"),
+    "missing statement": ('assert j < 8, "reason"', "pass"),
+    "local shape": ("float32[8, align", "float32[9, align"),
 }
 
 
@@ -94,7 +105,9 @@ def test_free_variables_correspond_one_to_one_when_mapped() -> None:
 
 def test_constants_compare_by_bits() -> None:
     nan = float("nan")
-    assert equal(ops.const(nan), E.FloatImm(nan)) and structural_hash(ops.const(nan)) == structural_hash(E.FloatImm(nan))
+    assert equal(ops.const(nan), E.FloatImm(nan)) and structural_hash(ops.const(nan)) == structural_hash(
+        E.FloatImm(nan)
+    )
     assert not equal(ops.const(nan), E.FloatImm(-nan))
     assert structural_hash(ops.const(nan)) != structural_hash(E.FloatImm(-nan))
     assert structural_key(ops.const(nan)) == structural_key(E.FloatImm(nan)) != structural_key(E.FloatImm(-nan))
@@ -152,6 +165,6 @@ def test_deep_and_shared_expressions() -> None:
 
 
 def test_the_hash_of_a_function_is_the_same_in_every_process() -> None:
-    program = (f"from tilewright.ir import parse, structural_hash; print(structural_hash(parse({BASE!r})))")
+    program = f"from tilewright.ir import parse, structural_hash; print(structural_hash(parse({BASE!r})))"
     elsewhere = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(elsewhere.stdout) == structural_hash(parse(BASE))

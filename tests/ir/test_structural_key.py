@@ -28,14 +28,35 @@ def test_keys_tell_what_nodes_say_besides_their_operands() -> None:
     x, buffer, other = E.Var("x", FLOAT32), Buffer("A", (const(8),), FLOAT32), Buffer("A", (const(8),), FLOAT32)
     i, holds = const(0), E.LT(const(0), const(1))
     apart: list[E.Expr] = [
-        x, E.Cast(x, INT32), E.Cast(x, INT64), E.Call("exp", (x,), FLOAT32), E.Call("log", (x,), FLOAT32), E.Broadcast(x, 4),
-        E.Broadcast(x, 8), E.Ramp(i, const(1), 4), E.Ramp(i, const(1), 8), E.BufferLoad(buffer, (i,)), E.BufferLoad(other, (i,)),
-        E.BufferLoad(buffer, (i,), holds), E.FloatImm(0.0), E.FloatImm(-0.0), E.FloatImm(float("nan")),
-        E.FloatImm(-float("nan")), const(1), const(1, INT64),
-        const(True), E.Shuffle((E.Broadcast(x, 4),), (0, 1)), E.Shuffle((E.Broadcast(x, 4),), (1, 0)), E.StringImm("x"),
-        E.Select(holds, x, x), E.IfThenElse(holds, x, x), E.Not(holds),
+        x,
+        E.Cast(x, INT32),
+        E.Cast(x, INT64),
+        E.Call("exp", (x,), FLOAT32),
+        E.Call("log", (x,), FLOAT32),
+        E.Broadcast(x, 4),
+        E.Broadcast(x, 8),
+        E.Ramp(i, const(1), 4),
+        E.Ramp(i, const(1), 8),
+        E.BufferLoad(buffer, (i,)),
+        E.BufferLoad(other, (i,)),
+        E.BufferLoad(buffer, (i,), holds),
+        E.FloatImm(0.0),
+        E.FloatImm(-0.0),
+        E.FloatImm(float("nan")),
+        E.FloatImm(-float("nan")),
+        const(1),
+        const(1, INT64),
+        const(True),
+        E.Shuffle((E.Broadcast(x, 4),), (0, 1)),
+        E.Shuffle((E.Broadcast(x, 4),), (1, 0)),
+        E.StringImm("x"),
+        E.Select(holds, x, x),
+        E.IfThenElse(holds, x, x),
+        E.Not(holds),
     ]
     assert len({structural_key(expr) for expr in apart}) == len(apart)
     assert structural_key(E.FloatImm(float("nan"))) == structural_key(E.FloatImm(float("nan")))
     assert constructor_key(E.Add(x, x)) == constructor_key(E.Add(x, x)) != constructor_key(E.Sub(x, x))
-    assert constructor_key(E.Add(E.Add(x, x), x)) != constructor_key(E.Add(E.Add(x, x), x))  # the operands are two objects
+    assert constructor_key(E.Add(E.Add(x, x), x)) != constructor_key(
+        E.Add(E.Add(x, x), x)
+    )  # the operands are two objects

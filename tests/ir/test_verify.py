@@ -24,15 +24,20 @@ def function(body: str, stage: str = "") -> Function:
 
 
 WELL_FORMED = [
-    "for i in 16:\n    B[i] = A[i] * 2.0", "for i: int64 in int64(n):\n    B[i] = A[i]", "B[n] = if_then_else(b, A[n], 0.0)",
-    "T: local float32[n]\nT[0] = 1.0\nB[0] = T[0]", "x: float32 = A[0]\nB[0] = let(y: float32 = x, x + y)",
+    "for i in 16:\n    B[i] = A[i] * 2.0",
+    "for i: int64 in int64(n):\n    B[i] = A[i]",
+    "B[n] = if_then_else(b, A[n], 0.0)",
+    "T: local float32[n]\nT[0] = 1.0\nB[0] = T[0]",
+    "x: float32 = A[0]\nB[0] = let(y: float32 = x, x + y)",
     "B[ramp(0, 1, 4)] = select(b, A[ramp(0, 2, 4)], broadcast(1.0, 4))",
     "B[ramp(0, 1, 4), where=broadcast(b, 4)] = broadcast(1.0, 4)",
-    "B[0] = float32(popcount(I[0]) + (I[0] << 1)) + exp(A[0])", 'call_extern(int32, "f", n)',
-    'call_extern(int32, "f", access_ptr(handle, A[0], n, 1), access_ptr(handle, B[4], 0, 3))', "attr(\"k\", B, 1)\n"
-    "assert b, \"message\"",
+    "B[0] = float32(popcount(I[0]) + (I[0] << 1)) + exp(A[0])",
+    'call_extern(int32, "f", n)',
+    'call_extern(int32, "f", access_ptr(handle, A[0], n, 1), access_ptr(handle, B[4], 0, 3))',
+    'attr("k", B, 1)\nassert b, "message"',
     'assert call_extern(int32, "f", access_ptr(handle, B[4], 0, 3)) == 0, "it could not"',
-    "for t in thread(\"threadIdx.x\", 4):\n    B[t] = A[n % 16]", "B[0] = reinterpret(float32, n)",
+    'for t in thread("threadIdx.x", 4):\n    B[t] = A[n % 16]',
+    "B[0] = reinterpret(float32, n)",
 ]
 BROKEN = {
     "B[0] = A[n] + n": "both operands have the same type",
@@ -42,7 +47,7 @@ BROKEN = {
     "if n and n:\n    pass": "logic takes bool",
     "if not n:\n    pass": "logic takes bool",
     "if n:\n    pass": "the condition is a scalar bool",
-    "assert n, \"message\"": "the condition is a scalar bool",
+    'assert n, "message"': "the condition is a scalar bool",
     "if broadcast(b, 4):\n    pass": "the condition is a scalar bool",
     "B[0] = select(n, A[0], A[1])": "the condition is a bool",
     "B[0] = select(b, A[0], n)": "both values have the same type",
@@ -63,8 +68,8 @@ BROKEN = {
     "B[0] = exp(n)": "operands of one type that the intrinsic takes",
     "B[0] = popcount(A[0])": "operands of one type that the intrinsic takes",
     "B[0] = pow(A[0], n)": "operands of one type that the intrinsic takes",
-    "B[0] = call(float32, \"exp\", A[0], A[0])": "as many operands as the intrinsic takes",
-    "B[0] = call(float32, \"exp\", float64(A[0]))": "the call's type follows from its operands",
+    'B[0] = call(float32, "exp", A[0], A[0])': "as many operands as the intrinsic takes",
+    'B[0] = call(float32, "exp", float64(A[0]))': "the call's type follows from its operands",
     "B[0] = reinterpret(float32, I[0])": "the call's type follows from its operands",
     "B[ramp(n, int64(n), 4)] = A[ramp(0, 1, 4)]": "base and stride are scalar integers of one type",
     "B[ramp(n, 1, 1)] = A[0]": "a vector has at least 2 lanes",
@@ -97,8 +102,13 @@ def test_broken_rules_are_named(body: str) -> None:
 
 
 def test_every_rule_has_a_program_that_breaks_it() -> None:
-    built_by_hand = ("a constant is in the range", "a constant is rounded", "only numbers and bools", "a thread loop",
-                     "the lanes of the indices")
+    built_by_hand = (
+        "a constant is in the range",
+        "a constant is rounded",
+        "only numbers and bools",
+        "a thread loop",
+        "the lanes of the indices",
+    )
     for rules in NODE_RULES.values():
         for rule in rules:
             assert any(text in rule.text for text in (*BROKEN.values(), *built_by_hand)), rule.text
@@ -126,20 +136,30 @@ HAND_BUILT = {
     "a constant is rounded to its type": whole(store(E.FloatImm(0.1))),
     "only numbers and bools have an order": whole(If(E.LT(E.StringImm("a"), E.StringImm("b")), Seq(()))),
     "a thread loop, and no other, has a thread tag": whole(loop(i, kind=LoopKind.THREAD)),
-    "the lanes of the indices agree": whole(Allocate(TWO, BufferStore(
-        TWO, ops.cast(x, "float32x4"), (E.Ramp(ops.const(0), ops.const(1), 2), E.Ramp(ops.const(0), ops.const(1), 4)))),
-        params=(x,)),
+    "the lanes of the indices agree": whole(
+        Allocate(
+            TWO,
+            BufferStore(
+                TWO,
+                ops.cast(x, "float32x4"),
+                (E.Ramp(ops.const(0), ops.const(1), 2), E.Ramp(ops.const(0), ops.const(1), 4)),
+            ),
+        ),
+        params=(x,),
+    ),
     "everything is defined before it is used: the variable 'i', nothing defines it": whole(store(ops.cast(i, FLOAT32))),
     "'i', its scope has ended": whole(loop(i), store(ops.const(1.0), i)),
     "the variable 'x', its scope has ended": whole(LetStmt(x, ops.const(1.0), Seq(())), store(x)),
     "'j', its scope has ended": whole(store(ops.const(1.0), E.Add(E.Let(j, ops.const(1), j), j))),
     "the buffer 'T', nothing defines it": whole(store(E.BufferLoad(TWO, (ops.const(0), ops.const(0))))),
-    "the buffer 'T', its scope has ended":
-        whole(Allocate(TWO, Seq(())), BufferStore(TWO, ops.const(1.0), (ops.const(0), ops.const(0)))),
+    "the buffer 'T', its scope has ended": whole(
+        Allocate(TWO, Seq(())), BufferStore(TWO, ops.const(1.0), (ops.const(0), ops.const(0)))
+    ),
     "nothing is bound twice": whole(loop(i), loop(i)),
     "the scope is one of": whole(Allocate(Buffer("T", (), FLOAT32, scope="cache"), Seq(()))),
-    "Reduce does not occur in functions":
-        whole(store(E.Reduce(E.CommReducer((x,), (x,), (x,), (x,)), (x,), (), ops.TRUE)), params=(x,)),
+    "Reduce does not occur in functions": whole(
+        store(E.Reduce(E.CommReducer((x,), (x,), (x,), (x,)), (x,), (), ops.TRUE)), params=(x,)
+    ),
 }
 
 
@@ -154,9 +174,11 @@ def test_programs_that_the_parser_does_not_write(message: str) -> None:
 
 def test_more_that_is_bound_twice() -> None:
     for program in (
-        whole(Allocate(TWO, Allocate(TWO, Seq(())))), whole(loop(i, loop(i))),
+        whole(Allocate(TWO, Allocate(TWO, Seq(())))),
+        whole(loop(i, loop(i))),
         whole(LetStmt(i, ops.const(1), Seq(())), loop(i)),
-        Function("f", (OUT, OUT), Seq(()), (OUT,)), whole(loop(i), params=(i,)),
+        Function("f", (OUT, OUT), Seq(()), (OUT,)),
+        whole(loop(i), params=(i,)),
         whole(store(E.Let(x, ops.const(1.0), x)), store(E.Let(x, ops.const(1.0), x))),
     ):
         with pytest.raises(NotWellFormed, match="nothing is bound twice"):
@@ -175,7 +197,7 @@ STAGE_CASES = [
     ("final", "T: float32[()]", "buffers have one dimension"),
     ("final", "for i in vectorized(4):\n    B[i] = 1.0", "vectorized loops do not occur"),
     ("final", "for i in unrolled(4):\n    B[i] = 1.0", "unrolled loops do not occur"),
-    ("final", "for i in thread(\"threadIdx.x\", 4):\n    B[i] = 1.0", "thread loops do not occur"),
+    ("final", 'for i in thread("threadIdx.x", 4):\n    B[i] = 1.0', "thread loops do not occur"),
     ("final", "if likely(b):\n    B[0] = 1.0", "likely does not occur"),
 ]
 
@@ -200,17 +222,19 @@ def test_the_message_shows_node_types_and_text() -> None:
     spoiled = function("for i in 16:\n    B[i] = A[i] * 2.0\nB[0] = A[n] + n", "loops")
     with pytest.raises(NotWellFormed, match="both operands") as caught:
         verify(spoiled)
-    assert re.sub(r"py:\d+", "py:LINE", str(caught.value)) == "\n".join([
-        "LoweringError TW0302: f is not well formed at stage 'loops': both operands have the same type",
-        "  in `A[n] + n`: `A[n]` is float32, `n` is int32",
-        "  called at test_verify.py:LINE: verify(spoiled)",
-        '        @attrs(stage="loops")',
-        "        def f(A: float32[16], B: out float32[16], n: int32, b: bool, I: int8[16]):",
-        "            for i in 16:",
-        "                B[i] = A[i] * 2.0",
-        "      >     B[0] = A[n] + n",
-        "  fix: change what is marked with > so that this holds: both operands have the same type",
-    ])
+    assert re.sub(r"py:\d+", "py:LINE", str(caught.value)) == "\n".join(
+        [
+            "LoweringError TW0302: f is not well formed at stage 'loops': both operands have the same type",
+            "  in `A[n] + n`: `A[n]` is float32, `n` is int32",
+            "  called at test_verify.py:LINE: verify(spoiled)",
+            '        @attrs(stage="loops")',
+            "        def f(A: float32[16], B: out float32[16], n: int32, b: bool, I: int8[16]):",
+            "            for i in 16:",
+            "                B[i] = A[i] * 2.0",
+            "      >     B[0] = A[n] + n",
+            "  fix: change what is marked with > so that this holds: both operands have the same type",
+        ]
+    )
 
 
 def test_deep_programs_are_verified() -> None:
@@ -231,7 +255,9 @@ def test_what_functions_share_is_not_looked_at_again_but_where_it_is_out_of_scop
     kept = sound[""]
     assert kept[id(value)] == (value, {x})
     verify(whole(store(value), store(value), params=(x,)), sound=sound)
-    with pytest.raises(NotWellFormed, match=r"everything is defined before it is used\n.*the variable 'x', nothing defines it"):
+    with pytest.raises(
+        NotWellFormed, match=r"everything is defined before it is used\n.*the variable 'x', nothing defines it"
+    ):
         verify(whole(store(value)), sound=sound)
 
 

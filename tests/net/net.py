@@ -60,7 +60,12 @@ def _replayed(frozen: dict[str, Any]) -> tuple[Any, list[Any]]:
     """Declares the operations by the frozen source, and replays the records on them."""
     source: str = frozen["source"]
     place = f"<frozen {frozen['name']}>"
-    linecache.cache[place] = (len(source), None, source.splitlines(True), place)  # hybrid scripts look for their own source
+    linecache.cache[place] = (
+        len(source),
+        None,
+        source.splitlines(True),
+        place,
+    )  # hybrid scripts look for their own source
     scope: dict[str, Any] = {"te": te, "tw": tw, "np": np, "base64": base64, "ml_dtypes": ml_dtypes}
     exec(compile(source, place, "exec"), scope)
     return te.Schedule.replay(from_json(json.dumps(frozen["records"])), scope["ops"]), scope["args"]
@@ -147,7 +152,11 @@ def _check(names: Sequence[str], whole: bool) -> int:
     lines = differences(found, recorded)
     lines += [f"{name}: the program is gone" for name in recorded if whole and name not in found]
     lines += [f"{name}: {hashes['error']}" for name, hashes in found.items() if "error" in hashes]
-    print("\n".join([*lines, f"{len(names) - len(differences(found, recorded))} of {len(names)} programs have the same texts"]))
+    print(
+        "\n".join(
+            [*lines, f"{len(names) - len(differences(found, recorded))} of {len(names)} programs have the same texts"]
+        )
+    )
     return int(bool(lines))
 
 
@@ -158,7 +167,9 @@ def _update(names: Sequence[str], whole: bool) -> int:
         print("\n".join(failed))
         return 1
     changed = differences(found, recorded_hashes() if HASHES.exists() else {})
-    HASHES.write_text("{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(hashes)}" for name, hashes in found.items()) + "\n}\n")
+    HASHES.write_text(
+        "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(hashes)}" for name, hashes in found.items()) + "\n}\n"
+    )
     print("\n".join([*changed, f"{len(found)} programs written, {len(changed)} of them changed"]))
     return 0
 

@@ -20,7 +20,9 @@ def test_every_frozen_program_has_its_hashes() -> None:
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_its_texts_are_what_they_were(name: str) -> None:
-    assert differences({name: hashes_of(PROGRAMS[name])}, recorded_hashes()) == [], f"python -m tests.net.net --show {name}"
+    assert differences({name: hashes_of(PROGRAMS[name])}, recorded_hashes()) == [], (
+        f"python -m tests.net.net --show {name}"
+    )
 
 
 def test_a_changed_text_is_told_by_program_and_kind() -> None:

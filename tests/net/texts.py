@@ -44,7 +44,9 @@ def c_source(function: Any) -> str:
         parts = _parts(function)
         symbols = [tuple(shape_symbols(part)) for part in parts]
         final = [run_pipeline(part, c_pipeline(False, AS_USUAL)) for part in parts]
-        programs = [FinalKernel(one, signature_of(part, own), own) for one, part, own in zip(final, parts, symbols, strict=True)]
+        programs = [
+            FinalKernel(one, signature_of(part, own), own) for one, part, own in zip(final, parts, symbols, strict=True)
+        ]
         return c_text(programs, False).text
 
 

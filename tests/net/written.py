@@ -58,11 +58,21 @@ def bytes_intrinsic(n: int = 203, m: int = 101, depth: int = 255) -> Frozen:
     A, B = te.placeholder((n, depth), "uint8", "A"), te.placeholder((m, depth), "int8", "B")
     wide, deep = -(-m // 16) * 16, -(-depth // 4) * 4
     padded = te.compute((n, deep), lambda i, k: te.if_then_else(k < depth, A[i, k], 0), "padded")
-    packed = te.compute((wide // 16, deep // 4, 16, 4), lambda jo, ko, ji, ki: te.if_then_else(
-        te.all(jo * 16 + ji < m, ko * 4 + ki < depth), B[jo * 16 + ji, ko * 4 + ki], 0), "packed")
+    packed = te.compute(
+        (wide // 16, deep // 4, 16, 4),
+        lambda jo, ko, ji, ki: te.if_then_else(
+            te.all(jo * 16 + ji < m, ko * 4 + ki < depth), B[jo * 16 + ji, ko * 4 + ki], 0
+        ),
+        "packed",
+    )
     k = te.reduce_axis((0, deep), "k")
-    whole = te.compute((n, wide), lambda i, j: te.sum(
-        padded[i, k].astype("int32") * packed[j // 16, k // 4, j % 16, k % 4].astype("int32"), axis=k), "whole")
+    whole = te.compute(
+        (n, wide),
+        lambda i, j: te.sum(
+            padded[i, k].astype("int32") * packed[j // 16, k // 4, j % 16, k % 4].astype("int32"), axis=k
+        ),
+        "whole",
+    )
     C = te.compute((n, m), lambda i, j: whole[i, j], "C")
     s = te.create_schedule(C.op)
     jo, ji = s[whole].split(whole.op.axis[1], 16)
@@ -135,8 +145,14 @@ def search() -> Frozen:
 
 def call_of_c(width: int = 12) -> Frozen:
     W = te.placeholder((width, width), name="W")
-    C = te.extern((width,), [W], lambda ins, outs: te.call_extern(
-        "handle", "memcpy", outs[0].access_ptr("w"), ins[0].access_ptr("r"), te.const(4 * width, "int64")), name="C")
+    C = te.extern(
+        (width,),
+        [W],
+        lambda ins, outs: te.call_extern(
+            "handle", "memcpy", outs[0].access_ptr("w"), ins[0].access_ptr("r"), te.const(4 * width, "int64")
+        ),
+        name="C",
+    )
     return te.create_schedule(C.op), [W, C]
 
 
@@ -155,6 +171,15 @@ def long_chain(length: int = 300) -> Frozen:
 
 
 WRITTEN: dict[str, Callable[[], Frozen]] = {
-    program.__name__: program for program in (
-        own_intrinsic, refused_intrinsic, bytes_intrinsic, histogram, permutation, search, call_of_c, long_chain)
+    program.__name__: program
+    for program in (
+        own_intrinsic,
+        refused_intrinsic,
+        bytes_intrinsic,
+        histogram,
+        permutation,
+        search,
+        call_of_c,
+        long_chain,
+    )
 }

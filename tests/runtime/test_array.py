@@ -16,8 +16,21 @@ from tilewright.runtime import cuda_driver, errors
 from tilewright.runtime.array import ALIGNMENT, Array, array, empty, from_dlpack
 from tilewright.runtime.device import Device, cpu, cuda
 
-DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
-          "float32", "float64")
+DTYPES = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -158,10 +171,13 @@ def test_kernels_take_bfloat16_from_anyone():
     torch = pytest.importorskip("torch")
     double = handmade.build(
         Signature("first", buffers("A:bfloat16[n] out B:bfloat16[n]"), (Symbol("n"),)),
-        "define i32 KERNEL(ptr %a, ptr %b, i64 %n) {\n %x = load i16, ptr %a\n store i16 %x, ptr %b\n ret i32 0\n}")
-    for a, b in [(np.ones(3, ml_dtypes.bfloat16), np.zeros(3, ml_dtypes.bfloat16)),
-                 (array([1, 1], dtype="bfloat16"), empty(2, "bfloat16")),
-                 (torch.ones(3, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.bfloat16))]:
+        "define i32 KERNEL(ptr %a, ptr %b, i64 %n) {\n %x = load i16, ptr %a\n store i16 %x, ptr %b\n ret i32 0\n}",
+    )
+    for a, b in [
+        (np.ones(3, ml_dtypes.bfloat16), np.zeros(3, ml_dtypes.bfloat16)),
+        (array([1, 1], dtype="bfloat16"), empty(2, "bfloat16")),
+        (torch.ones(3, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.bfloat16)),
+    ]:
         b[:] = 0
         double(a, b)
         assert float(b[0]) == 1
@@ -188,9 +204,10 @@ def test_array_interface_and_rank_0():
 
     add(a, a, Holder())
     assert c.tolist() == [0, 2, 4, 6]
-    scalar = handmade.build(Signature("scalar", buffers("A:float32[] out B:float32[]")),
-                            "define i32 KERNEL(ptr %a, ptr %b) {\n %x = load float, ptr %a\n store float %x, ptr %b\n"
-                            " ret i32 0\n}")
+    scalar = handmade.build(
+        Signature("scalar", buffers("A:float32[] out B:float32[]")),
+        "define i32 KERNEL(ptr %a, ptr %b) {\n %x = load float, ptr %a\n store float %x, ptr %b\n ret i32 0\n}",
+    )
     out = empty(())
     scalar(array(2.5), out)
     assert out == 2.5

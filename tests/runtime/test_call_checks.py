@@ -27,8 +27,10 @@ def add():
 @pytest.fixture(scope="module")
 def add2():
     """C = A + B over float32[4, 5]."""
-    return handmade.build(Signature("add2", buffers("A:float32[4,5] B:float32[4,5] out C:float32[4,5]")),
-                          handmade.elementwise("20", symbols=0))
+    return handmade.build(
+        Signature("add2", buffers("A:float32[4,5] B:float32[4,5] out C:float32[4,5]")),
+        handmade.elementwise("20", symbols=0),
+    )
 
 
 def make(shape=(16,), dtype=F32):
@@ -36,21 +38,47 @@ def make(shape=(16,), dtype=F32):
     return rng.integers(0, 100, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("wrap", [
-    lambda x: x, lambda x: x.view(Array), memoryview, lambda x: x.view(np.recarray), lambda x: stdarray.array("f", x),
-], ids=["numpy", "tw.Array", "memoryview", "subclass", "array.array"])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda x: x,
+        lambda x: x.view(Array),
+        memoryview,
+        lambda x: x.view(np.recarray),
+        lambda x: stdarray.array("f", x),
+    ],
+    ids=["numpy", "tw.Array", "memoryview", "subclass", "array.array"],
+)
 def test_inputs_of_every_kind_are_read_in_place(add, wrap):
     a, b, c = make(), make(), np.zeros(16, F32)
     assert add(wrap(a), wrap(b), c) is None
     np.testing.assert_array_equal(c, a + b)
 
 
-@pytest.mark.parametrize("name", ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-                                  "float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+    ],
+)
 def test_each_dtype_is_taken_on_the_fast_path_and_no_other(name, monkeypatch):
     """Monkeypatching the Python path away shows that right calls never get there."""
-    kernel = handmade.build(Signature("one", (BufferParam("A", name, (3,)), BufferParam("B", name, (3,), True))),
-                            "define i32 KERNEL(ptr %a, ptr %b) {\n ret i32 0\n}")
+    kernel = handmade.build(
+        Signature("one", (BufferParam("A", name, (3,)), BufferParam("B", name, (3,), True))),
+        "define i32 KERNEL(ptr %a, ptr %b) {\n ret i32 0\n}",
+    )
     dtype = np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
     other = np.dtype("int32" if name == "float32" else "float32")
     with pytest.raises(errors.WrongDType, match=f"'B' .*has dtype {other}; {name} is expected"):
@@ -82,26 +110,36 @@ def test_arguments_may_be_named(add):
         add(a, C=c)
 
 
-@pytest.mark.parametrize(("fault", "kind", "match"), [
-    (lambda x: None, errors.NotATensor, "'B' .argument 2 of add2. is None"),
-    (lambda x: x.tolist(), errors.NotATensor, r"a list, not a tensor(.|\n)*tw.array"),
-    (lambda x: "text", errors.NotATensor, "is a str, not a tensor"),
-    (lambda x: 3.0, errors.NotATensor, r"is a float, not a tensor(.|\n)*rank 0"),
-    (lambda x: np.ma.masked_array(x), errors.NotATensor, r"MaskedArray(.|\n)*knows? no masks"),
-    (lambda x: x.astype(object), errors.WrongDType, "has dtype object; float32 is expected"),
-    (lambda x: x.astype(np.complex64), errors.WrongDType, r'complex64(.|\n)*None\]\.view\("float32"\)'),
-    (lambda x: x.astype(np.float64), errors.WrongDType, r'float64; float32 is expected(.|\n)*x.astype\("float32"\)'),
-    (lambda x: x.view([("x", F32)]), errors.WrongDType, "has dtype void32; float32 is expected"),
-    (lambda x: x.astype(">f4"), errors.WrongByteOrder, "holds float32 in big-endian"),
-    (lambda x: x.reshape(20), errors.WrongRank, r"has 1 \(shape \(20,\)\) dimensions; 2 are expected"),
-    (lambda x: x.reshape(5, 4), errors.WrongShape, r"has 5 \(shape \(5, 4\)\) in dimension 0; 4 is expected"),
-    (lambda x: np.zeros((4, 6), F32), errors.WrongShape, "has 6 .* in dimension 1; 5 is expected"),
-    (lambda x: np.asfortranarray(x), errors.WrongStride, r"strides \(4, 16\) in bytes; \(20, 4\) is expected"),
-    (lambda x: x[:, ::-1], errors.WrongStride, r"strides \(20, -4\)"),
-    (lambda x: np.broadcast_to(x[:1], (4, 5)), errors.WrongStride, r"strides \(0, 4\)"),
-    (lambda x: np.frombuffer(bytes(81), np.uint8)[1:].view(F32).reshape(4, 5), errors.Misaligned,
-     "no multiple of the element's 4 bytes"),
-])
+@pytest.mark.parametrize(
+    ("fault", "kind", "match"),
+    [
+        (lambda x: None, errors.NotATensor, "'B' .argument 2 of add2. is None"),
+        (lambda x: x.tolist(), errors.NotATensor, r"a list, not a tensor(.|\n)*tw.array"),
+        (lambda x: "text", errors.NotATensor, "is a str, not a tensor"),
+        (lambda x: 3.0, errors.NotATensor, r"is a float, not a tensor(.|\n)*rank 0"),
+        (lambda x: np.ma.masked_array(x), errors.NotATensor, r"MaskedArray(.|\n)*knows? no masks"),
+        (lambda x: x.astype(object), errors.WrongDType, "has dtype object; float32 is expected"),
+        (lambda x: x.astype(np.complex64), errors.WrongDType, r'complex64(.|\n)*None\]\.view\("float32"\)'),
+        (
+            lambda x: x.astype(np.float64),
+            errors.WrongDType,
+            r'float64; float32 is expected(.|\n)*x.astype\("float32"\)',
+        ),
+        (lambda x: x.view([("x", F32)]), errors.WrongDType, "has dtype void32; float32 is expected"),
+        (lambda x: x.astype(">f4"), errors.WrongByteOrder, "holds float32 in big-endian"),
+        (lambda x: x.reshape(20), errors.WrongRank, r"has 1 \(shape \(20,\)\) dimensions; 2 are expected"),
+        (lambda x: x.reshape(5, 4), errors.WrongShape, r"has 5 \(shape \(5, 4\)\) in dimension 0; 4 is expected"),
+        (lambda x: np.zeros((4, 6), F32), errors.WrongShape, "has 6 .* in dimension 1; 5 is expected"),
+        (lambda x: np.asfortranarray(x), errors.WrongStride, r"strides \(4, 16\) in bytes; \(20, 4\) is expected"),
+        (lambda x: x[:, ::-1], errors.WrongStride, r"strides \(20, -4\)"),
+        (lambda x: np.broadcast_to(x[:1], (4, 5)), errors.WrongStride, r"strides \(0, 4\)"),
+        (
+            lambda x: np.frombuffer(bytes(81), np.uint8)[1:].view(F32).reshape(4, 5),
+            errors.Misaligned,
+            "no multiple of the element's 4 bytes",
+        ),
+    ],
+)
 def test_a_wrong_input_is_named(add2, fault, kind, match):
     x, c = make((4, 5)), np.zeros((4, 5), F32)
     with pytest.raises(kind, match=match) as caught:
@@ -127,8 +165,8 @@ def test_an_output_shares_memory_with_nothing(add):
         add(a, b, c)
     with pytest.raises(errors.OverlappingOutput, match=r"'C' .* shares memory with 'B' "):
         add(np.zeros(16, F32), b, c)
-    add(a, a, b)                                       # neighbours share nothing, and inputs may be the same
-    add(memory[:0], memory[:0], memory[:0])            # nor do empty tensors
+    add(a, a, b)  # neighbours share nothing, and inputs may be the same
+    add(memory[:0], memory[:0], memory[:0])  # nor do empty tensors
 
 
 def test_released_memory_is_refused(add):
@@ -141,18 +179,27 @@ def test_released_memory_is_refused(add):
 
 def test_symbols_bind_where_they_first_occur():
     kernel = handmade.build(
-        Signature("f", (BufferParam("A", "float32", (("+", ("*", "n", 2), 1), "m")),
-                        BufferParam("B", "float32", ("m",)),
-                        BufferParam("C", "float32", ("n", ("//", "m", "n"), ("min", "n", "m")), True)),
-                  (Symbol("n"), Symbol("m"))),
+        Signature(
+            "f",
+            (
+                BufferParam("A", "float32", (("+", ("*", "n", 2), 1), "m")),
+                BufferParam("B", "float32", ("m",)),
+                BufferParam("C", "float32", ("n", ("//", "m", "n"), ("min", "n", "m")), True),
+            ),
+            (Symbol("n"), Symbol("m")),
+        ),
         "define i32 KERNEL(ptr %a, ptr %b, ptr %c, i64 %n, i64 %m) {\n"
         " %f = sitofp i64 %n to float\n %g = sitofp i64 %m to float\n store float %f, ptr %b\n store float %g, ptr %c\n"
-        " ret i32 0\n}")
+        " ret i32 0\n}",
+    )
     a, b, c = np.zeros((7, 8), F32), np.zeros(8, F32), np.zeros((3, 2, 3), F32)
     kernel(a, b, c)
     assert (b[0], c[0, 0, 0]) == (3, 8)
-    with pytest.raises(errors.SymbolDisagrees, match=r"'A' .* in dimension 0; \(n \* 2\) \+ 1 = 7 is expected\n"
-                                                     r"  'n' is 3, from dimension 0 of 'C'"):
+    with pytest.raises(
+        errors.SymbolDisagrees,
+        match=r"'A' .* in dimension 0; \(n \* 2\) \+ 1 = 7 is expected\n"
+        r"  'n' is 3, from dimension 0 of 'C'",
+    ):
         kernel(np.zeros((6, 8), F32), b, c)
     with pytest.raises(errors.SymbolDisagrees, match="dimension 1; m // n = 2 is expected"):
         kernel(a, b, np.zeros((3, 3, 3), F32))
@@ -164,8 +211,9 @@ def test_symbols_bind_where_they_first_occur():
 
 def test_a_symbol_is_solved_from_an_expression():
     signature = Signature("g", (BufferParam("A", "int8", (("-", ("*", 3, "n"), 2),)),), (Symbol("n", "int64"),))
-    kernel = handmade.build(signature, "define i32 KERNEL(ptr %a, i64 %n) {\n %b = trunc i64 %n to i8\n"
-                                       " store i8 %b, ptr %a\n ret i32 0\n}")
+    kernel = handmade.build(
+        signature, "define i32 KERNEL(ptr %a, i64 %n) {\n %b = trunc i64 %n to i8\n store i8 %b, ptr %a\n ret i32 0\n}"
+    )
     a = np.zeros(10, np.int8)
     kernel(a)
     assert a[0] == 4
@@ -176,8 +224,10 @@ def test_a_symbol_is_solved_from_an_expression():
 
 
 def test_extents_beyond_an_int32_symbol_are_refused():
-    kernel = handmade.build(Signature("big", (BufferParam("A", "int8", ("n",)),), (Symbol("n"),)),
-                            "define i32 KERNEL(ptr %a, i64 %n) {\n ret i32 0\n}")
+    kernel = handmade.build(
+        Signature("big", (BufferParam("A", "int8", ("n",)),), (Symbol("n"),)),
+        "define i32 KERNEL(ptr %a, i64 %n) {\n ret i32 0\n}",
+    )
     huge = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), (1 << 30,), (1,), writeable=False)
     with pytest.raises(errors.ExtentTooLarge, match=r"(?s)1073741824 in dimension 0.*int64"):
         kernel(huge)
@@ -185,8 +235,10 @@ def test_extents_beyond_an_int32_symbol_are_refused():
 
 
 def test_strides_of_unit_and_empty_dimensions_are_free():
-    kernel = handmade.build(Signature("unit", (BufferParam("A", "float32", ("n", 1, 4)),), (Symbol("n"),)),
-                            "define i32 KERNEL(ptr %a, i64 %n) {\n ret i32 0\n}")
+    kernel = handmade.build(
+        Signature("unit", (BufferParam("A", "float32", ("n", 1, 4)),), (Symbol("n"),)),
+        "define i32 KERNEL(ptr %a, i64 %n) {\n ret i32 0\n}",
+    )
     x = np.zeros((3, 8, 4), F32)
     kernel(np.lib.stride_tricks.as_strided(x, (1, 1, 4), (1000, -64, 4)))
     kernel(np.lib.stride_tricks.as_strided(x, (0, 1, 4), (3, 5, 7)))
@@ -195,10 +247,18 @@ def test_strides_of_unit_and_empty_dimensions_are_free():
 
 
 def test_scalars_are_passed_by_value_and_range_checked():
-    params = (ScalarParam("i", "int8"), ScalarParam("u", "uint64"), ScalarParam("x", "float32"),
-              ScalarParam("h", "float16"), ScalarParam("t", "bool"), ScalarParam("n", "int32", 0, (1 << 30) - 1),
-              BufferParam("O", "float64", (6,), True))
-    kernel = handmade.build(Signature("s", params), """
+    params = (
+        ScalarParam("i", "int8"),
+        ScalarParam("u", "uint64"),
+        ScalarParam("x", "float32"),
+        ScalarParam("h", "float16"),
+        ScalarParam("t", "bool"),
+        ScalarParam("n", "int32", 0, (1 << 30) - 1),
+        BufferParam("O", "float64", (6,), True),
+    )
+    kernel = handmade.build(
+        Signature("s", params),
+        """
 define i32 KERNEL(i8 %i, i64 %u, float %x, half %h, i1 %t, i32 %n, ptr %o) {
   %a = sitofp i8 %i to double
   %b = uitofp i64 %u to double
@@ -219,7 +279,8 @@ define i32 KERNEL(i8 %i, i64 %u, float %x, half %h, i1 %t, i32 %n, ptr %o) {
   store double %e, ptr %p4
   store double %f, ptr %p5
   ret i32 0
-}""")
+}""",
+    )
     o = np.zeros(6)
     kernel(-128, 2**64 - 1, 0.1, 0.1, True, 7, o)
     assert o.tolist() == [-128, float(2**64 - 1), float(F32(0.1)), float(np.float16(0.1).view(np.uint16)), 1, 7]
@@ -240,20 +301,25 @@ define i32 KERNEL(i8 %i, i64 %u, float %x, half %h, i1 %t, i32 %n, ptr %o) {
         (5, 1 << 30, errors.ScalarOutOfRange, "0 to 1073741823"),
     ]:
         with pytest.raises(kind, match=match):
-            kernel(*good[:place], value, *good[place + 1:])
+            kernel(*good[:place], value, *good[place + 1 :])
 
 
 def test_a_scalar_may_be_an_extent():
-    kernel = handmade.build(Signature("k", (BufferParam("A", "int8", ("n",)), ScalarParam("n", "int32", 0, 100))),
-                            "define i32 KERNEL(ptr %a, i32 %n) {\n ret i32 0\n}")
+    kernel = handmade.build(
+        Signature("k", (BufferParam("A", "int8", ("n",)), ScalarParam("n", "int32", 0, 100))),
+        "define i32 KERNEL(ptr %a, i32 %n) {\n ret i32 0\n}",
+    )
     kernel(np.zeros(5, np.int8), 5)
     with pytest.raises(errors.SymbolDisagrees, match=r"(?s)has 5 .* n = 6 is expected.*'n' is 6, from argument 2"):
         kernel(np.zeros(5, np.int8), 6)
 
 
 def test_a_kernel_that_fails_raises():
-    kernel = handmade.build(Signature("fails", (ScalarParam("status", "int32"),)),
-                            "define i32 KERNEL(i32 %s) {\n ret i32 %s\n}", ("index i is out of range",))
+    kernel = handmade.build(
+        Signature("fails", (ScalarParam("status", "int32"),)),
+        "define i32 KERNEL(i32 %s) {\n ret i32 %s\n}",
+        ("index i is out of range",),
+    )
     kernel(0)
     with pytest.raises(errors.KernelAssertion, match="fails stopped: index i is out of range"):
         kernel(1)
@@ -266,10 +332,16 @@ def test_a_kernel_that_fails_raises():
 def test_the_python_path_and_the_fast_path_agree_on_every_status(add2):
     """A status alone, as an exported library reports it, makes an error of the same class."""
     signature = add2.signature
-    for check, kind in [(abi.Check.DTYPE, errors.WrongDType), (abi.Check.RANK, errors.WrongRank),
-                        (abi.Check.DEVICE, errors.WrongDevice), (abi.Check.READ_ONLY, errors.ReadOnlyOutput),
-                        (abi.Check.SHAPE, errors.WrongShape), (abi.Check.STRIDE, errors.WrongStride),
-                        (abi.Check.ALIGNMENT, errors.Misaligned), (abi.Check.OVERLAP, errors.OverlappingOutput)]:
+    for check, kind in [
+        (abi.Check.DTYPE, errors.WrongDType),
+        (abi.Check.RANK, errors.WrongRank),
+        (abi.Check.DEVICE, errors.WrongDevice),
+        (abi.Check.READ_ONLY, errors.ReadOnlyOutput),
+        (abi.Check.SHAPE, errors.WrongShape),
+        (abi.Check.STRIDE, errors.WrongStride),
+        (abi.Check.ALIGNMENT, errors.Misaligned),
+        (abi.Check.OVERLAP, errors.OverlappingOutput),
+    ]:
         status = abi.pack_status(check, 2, 1)
         assert abi.unpack_status(status) == (check, 2, 1)
         assert -(1 << 31) <= status < -1
@@ -282,8 +354,12 @@ def test_the_python_path_and_the_fast_path_agree_on_every_status(add2):
 def test_a_signature_survives_json():
     import json
 
-    signature = Signature("f", (BufferParam("A", "float32", (("+", ("*", "n", 2), 1), 4), True),
-                                ScalarParam("k", "uint8", 1, 9)), (Symbol("n", "int64"),), True)
+    signature = Signature(
+        "f",
+        (BufferParam("A", "float32", (("+", ("*", "n", 2), 1), 4), True), ScalarParam("k", "uint8", 1, 9)),
+        (Symbol("n", "int64"),),
+        True,
+    )
     assert Signature.from_json(json.loads(json.dumps(signature.as_json()))) == signature
 
 
@@ -301,7 +377,7 @@ def test_dropping_a_kernel_frees_its_code():
     gc.disable()
     try:
         del kernel
-        assert not Code.freed            # a call could still be under way
+        assert not Code.freed  # a call could still be under way
         call(a, a, c)
         del call
         assert Code.freed

@@ -145,8 +145,14 @@ print(sum(counts.values()), dict(sorted(counts.items())))
 
 def test_a_thousand_malformed_calls_give_a_thousand_errors():
     seed = str(int(drawn.rng("malformed").integers(1 << 31)))
-    done = subprocess.run([sys.executable, "-c", PROGRAM, seed, str(CALLS)], capture_output=True, text=True,
-                          timeout=120, cwd=Path(__file__).parents[1] / "support", check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, seed, str(CALLS)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=Path(__file__).parents[1] / "support",
+        check=False,
+    )
     assert done.returncode == 0, f"seed {seed}: status {done.returncode}\n{done.stderr[-3000:]}"
     print(done.stdout)
     assert done.stdout.startswith(f"{CALLS} ")

@@ -34,7 +34,9 @@ def driver_library(folder: Path, status: int, count: int) -> str:
     compiler = shutil.which("cc") or shutil.which("gcc")
     assert compiler, "the emulator's compiler is there too"
     source = folder / "driver.c"
-    source.write_text(f"int cuInit(unsigned f) {{ return {status}; }} int cuDeviceGetCount(int *n) {{ *n = {count}; return 0; }}")
+    source.write_text(
+        f"int cuInit(unsigned f) {{ return {status}; }} int cuDeviceGetCount(int *n) {{ *n = {count}; return 0; }}"
+    )
     library = folder / f"libcuda_{status}_{count}.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
     return str(library)
@@ -57,26 +59,36 @@ def test_without_a_driver_everything_but_running_works(monkeypatch: pytest.Monke
     assert "FADD" in f.source("sass")
     message = (
         r"(?s)^CudaError TW0830: cannot run on a GPU: this machine has no NVIDIA driver\n  libno_such_driver.so.1: cannot open.*"
-        r'fix: install NVIDIA\'s driver; target="cuda -emulate" runs kernels without a GPU\n  page: tilewright explain TW0830$')
-    for run in (lambda: f(*[np.zeros(1003, "float32")] * 3), lambda: tw.array([1.0], tw.cuda(0)), lambda: f.time(None, None, None)):
+        r'fix: install NVIDIA\'s driver; target="cuda -emulate" runs kernels without a GPU\n  page: tilewright explain TW0830$'
+    )
+    for run in (
+        lambda: f(*[np.zeros(1003, "float32")] * 3),
+        lambda: tw.array([1.0], tw.cuda(0)),
+        lambda: f.time(None, None, None),
+    ):
         with pytest.raises(CudaError, match=message):
             run()
 
 
 def test_a_driver_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cuda_driver, "DRIVER_LIBRARY", driver_library(tmp_path, status=100, count=0))
-    with pytest.raises(CudaError, match=r"(?s)^CudaError TW0831: cannot run on a GPU: there is no cuda\(0\)\n"
-                       r"  the driver's cuInit returned 100.*fix: run where a GPU is visible"):
+    with pytest.raises(
+        CudaError,
+        match=r"(?s)^CudaError TW0831: cannot run on a GPU: there is no cuda\(0\)\n"
+        r"  the driver's cuInit returned 100.*fix: run where a GPU is visible",
+    ):
         kernel()(*[np.zeros(1003, "float32")] * 3)
     monkeypatch.setattr(cuda_driver, "DRIVER_LIBRARY", driver_library(tmp_path, status=0, count=1))
     with pytest.raises(CudaError, match=r"(?s)TW0831.*there is no cuda\(1\)\n  the driver finds 1 GPUs"):
         tw.empty(3, "float32", tw.cuda(1))
 
 
-def test_the_doctor_tells_a_driver_without_a_gpu_from_one_that_has_some(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_doctor_tells_a_driver_without_a_gpu_from_one_that_has_some(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def driver(status: int, count: int) -> tuple[bool, str]:
         monkeypatch.setattr(cuda_driver, "DRIVER_LIBRARY", driver_library(tmp_path, status, count))
-        finding, = (one for one in examine() if one.part == "CUDA driver")
+        (finding,) = (one for one in examine() if one.part == "CUDA driver")
         return finding.found, finding.detail
 
     assert driver(100, 0) == (False, "it finds no GPU (status 100); GPU kernels cannot run here")
@@ -88,8 +100,11 @@ def test_a_gpu_without_pycuda_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(cuda_driver, "DRIVER_LIBRARY", driver_library(tmp_path, status=0, count=1))
     monkeypatch.setitem(sys.modules, "pycuda", None)
     monkeypatch.setitem(sys.modules, "pycuda.driver", None)
-    with pytest.raises(CudaError, match=r"(?s)^CudaError TW0832: cannot run on a GPU: pycuda is not installed\n.*"
-                       r"fix: pip install 'tilewright\[cuda\]'; target=\"cuda -emulate\""):
+    with pytest.raises(
+        CudaError,
+        match=r"(?s)^CudaError TW0832: cannot run on a GPU: pycuda is not installed\n.*"
+        r"fix: pip install 'tilewright\[cuda\]'; target=\"cuda -emulate\"",
+    ):
         kernel()(*[np.zeros(1003, "float32")] * 3)
 
 
@@ -270,7 +285,9 @@ def test_a_newer_gpu_gets_portable_code_and_an_older_one_an_error(stub: Stub) ->
     kernel()(*tensors)
     assert stub.loaded[0].lstrip().startswith(b"//"), "PTX"
     stub.capability = (8, 0)
-    with pytest.raises(CudaError, match=r"(?s)TW0833: cannot run code for sm_90 on cuda\(0\).*this GPU is sm_80.*-arch=sm_80"):
+    with pytest.raises(
+        CudaError, match=r"(?s)TW0833: cannot run code for sm_90 on cuda\(0\).*this GPU is sm_80.*-arch=sm_80"
+    ):
         kernel(arch="sm_90")(*tensors)
 
 
@@ -349,8 +366,11 @@ def test_arguments_are_checked_as_on_the_host(stub: Stub) -> None:
     good = [tw.array(np.zeros(1003, "float32"), tw.cuda(0)) for _ in range(3)]
     host = np.zeros(1003, "float32")
     cases = [
-        ([host, *good[1:]], r"(?s)TW0512: 'A' \(argument 1 of main\) is on the host; this kernel runs on a GPU.*"
-                            r"tw.array\(x, tw.cuda\(0\)\)"),
+        (
+            [host, *good[1:]],
+            r"(?s)TW0512: 'A' \(argument 1 of main\) is on the host; this kernel runs on a GPU.*"
+            r"tw.array\(x, tw.cuda\(0\)\)",
+        ),
         ([good[0], tw.array(np.zeros(1003, "float64"), tw.cuda(0)), good[2]], "TW0504.*'B'.*float64"),
         ([good[0], tw.array(np.zeros(7, "float32"), tw.cuda(0)), good[2]], "TW0506.*'B'.*7"),
         ([good[0], good[1], good[0]], "TW0511.*'C'"),
@@ -385,10 +405,17 @@ def test_tensors_come_by_dlpack_without_a_copy(stub: Stub) -> None:
         f(tensors[0], "text", tensors[2])
 
 
-@pytest.mark.parametrize(("dtype", "letter", "packed"), [
-    ("float32", "f", 3.0), ("float64", "d", 3.0), ("int64", "q", 3), ("uint8", "B", 3), ("float16", "H", 0x4200),
-    ("bfloat16", "H", 0x4040),
-])
+@pytest.mark.parametrize(
+    ("dtype", "letter", "packed"),
+    [
+        ("float32", "f", 3.0),
+        ("float64", "d", 3.0),
+        ("int64", "q", 3),
+        ("uint8", "B", 3),
+        ("float16", "H", 0x4200),
+        ("bfloat16", "H", 0x4040),
+    ],
+)
 def test_scalars_are_packed_as_their_type(stub: Stub, dtype: str, letter: str, packed: float) -> None:
     a = te.var("a", dtype)
     A = te.placeholder((50,), name="A")

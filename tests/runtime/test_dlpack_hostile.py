@@ -26,13 +26,16 @@ class Producer:
     def __init__(self, change: Callable[[DLTensor], None], name: bytes = b"dltensor", device: Any = (1, 0)) -> None:
         self.memory = np.zeros(128, np.float32)
         self.extents, self.strides = (ctypes.c_int64 * 1)(64), (ctypes.c_int64 * 1)(1)
-        self.managed = Managed(DLTensor(self.memory.ctypes.data, 1, 0, 1, FLOAT, self.extents, self.strides, 0), None, None)
+        self.managed = Managed(
+            DLTensor(self.memory.ctypes.data, 1, 0, 1, FLOAT, self.extents, self.strides, 0), None, None
+        )
         change(self.managed.tensor)
         self.name, self.device = name, device
 
     def __dlpack__(self, **_: Any) -> Any:
         new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-            ("PyCapsule_New", ctypes.pythonapi))
+            ("PyCapsule_New", ctypes.pythonapi)
+        )
         return new(ctypes.addressof(self.managed), self.name, None)
 
     def __dlpack_device__(self) -> Any:
@@ -55,18 +58,21 @@ HOSTILE: dict[str, tuple[Callable[[DLTensor], None], str]] = {
     "no shape": (setting(shape=None), "1 dimensions, and NULL for its shape"),
     "no shape of many": (setting(shape=None, ndim=2), "2 dimensions, and NULL for its shape"),
     "below no dimensions": (setting(ndim=-1), "-1 dimensions"),
-    "the least number of dimensions": (setting(ndim=-2 ** 31), "-2147483648 dimensions"),
-    "dimensions without end": (setting(ndim=2 ** 31 - 1), "2147483647 dimensions"),
+    "the least number of dimensions": (setting(ndim=-(2**31)), "-2147483648 dimensions"),
+    "dimensions without end": (setting(ndim=2**31 - 1), "2147483647 dimensions"),
     "65 dimensions": (setting(ndim=65), "65 dimensions"),
     "a negative extent": (setting(shape=extents(-64)), "the extent -64 in dimension 0"),
-    "an extent beyond memory": (setting(shape=extents(2 ** 62)), "reaches beyond all memory"),
-    "extents that multiply beyond": (setting(shape=extents(2 ** 31, 2 ** 31), strides=None, ndim=2), "reaches beyond all memory"),
-    "a stride beyond memory": (setting(strides=extents(2 ** 60)), "reaches beyond all memory"),
-    "a negative stride beyond memory": (setting(strides=extents(-2 ** 60)), "reaches beyond all memory"),
+    "an extent beyond memory": (setting(shape=extents(2**62)), "reaches beyond all memory"),
+    "extents that multiply beyond": (
+        setting(shape=extents(2**31, 2**31), strides=None, ndim=2),
+        "reaches beyond all memory",
+    ),
+    "a stride beyond memory": (setting(strides=extents(2**60)), "reaches beyond all memory"),
+    "a negative stride beyond memory": (setting(strides=extents(-(2**60))), "reaches beyond all memory"),
     "no data": (setting(data=None), "has elements, and NULL for its data"),
-    "an offset beyond memory": (setting(byte_offset=2 ** 63), "reaches beyond all memory"),
-    "the greatest offset": (setting(byte_offset=2 ** 64 - 4), "reaches beyond all memory"),
-    "an offset out of memory": (setting(byte_offset=2 ** 46), "leads out of memory"),
+    "an offset beyond memory": (setting(byte_offset=2**63), "reaches beyond all memory"),
+    "the greatest offset": (setting(byte_offset=2**64 - 4), "reaches beyond all memory"),
+    "an offset out of memory": (setting(byte_offset=2**46), "leads out of memory"),
 }
 UNKNOWN: dict[str, tuple[Callable[[DLTensor], None], Any]] = {
     "lanes": (setting(dtype=2 | 32 << 8 | 4 << 16), (1, 0)),
@@ -74,7 +80,7 @@ UNKNOWN: dict[str, tuple[Callable[[DLTensor], None], Any]] = {
     "a code of nobody's": (setting(dtype=99 | 32 << 8 | 1 << 16), (1, 0)),
     "no bits": (setting(dtype=2 | 1 << 16), (1, 0)),
     "7 bits": (setting(dtype=2 | 7 << 8 | 1 << 16), (1, 0)),
-    "the greatest dtype": (setting(dtype=2 ** 32 - 1), (1, 0)),
+    "the greatest dtype": (setting(dtype=2**32 - 1), (1, 0)),
     "a device of nobody's": (setting(), (99, 0)),
     "a device of nobody's in the capsule alone": (setting(device_type=99), (1, 0)),
     "a GPU in the capsule alone": (setting(device_type=2), (1, 0)),
@@ -111,7 +117,7 @@ def test_what_nobody_knows_is_refused(kernel: Any, case: str) -> None:
     change, device = UNKNOWN[case]
     with pytest.raises(tw.CallError, match="TW0519: this Producer cannot be read"):
         from_dlpack(Producer(change, device=device))
-    if device == (1, 0):    # a call asks the capsule alone, where the memory is
+    if device == (1, 0):  # a call asks the capsule alone, where the memory is
         with pytest.raises(tw.CallError, match=r"TW05(04|12|19)"):
             kernel(Producer(change), np.zeros(64, np.float32))
 

@@ -42,8 +42,16 @@ def describe(tensor: Tensor, described: Any) -> int:
         ctypes.pythonapi.PyErr_SetString(ctypes.py_object(BufferError), b"not now")
         return -1
     data = tensor.values.ctypes.data - tensor.offset
-    described[0] = DLTensor(data, tensor.device, 0, tensor.values.ndim, DLPACK_TYPES[tensor.values.dtype.name],
-                            tensor.extents, tensor.steps, tensor.offset)
+    described[0] = DLTensor(
+        data,
+        tensor.device,
+        0,
+        tensor.values.ndim,
+        DLPACK_TYPES[tensor.values.dtype.name],
+        tensor.extents,
+        tensor.steps,
+        tensor.offset,
+    )
     return 0
 
 
@@ -52,7 +60,8 @@ API = ExchangeApi(1, 3, None, None, None, None, ctypes.cast(describe, ctypes.c_v
 
 def capsule(api: ExchangeApi, name: bytes = b"dlpack_exchange_api") -> Any:
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-        ("PyCapsule_New", ctypes.pythonapi))
+        ("PyCapsule_New", ctypes.pythonapi)
+    )
     return new(ctypes.addressof(api), name, None)
 
 
@@ -114,10 +123,17 @@ def test_what_the_function_cannot_tell_takes_the_way_of_capsules() -> None:
 LATER = ExchangeApi(2, 0, None, None, None, None, ctypes.cast(describe, ctypes.c_void_p))
 
 
-@pytest.mark.parametrize("other", [
-    kind(module="elsewhere"), kind(capsule(API, b"another")), kind(17), kind(capsule(LATER)),
-    type("Parameter", (kind(),), {"__module__": "torch"}),
-], ids=["whose tensors may be read-only", "another capsule", "no capsule", "a version to come", "a subclass"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        kind(module="elsewhere"),
+        kind(capsule(API, b"another")),
+        kind(17),
+        kind(capsule(LATER)),
+        type("Parameter", (kind(),), {"__module__": "torch"}),
+    ],
+    ids=["whose tensors may be read-only", "another capsule", "no capsule", "a version to come", "a subclass"],
+)
 def test_other_types_are_not_believed(other: type[Tensor]) -> None:
     add = handmade.vector_add()
     before, c = Tensor.described, floats(0, 0)

@@ -57,7 +57,10 @@ def operands(rows: int = 5) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
 def test_a_library_runs_where_llvmlite_cannot_be_imported(library: Path) -> None:
     done = run([sys.executable, "-c", WITHOUT_LLVMLITE, library])
     assert done.returncode == 0, done.stderr
-    assert "TW0508 CallError TW0508: 'B' (argument 3 of scale_add) has strides (-4,) in bytes; (4,) is expected" in done.stdout
+    assert (
+        "TW0508 CallError TW0508: 'B' (argument 3 of scale_add) has strides (-4,) in bytes; (4,) is expected"
+        in done.stdout
+    )
     assert "llvmlite is blocked" in done.stdout
 
 
@@ -70,8 +73,16 @@ def test_loaded_kernels_agree_with_built_ones_in_results_and_in_what_they_refuse
     loaded(a, factor, b, d)
     assert np.array_equal(c, d) and c.any()
     wrong = [
-        (a, factor, b), (a, factor, b, c, c), (a, "x", b, c), (a.astype(float), factor, b, c), (a, factor, None, c),
-        (a[:, :5], factor, b, c), (a[:50], factor, b, c), (a, factor, b, a), (a[::2], factor, b, c[::2]), (a, factor, b, 3),
+        (a, factor, b),
+        (a, factor, b, c, c),
+        (a, "x", b, c),
+        (a.astype(float), factor, b, c),
+        (a, factor, None, c),
+        (a[:, :5], factor, b, c),
+        (a[:50], factor, b, c),
+        (a, factor, b, a),
+        (a[::2], factor, b, c[::2]),
+        (a, factor, b, 3),
     ]
     for arguments in wrong:
         texts = []
@@ -117,7 +128,9 @@ def test_a_library_for_instructions_that_are_not_here_is_refused_when_loaded(tmp
     targets = map(Target.parse, ("llvm -mcpu=sapphirerapids", "llvm -mcpu=bdver4", "llvm -mattr=+fma4,+amx-tile"))
     target = next(each for each in targets if not each.runs_here)
     path = scale_add(str(target)).export(tmp_path / "libscale_add.so")[0]
-    with pytest.raises(tw.ExportError, match=r"TW0742: 'libscale_add.so' needs instructions that this processor lacks") as caught:
+    with pytest.raises(
+        tw.ExportError, match=r"TW0742: 'libscale_add.so' needs instructions that this processor lacks"
+    ) as caught:
         tw.load(path)
     lacking = caught.value.headline.partition("lacks: ")[2].split(", ")
     assert set(lacking) <= set(needed_features(target)) - set(needed_features(Target()))
@@ -158,7 +171,9 @@ def test_files_that_are_no_libraries_of_ours_are_refused_with_the_reason(library
     with pytest.raises(tw.ExportError, match=r"TW0741: cannot read .*nothing.so"):
         tw.load(tmp_path / "nothing.so")
     (tmp_path / "lonely.so").write_bytes(sealed(content.replace(b"libgomp.so.1", b"libgone.so.1")))
-    with pytest.raises(tw.ExportError, match=r"(?s)TW0745: cannot load 'lonely.so'.*libgone.so.1: cannot open.*fix: install"):
+    with pytest.raises(
+        tw.ExportError, match=r"(?s)TW0745: cannot load 'lonely.so'.*libgone.so.1: cannot open.*fix: install"
+    ):
         tw.load(tmp_path / "lonely.so")
     newer = bytearray(content)
     newer[place + 8] = 9
@@ -189,7 +204,9 @@ print([number - seen[0] for number in seen[1:]])
 
 
 @pytest.mark.parametrize(("threads", "more"), [("openmp", [0, 2]), ("hook", [0, 2]), ("none", [0, 0])])
-def test_loaded_kernels_run_on_the_threads_that_python_was_told_to_use(tmp_path: Path, threads: str, more: list[int]) -> None:
+def test_loaded_kernels_run_on_the_threads_that_python_was_told_to_use(
+    tmp_path: Path, threads: str, more: list[int]
+) -> None:
     path = scale_add().export(tmp_path / "libscale_add.so", threads=threads)[0]
     done = run([sys.executable, "-c", THREADS, path], env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     assert (done.returncode, done.stdout.strip()) == (0, str(more)), done.stderr

@@ -24,7 +24,23 @@ from tilewright.runtime.metadata import MAGIC, SECTION, NoMetadata, read_metadat
 
 HEADER = struct.Struct("<8sIIIII")
 VALUES: list[Any] = [
-    None, True, 0, -1, 1.5, 1 << 70, "", "x", "\0", [], {}, [[]], ["+", "n", 1], ["?", 1, 2], {"name": 1}, [None, None]]
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    1 << 70,
+    "",
+    "x",
+    "\0",
+    [],
+    {},
+    [[]],
+    ["+", "n", 1],
+    ["?", 1, 2],
+    {"name": 1},
+    [None, None],
+]
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +55,20 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_text(content: bytes, text: bytes, **numbers: int) -> bytes:
     """The library with another text in its section, which is not longer, as if it had been written so."""
     at = content.index(MAGIC)
-    fields = dict(zip(("magic", "version", "size", "checksum", "count", "seal"), HEADER.unpack_from(content, at), strict=True))
+    fields = dict(
+        zip(("magic", "version", "size", "checksum", "count", "seal"), HEADER.unpack_from(content, at), strict=True)
+    )
     begin = at + HEADER.size + 4 * fields["count"]
     assert len(text) <= fields["size"]
     whole = text.ljust(fields["size"])
     header = fields | {"checksum": zlib.crc32(whole)} | numbers
     return sealed(
-        content[:at] + HEADER.pack(*header.values()) + content[at + HEADER.size:begin] + whole + content[begin + fields["size"]:])
+        content[:at]
+        + HEADER.pack(*header.values())
+        + content[at + HEADER.size : begin]
+        + whole
+        + content[begin + fields["size"] :]
+    )
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
@@ -88,15 +111,25 @@ def test_a_text_that_is_no_description_is_a_typed_error(library: Path, tmp_path:
     assert loaded(tmp_path / "x.so", with_text(library.read_bytes(), text)) == "TW0741"
 
 
-@pytest.mark.parametrize("numbers", [
-    {"size": 0}, {"size": 2 ** 32 - 1}, {"count": 0}, {"count": 2 ** 32 - 1}, {"count": 5}, {"checksum": 1}, {"version": 99}])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"size": 0},
+        {"size": 2**32 - 1},
+        {"count": 0},
+        {"count": 2**32 - 1},
+        {"count": 5},
+        {"checksum": 1},
+        {"version": 99},
+    ],
+)
 def test_a_mutated_header_is_a_typed_error(library: Path, tmp_path: Path, numbers: dict[str, int]) -> None:
     content = library.read_bytes()
     text = json.dumps(read_metadata(content).description, separators=(",", ":"), sort_keys=True).encode()
     assert loaded(tmp_path / "x.so", with_text(content, text, **numbers)) in ("TW0741", "TW0744")
 
 
-@pytest.mark.parametrize("offset", [0, 8, -2 ** 31, 2 ** 31 - 1])
+@pytest.mark.parametrize("offset", [0, 8, -(2**31), 2**31 - 1])
 @pytest.mark.parametrize("place", range(6))
 def test_functions_that_lie_nowhere_are_a_typed_error(library: Path, tmp_path: Path, place: int, offset: int) -> None:
     content = bytearray(library.read_bytes())
@@ -133,8 +166,10 @@ def test_mutated_tables_of_the_file_are_typed_errors(library: Path) -> None:
         rng, changed = random.Random(f"{drawn.SEED} tables {case}"), bytearray(content)
         table = struct.unpack_from("<Q", content, 40)[0]
         for _ in range(rng.choice((1, 3))):
-            changed[rng.choice((rng.randrange(64), min(table + rng.randrange(2000), len(content) - 1)))] = rng.randrange(256)
-        with contextlib.suppress(NoMetadata):       # and nothing else
+            changed[rng.choice((rng.randrange(64), min(table + rng.randrange(2000), len(content) - 1)))] = (
+                rng.randrange(256)
+            )
+        with contextlib.suppress(NoMetadata):  # and nothing else
             read_metadata(bytes(changed[: rng.choice((len(content), rng.randrange(len(content))))]))
 
 
@@ -143,7 +178,9 @@ def sparse(path: Path) -> None:
         file.truncate(10 << 30)
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, sparse, partial(os.symlink, "/dev/zero"), partial(os.symlink, "/dev/null")])
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, os.mkdir, sparse, partial(os.symlink, "/dev/zero"), partial(os.symlink, "/dev/null")]
+)
 def test_what_is_no_file_of_a_library_is_not_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "x.so")
     with pytest.raises(tw.ExportError, match="TW0741"):

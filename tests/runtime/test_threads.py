@@ -58,7 +58,9 @@ define i32 KERNEL(i32 %limit, i32 %bad, ptr %out) {
 }
 """
 
-NESTED = PARALLEL.replace("define i32 KERNEL(", "define internal i32 @inner(") + """
+NESTED = (
+    PARALLEL.replace("define i32 KERNEL(", "define internal i32 @inner(")
+    + """
 define internal i32 @outer(i32 %t, i32 %n, ptr %context) {
   %out = load ptr, ptr %context
   %row = mul i32 %t, 16
@@ -73,11 +75,16 @@ define i32 KERNEL(i32 %limit, i32 %bad, ptr %out) {
   ret i32 %status
 }
 """
+)
 
 
 def spinning(long_running=True, size=1):
-    return handmade.build(Signature("spin", (ScalarParam("n", "int64"), BufferParam("O", "int64", (size,), True)),
-                                    long_running=long_running), SPIN)
+    return handmade.build(
+        Signature(
+            "spin", (ScalarParam("n", "int64"), BufferParam("O", "int64", (size,), True)), long_running=long_running
+        ),
+        SPIN,
+    )
 
 
 def counting(text=PARALLEL):
@@ -94,9 +101,15 @@ def two_threads():
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(("long_running", "size", "released"), [
-    (True, 1, True), (False, 1, False), (False, GIL_THRESHOLD // 8, True), (False, GIL_THRESHOLD // 8 - 1, False),
-])
+@pytest.mark.parametrize(
+    ("long_running", "size", "released"),
+    [
+        (True, 1, True),
+        (False, 1, False),
+        (False, GIL_THRESHOLD // 8, True),
+        (False, GIL_THRESHOLD // 8 - 1, False),
+    ],
+)
 def test_long_kernels_and_large_tensors_release_the_lock(long_running, size, released):
     spin, ticks, out = spinning(long_running, size), [], np.zeros(size, np.int64)
     count = int(0.2 / spin.time(1_000_000, out, repeat=1, min_repeat_ms=0).median * 1e6)
@@ -162,7 +175,7 @@ def test_a_kernel_dropped_while_another_thread_runs_it():
     worker.start()
     started.wait()
     for _ in range(20):
-        handmade.vector_add()              # memory that was freed too early would be used again
+        handmade.vector_add()  # memory that was freed too early would be used again
     worker.join()
     assert out[0] == 100_000_000
 
@@ -176,8 +189,13 @@ def test_every_task_runs_once(limit, count):
         for _ in range(20):
             out = np.zeros(4096, np.int32)
             kernel(limit, -1, out)
-            tasks = 0 if limit == 0 else 1 if min(limit, threads.num_threads()) == 1 else min(
-                limit, 4 * min(limit, threads.num_threads()))
+            tasks = (
+                0
+                if limit == 0
+                else 1
+                if min(limit, threads.num_threads()) == 1
+                else min(limit, 4 * min(limit, threads.num_threads()))
+            )
             assert out[:tasks].tolist() == [1] * tasks
             assert not out[tasks:].any()
     finally:
@@ -202,7 +220,9 @@ def test_tasks_run_side_by_side(two_threads):
     """Each of two tasks waits until the other has begun: one after the other, the first would wait for ever."""
     if threads.available_cpus() < 2 or not threads.describe()[0]:
         pytest.skip("one CPU, or no threads")
-    text = PARALLEL.replace("  %before = atomicrmw add ptr %at, i32 1 monotonic\n", """  %other = sub i32 1, %t
+    text = PARALLEL.replace(
+        "  %before = atomicrmw add ptr %at, i32 1 monotonic\n",
+        """  %other = sub i32 1, %t
   %t16 = mul i32 %t, 16
   %other16 = mul i32 %other, 16
   %mine = getelementptr i32, ptr %out, i32 %t16
@@ -221,7 +241,8 @@ done:
   %result = zext i1 %met to i32
   %place = getelementptr i32, ptr %mine, i32 64
   store volatile i32 %result, ptr %place
-""")
+""",
+    )
     kernel, out = counting(text), np.zeros(4096, np.int32)
     threads.set_num_threads(2)
     kernel(2, -1, out)
@@ -253,25 +274,42 @@ def test_a_forked_child_runs_serially(two_threads):
 @pytest.mark.parametrize(("value", "expected"), [("1", 1), ("64,4", None), ("", None), ("none", None)])
 def test_omp_num_threads_is_honoured(value, expected):
     code = "import tilewright.runtime.threads as t; print(t.num_threads(), t.available_cpus(), t.describe()[0])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                          env={**os.environ, "OMP_NUM_THREADS": value}, cwd=Path(__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": value},
+        cwd=Path(__file__).parent,
+    )
     count, cpus, parallel = done.stdout.split()
     assert int(count) == (1 if parallel == "False" else expected or int(cpus))
 
 
 def test_binding_threads_does_not_hide_the_cpus():
-    code = ("import tilewright.runtime.threads as t; cpus = t.available_cpus()\n"
-            "print(t.num_threads() == cpus, t.describe()[0])")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                          env={**os.environ, "OMP_PROC_BIND": "true"}, cwd=Path(__file__).parent)
+    code = (
+        "import tilewright.runtime.threads as t; cpus = t.available_cpus()\n"
+        "print(t.num_threads() == cpus, t.describe()[0])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_PROC_BIND": "true"},
+        cwd=Path(__file__).parent,
+    )
     assert done.stdout.startswith("True") or done.stdout.strip().endswith("False")
 
 
 def test_the_affinity_mask_is_honoured():
-    code = ("import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-            "import tilewright.runtime.threads as t; print(t.num_threads())")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                          cwd=Path(__file__).parent)
+    code = (
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "import tilewright.runtime.threads as t; print(t.num_threads())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+    )
     assert done.stdout.strip() == "1"
 
 
@@ -307,16 +345,27 @@ def test_threads_are_described(two_threads):
     parallel, text = threads.describe()
     if parallel:
         whose = threads.openmp_library() or "tilewright's own pool"
-        assert text == f"2 threads by {whose}; {threads.available_cpus()} CPU{'s' if threads.available_cpus() > 1 else ''} to use"
+        assert (
+            text
+            == f"2 threads by {whose}; {threads.available_cpus()} CPU{'s' if threads.available_cpus() > 1 else ''} to use"
+        )
 
 
 @pytest.mark.parametrize(("kind", "has_pool"), [("", True), ("openmp", False)])
 def test_whose_threads_they_are_can_be_chosen(kind, has_pool):
-    code = ("from tilewright.runtime import threads; from tilewright.codegen.abi.parallel import parallel_for_address\n"
-            "parallel_for_address(); print('pool' in threads.describe()[1], bool(threads._threads().state.parallel))\n"
-            "print(sum('libgomp' in line for line in open('/proc/self/maps')))")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                          env={**os.environ, threads.VARIABLE: kind}, cwd=Path(__file__).parent)
+    code = (
+        "from tilewright.runtime import threads; from tilewright.codegen.abi.parallel import parallel_for_address\n"
+        "parallel_for_address(); print('pool' in threads.describe()[1], bool(threads._threads().state.parallel))\n"
+        "print(sum('libgomp' in line for line in open('/proc/self/maps')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, threads.VARIABLE: kind},
+        cwd=Path(__file__).parent,
+    )
     pool, there, maps = done.stdout.split()
     if not has_pool:
         assert pool == "False" and (there == "False" or int(maps) > 0)
@@ -363,10 +412,12 @@ def test_threads_wake_after_they_have_slept(two_threads):
 
 
 def test_a_program_ends_while_its_threads_wait():
-    code = ("import numpy as np, tilewright as tw; from tilewright import te\n"
-            "A = te.placeholder((1 << 18,)); B = te.compute(A.shape, lambda i: te.exp(A[i])); s = te.create_schedule(B.op)\n"
-            "s[B].parallel(B.op.axis[0]); f = tw.build(s, [A, B]); a = np.ones(1 << 18, 'float32'); f(a, np.empty_like(a))\n"
-            "print('done')")
+    code = (
+        "import numpy as np, tilewright as tw; from tilewright import te\n"
+        "A = te.placeholder((1 << 18,)); B = te.compute(A.shape, lambda i: te.exp(A[i])); s = te.create_schedule(B.op)\n"
+        "s[B].parallel(B.op.axis[0]); f = tw.build(s, [A, B]); a = np.ones(1 << 18, 'float32'); f(a, np.empty_like(a))\n"
+        "print('done')"
+    )
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")

@@ -17,8 +17,14 @@ from tilewright.ir.visit import free_vars
 from tilewright.schedule.lowering.lower import lower
 
 
-def agree(args: list[Any], arrays: list[np.ndarray], expected: np.ndarray, *schedules: Callable[[Any], None],
-          targets: tuple[str, ...] = ("llvm", "interpret"), exact: bool = False) -> list[Any]:
+def agree(
+    args: list[Any],
+    arrays: list[np.ndarray],
+    expected: np.ndarray,
+    *schedules: Callable[[Any], None],
+    targets: tuple[str, ...] = ("llvm", "interpret"),
+    exact: bool = False,
+) -> list[Any]:
     """Each of the schedules gives `expected` on each target, and so does the unscheduled program by the interpreter."""
     made: list[Any] = []
     for apply in (lambda s: None, *schedules):
@@ -132,7 +138,9 @@ def test_guarded_indices_with_compute_at(factor: int) -> None:
     n = 10
     A = te.placeholder((n,), name="A")
     B = te.compute((n,), lambda i: te.exp(A[i]), "B")
-    C = te.compute((n + 4,), lambda i: te.if_then_else(te.all(i >= 2, i < n + 2), B[i - 2] + B[te.min(i - 1, n - 1)], -1.0), "C")
+    C = te.compute(
+        (n + 4,), lambda i: te.if_then_else(te.all(i >= 2, i < n + 2), B[i - 2] + B[te.min(i - 1, n - 1)], -1.0), "C"
+    )
     a = floats(n)
     e = np.exp(a)
     expected = np.full(n + 4, -1, "float32")
@@ -200,7 +208,7 @@ def test_batch_matmul_of_a_tensor_with_itself_cached_twice() -> None:
         shared = s.cache_read(X, "shared", [Y])
         local = s.cache_read(shared, "local", [Y])
         b, i, j = s[Y].op.axis
-        k, = s[Y].op.reduce_axis
+        (k,) = s[Y].op.reduce_axis
         io, ii = s[Y].split(i, 3)
         jo, ji = s[Y].split(j, 2)
         ko, ki = s[Y].split(k, 4)
@@ -223,8 +231,11 @@ def test_a_padded_tile_of_extent_97_in_a_cache(target: str) -> None:
     """Neither tiles nor threads divide 97, and the padding leaves the tensor on both sides."""
     n, pad, tile, threads = 97, 2, 16, 8
     A = te.placeholder((n, n), name="A")
-    P = te.compute((n + 2 * pad, n + 2 * pad), lambda y, x: te.if_then_else(
-        te.all(y >= pad, y < n + pad, x >= pad, x < n + pad), A[y - pad, x - pad], 0.0), "P")
+    P = te.compute(
+        (n + 2 * pad, n + 2 * pad),
+        lambda y, x: te.if_then_else(te.all(y >= pad, y < n + pad, x >= pad, x < n + pad), A[y - pad, x - pad], 0.0),
+        "P",
+    )
     C = te.compute((n, n), lambda y, x: P[y, x] + P[y + 2, x + 4] * 2 + P[y + 4, x + 1], "C")
     a = floats(n, n)
     p = np.pad(a, pad)
@@ -371,7 +382,9 @@ def test_strided_compute_at_of_an_unknown_number(stride: int) -> None:
         for target in ("llvm", "interpret"):
             found = np.zeros(count, "int32")
             tw.build(s, [A, C], target=target)(a, found)
-            np.testing.assert_array_equal(found, 3 * (a[: count * stride : stride] + a[2 : 2 + count * stride : stride]))
+            np.testing.assert_array_equal(
+                found, 3 * (a[: count * stride : stride] + a[2 : 2 + count * stride : stride])
+            )
 
 
 @pytest.mark.parametrize(("first", "second"), [(8, 4), (10, 3), (97, 2), (5, 7)])
@@ -403,7 +416,9 @@ def test_uint32_differences() -> None:
     n = 33
     A, B = te.placeholder((n,), "uint32", "A"), te.placeholder((n,), "uint32", "B")
     C = te.compute((n,), lambda i: te.select(A[i] - B[i] < 10, A[i] - B[i], (A[i] - B[i] + B[i]) // 3), "C")
-    D = te.compute((n,), lambda i: C[i] + (i - 7).astype("uint32") // 2 + te.select(A[i] >= B[i], te.const(1, "uint32"), 0), "D")
+    D = te.compute(
+        (n,), lambda i: C[i] + (i - 7).astype("uint32") // 2 + te.select(A[i] >= B[i], te.const(1, "uint32"), 0), "D"
+    )
     a, b = (integers(n, low=0, high=30, dtype="uint32", seed=seed) for seed in (1, 2))
     a[:2], b[:2] = (0, 2**32 - 1), (2**32 - 1, 0)
     difference = a - b

@@ -14,7 +14,9 @@ def numbers(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype("float32")
 
 
-def agrees(s: te.Schedule, args: list[te.Tensor], inputs: list[np.ndarray], expected: np.ndarray, rtol: float = 1e-4) -> None:
+def agrees(
+    s: te.Schedule, args: list[te.Tensor], inputs: list[np.ndarray], expected: np.ndarray, rtol: float = 1e-4
+) -> None:
     out = np.full(expected.shape, 77, expected.dtype)
     tw.build(s, args)(*inputs, out)
     np.testing.assert_allclose(out, expected, rtol=rtol, atol=1e-5)
@@ -25,11 +27,16 @@ def test_convolution_through_a_matrix_of_patches() -> None:
     out = h - r + 1
     A, W = te.placeholder((n, c, h, h), name="A"), te.placeholder((o, c, r, r), name="W")
     patches = te.compute(
-        (n, c * r * r, out * out), lambda b, q, p: A[b, q // (r * r), p // out + (q % (r * r)) // r, p % out + q % r],
-        name="patches")
+        (n, c * r * r, out * out),
+        lambda b, q, p: A[b, q // (r * r), p // out + (q % (r * r)) // r, p % out + q % r],
+        name="patches",
+    )
     k = te.reduce_axis((0, c * r * r), "k")
     Y = te.compute(
-        (n, o, out * out), lambda b, f, p: te.sum(W[f, k // (r * r), (k // r) % r, k % r] * patches[b, k, p], axis=k), name="Y")
+        (n, o, out * out),
+        lambda b, f, p: te.sum(W[f, k // (r * r), (k // r) % r, k % r] * patches[b, k, p], axis=k),
+        name="Y",
+    )
     Z = te.compute((n, o, out, out), lambda b, f, y, x: Y[b, f, y * out + x], name="Z")
     s = te.create_schedule(Z)
     po, pi = s[Y].split(Y.op.axis[2], 16)
@@ -55,7 +62,10 @@ def test_layer_norm_by_welfords_reduction(factored: bool) -> None:
     A = te.placeholder((8, 100), name="A")
     k = te.reduce_axis((0, 100), "k")
     count, mean, squares = te.compute(
-        (8,), lambda i: welford((te.const(1.0, "float32"), A[i, k], te.const(0.0, "float32")), axis=k), name="statistics")
+        (8,),
+        lambda i: welford((te.const(1.0, "float32"), A[i, k], te.const(0.0, "float32")), axis=k),
+        name="statistics",
+    )
     Y = te.compute((8, 100), lambda i, j: (A[i, j] - mean[i]) * te.rsqrt(squares[i] / 100 + 1e-5), name="Y")
     s = te.create_schedule(Y)
     if factored:
@@ -76,9 +86,13 @@ def test_laplacian_pyramid_attached_at_two_levels() -> None:
     half = n // 2
     A = te.placeholder((n, n), name="A")
     down = te.compute(
-        (half, half), lambda y, x: (A[2 * y, 2 * x] + A[2 * y + 1, 2 * x] + A[2 * y, 2 * x + 1] + A[2 * y + 1, 2 * x + 1]) * 0.25,
-        name="down")
-    up = te.compute((n, n), lambda y, x: down[te.min((y + 1) // 2, half - 1), te.min((x + 1) // 2, half - 1)], name="up")
+        (half, half),
+        lambda y, x: (A[2 * y, 2 * x] + A[2 * y + 1, 2 * x] + A[2 * y, 2 * x + 1] + A[2 * y + 1, 2 * x + 1]) * 0.25,
+        name="down",
+    )
+    up = te.compute(
+        (n, n), lambda y, x: down[te.min((y + 1) // 2, half - 1), te.min((x + 1) // 2, half - 1)], name="up"
+    )
     D = te.compute((n, n), lambda y, x: A[y, x] - up[y, x], name="D")
     s = te.create_schedule(D)
     yo, xo, _, xi = s[D].tile(*D.op.axis, 10, 12)

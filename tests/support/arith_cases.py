@@ -38,11 +38,23 @@ def _trunc(a: Values, b: Values) -> Values:
 
 
 _BINARY = {
-    E.Add: lambda a, b: a + b, E.Sub: lambda a, b: a - b, E.Mul: lambda a, b: a * b, E.FloorDiv: _floor,
-    E.FloorMod: lambda a, b: numpy.where(b == 0, 0, a - b * _floor(a, b)), E.TruncDiv: _trunc,
-    E.TruncMod: lambda a, b: numpy.where(b == 0, 0, a - b * _trunc(a, b)), E.Min: numpy.minimum, E.Max: numpy.maximum,
-    E.LT: lambda a, b: a < b, E.LE: lambda a, b: a <= b, E.GT: lambda a, b: a > b, E.GE: lambda a, b: a >= b,
-    E.EQ: lambda a, b: a == b, E.NE: lambda a, b: a != b, E.And: lambda a, b: a & b, E.Or: lambda a, b: a | b,
+    E.Add: lambda a, b: a + b,
+    E.Sub: lambda a, b: a - b,
+    E.Mul: lambda a, b: a * b,
+    E.FloorDiv: _floor,
+    E.FloorMod: lambda a, b: numpy.where(b == 0, 0, a - b * _floor(a, b)),
+    E.TruncDiv: _trunc,
+    E.TruncMod: lambda a, b: numpy.where(b == 0, 0, a - b * _trunc(a, b)),
+    E.Min: numpy.minimum,
+    E.Max: numpy.maximum,
+    E.LT: lambda a, b: a < b,
+    E.LE: lambda a, b: a <= b,
+    E.GT: lambda a, b: a > b,
+    E.GE: lambda a, b: a >= b,
+    E.EQ: lambda a, b: a == b,
+    E.NE: lambda a, b: a != b,
+    E.And: lambda a, b: a & b,
+    E.Or: lambda a, b: a | b,
 }
 
 
@@ -63,7 +75,9 @@ def _value(node: E.Node, done: Mapping[E.Node, Values], env: Mapping[E.Expr, Val
     if node in env:
         return env[node]
     if isinstance(node, E.BufferLoad):
-        return next(values for leaf, values in env.items() if isinstance(leaf, E.BufferLoad) and leaf.buffer is node.buffer)
+        return next(
+            values for leaf, values in env.items() if isinstance(leaf, E.BufferLoad) and leaf.buffer is node.buffer
+        )
     if isinstance(node, E.IntImm):
         return numpy.full(len(next(iter(env.values()))), node.value, dtype=numpy.int64)
     if isinstance(node, E.BinaryOp):
@@ -90,21 +104,41 @@ def _call(node: E.Call, args: list[Values]) -> Values:
     if node.name == "likely":
         return args[0]
     mask = (1 << node.dtype.element.bits) - 1
-    return {"abs": lambda a: abs(a), "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b,
-            "bitwise_xor": lambda a, b: a ^ b, "bitwise_not": lambda a: ~a, "shift_right": lambda a, b: a >> b,
-            "shift_left": lambda a, b: a << b,
-            "popcount": lambda a: numpy.bitwise_count((a & mask).astype(numpy.uint64)).astype(numpy.int64)}[node.name](*args)
+    return {
+        "abs": lambda a: abs(a),
+        "bitwise_and": lambda a, b: a & b,
+        "bitwise_or": lambda a, b: a | b,
+        "bitwise_xor": lambda a, b: a ^ b,
+        "bitwise_not": lambda a: ~a,
+        "shift_right": lambda a, b: a >> b,
+        "shift_left": lambda a, b: a << b,
+        "popcount": lambda a: numpy.bitwise_count((a & mask).astype(numpy.uint64)).astype(numpy.int64),
+    }[node.name](*args)
 
 
-_ARITHMETIC = (E.Add, E.Add, E.Sub, E.Mul, E.FloorDiv, E.FloorDiv, E.FloorMod, E.FloorMod, E.Min, E.Max, E.TruncDiv, E.TruncMod)
+_ARITHMETIC = (
+    E.Add,
+    E.Add,
+    E.Sub,
+    E.Mul,
+    E.FloorDiv,
+    E.FloorDiv,
+    E.FloorMod,
+    E.FloorMod,
+    E.Min,
+    E.Max,
+    E.TruncDiv,
+    E.TruncMod,
+)
 _COMPARISONS = (E.LT, E.LE, E.GT, E.GE, E.EQ, E.NE)
 
 
 class Drawer:
     """Draws expressions over given leaves."""
 
-    def __init__(self, rng: numpy.random.Generator, leaves: Sequence[E.Expr], constants: Sequence[int],
-                 casts: Sequence[str] = ()) -> None:
+    def __init__(
+        self, rng: numpy.random.Generator, leaves: Sequence[E.Expr], constants: Sequence[int], casts: Sequence[str] = ()
+    ) -> None:
         self.rng, self.leaves, self.constants, self.casts = rng, leaves, constants, casts
 
     def pick(self, choices: Sequence[object]) -> object:
@@ -129,8 +163,11 @@ class Drawer:
             source = DType(self.pick(self.casts))
             return E.Cast(self.number(source, depth - 1), dtype) if source != dtype else self.number(dtype, depth - 1)
         kind = self.pick(_ARITHMETIC)
-        right = const(int(self.pick([c for c in self.constants if dtype.least <= c <= dtype.greatest])), dtype) if (
-            kind in (E.FloorDiv, E.FloorMod, E.Mul) and self.rng.random() < 0.75) else self.number(dtype, depth - 1)
+        right = (
+            const(int(self.pick([c for c in self.constants if dtype.least <= c <= dtype.greatest])), dtype)
+            if (kind in (E.FloorDiv, E.FloorMod, E.Mul) and self.rng.random() < 0.75)
+            else self.number(dtype, depth - 1)
+        )
         return kind(self.number(dtype, depth - 1), right)
 
     def condition(self, dtype: DType, depth: int) -> E.Expr:
@@ -146,14 +183,21 @@ class Drawer:
         draw = self.rng.random()
         if depth == 0 or draw < 0.15:
             if self.rng.random() < 0.6:
-                stride = const(int(self.pick((0, 1, 1, 2, 4, -1))), dtype) if self.rng.random() < 0.8 else self.leaf(dtype)
+                stride = (
+                    const(int(self.pick((0, 1, 1, 2, 4, -1))), dtype) if self.rng.random() < 0.8 else self.leaf(dtype)
+                )
                 return E.Ramp(self.number(dtype, 1), stride, lanes)
             return E.Broadcast(self.number(dtype, 1), lanes)
         if draw < 0.25:
-            return E.Select(self.lanes_condition(dtype, lanes, depth - 1), self.vector(dtype, lanes, depth - 1),
-                            self.vector(dtype, lanes, depth - 1))
+            return E.Select(
+                self.lanes_condition(dtype, lanes, depth - 1),
+                self.vector(dtype, lanes, depth - 1),
+                self.vector(dtype, lanes, depth - 1),
+            )
         kind = self.pick(_ARITHMETIC)
-        right = E.Broadcast(self.leaf(dtype), lanes) if self.rng.random() < 0.6 else self.vector(dtype, lanes, depth - 1)
+        right = (
+            E.Broadcast(self.leaf(dtype), lanes) if self.rng.random() < 0.6 else self.vector(dtype, lanes, depth - 1)
+        )
         return kind(self.vector(dtype, lanes, depth - 1), right)
 
     def lanes_condition(self, dtype: DType, lanes: int, depth: int) -> E.Expr:

@@ -38,21 +38,37 @@ FAULTS: dict[str, tuple[str, str]] = {
     "a signal for a bad address": ("crash", candidate('call_extern(int32, "raise", 11)')),
     "a write to page zero": ("crash", candidate('call_extern(int64, "memset", int64(64), 1, int64(4096))')),
     "abort": ("crash", candidate('call_extern(int32, "abort")')),
-    "an endless loop": ("timeout", candidate(
-        "for j in 2000000000:", "    for k in 2000000000:", '        call_extern(int32, "getppid")')),
+    "an endless loop": (
+        "timeout",
+        candidate("for j in 2000000000:", "    for k in 2000000000:", '        call_extern(int32, "getppid")'),
+    ),
     "waiting for ever": ("timeout", candidate('call_extern(int32, "pause")')),
-    "eight gigabytes": ("memory", candidate(
-        "X: float32[2000000000]", "for j in 2000000000:", "    X[j] = A[j % 64]", "for j in 2000000000:",
-        "    B[j % 64] = B[j % 64] + X[j]")),
+    "eight gigabytes": (
+        "memory",
+        candidate(
+            "X: float32[2000000000]",
+            "for j in 2000000000:",
+            "    X[j] = A[j % 64]",
+            "for j in 2000000000:",
+            "    B[j % 64] = B[j % 64] + X[j]",
+        ),
+    ),
     "wrong everywhere": ("wrong output", candidate(then=("for i in 64:", "    B[i] = A[i] * 2.5"))),
     "half left out": ("wrong output", candidate(then=("for i in 32:", "    B[i] = A[i] * 2.0"))),
-    "wrong at a later call": ("wrong output", candidate(
-        then=("for i in 64:", "    B[i] = if_then_else(B[i] != B[i], A[i] * 2.0, 0.0)"))),
-    "garbage, and an end that looks orderly": ("exit", candidate(
-        "for j in 100000:", '    call_extern(int32, "putchar", 123)', '    call_extern(int32, "putchar", 10)',
-        'call_extern(int32, "exit", 0)')),
+    "wrong at a later call": (
+        "wrong output",
+        candidate(then=("for i in 64:", "    B[i] = if_then_else(B[i] != B[i], A[i] * 2.0, 0.0)")),
+    ),
+    "garbage, and an end that looks orderly": (
+        "exit",
+        candidate(
+            "for j in 100000:",
+            '    call_extern(int32, "putchar", 123)',
+            '    call_extern(int32, "putchar", 10)',
+            'call_extern(int32, "exit", 0)',
+        ),
+    ),
     "killed": ("killed", candidate('call_extern(int32, "raise", 9)')),
     "no program": ("refused", "def main(:"),
 }
 """What goes wrong: the class of failures that it is, and the candidate."""
-

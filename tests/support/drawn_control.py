@@ -59,8 +59,12 @@ class Repeat:
 Program: TypeAlias = "tuple[Assign | Branch | Repeat, ...]"
 
 _OPERATORS: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "add": lambda lib, x, y: x + y, "subtract": lambda lib, x, y: x - y, "multiply": lambda lib, x, y: x * y * 0.5,
-    "sin": lambda lib, x, y: lib.sin(x), "tanh": lambda lib, x, y: lib.tanh(x), "damped": lambda lib, x, y: x / (y * y + 1),
+    "add": lambda lib, x, y: x + y,
+    "subtract": lambda lib, x, y: x - y,
+    "multiply": lambda lib, x, y: x * y * 0.5,
+    "sin": lambda lib, x, y: lib.sin(x),
+    "tanh": lambda lib, x, y: lib.tanh(x),
+    "damped": lambda lib, x, y: x / (y * y + 1),
     "matmul": lambda lib, x, y: x @ (_MATRIX if lib is np else lib.from_numpy(_MATRIX)),
     "greater": lambda lib, x, y: lib.maximum(x, y),
 }
@@ -68,6 +72,7 @@ _OPERATORS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 def drawn_program(random: np.random.Generator, depth: int = 3) -> Program:
     """One with loops and branches up to this depth."""
+
     def name() -> str:
         return str(random.choice(NAMES))
 
@@ -149,8 +154,15 @@ def _emitted(b: Builder, program: Program, env: dict[str, str]) -> dict[str, str
             env = dict(zip(NAMES, values, strict=True))
         else:
             goes_on = "" if one.limit is None else _is(b, "less", env[one.asked], one.limit)
-            *values, rows = b.nodes("loop", _number(b, one.count), goes_on, *env.values(), bodies=[_body(one.body, "body", one)],
-                                    carried=len(NAMES), count=(one.count,))
+            *values, rows = b.nodes(
+                "loop",
+                _number(b, one.count),
+                goes_on,
+                *env.values(),
+                bodies=[_body(one.body, "body", one)],
+                carried=len(NAMES),
+                count=(one.count,),
+            )
             env = dict(zip(NAMES, values, strict=True))
             env[one.total] = b.node("sum", rows, axes=(0,))
     return env

@@ -70,8 +70,24 @@ class _Drawing:
         """A node of any operator."""
         name, inputs, attributes = CASES[int(self.random.integers(len(CASES)))]
         for value in self.b.nodes(name, *[self.value(how) for how in inputs], source=name, **attributes):
-            tame = name in ("exp", "sinh", "cosh", "tan", "square", "prod", "cumprod", "power", "divide", "acosh", "multiply")
-            self.keep(self.b.node("clip", value, low=-3.0, high=3.0) if tame and self.b.types[value].dtype == "float32" else value)
+            tame = name in (
+                "exp",
+                "sinh",
+                "cosh",
+                "tan",
+                "square",
+                "prod",
+                "cumprod",
+                "power",
+                "divide",
+                "acosh",
+                "multiply",
+            )
+            self.keep(
+                self.b.node("clip", value, low=-3.0, high=3.0)
+                if tame and self.b.types[value].dtype == "float32"
+                else value
+            )
 
     def number(self, value: float) -> str:
         return self.b.param(f"p{len(self.b.types)}", np.float32(value))
@@ -79,7 +95,9 @@ class _Drawing:
     def motif(self) -> None:
         """What passes look for."""
         x = str(self.random.choice(self.floats)) if self.floats else self.given(np.ones((3, 4), "float32"))
-        kinds = [getattr(self, name) for name in dir(self) if name.startswith("m_") and not (self.inside and name in CONTROL)]
+        kinds = [
+            getattr(self, name) for name in dir(self) if name.startswith("m_") and not (self.inside and name in CONTROL)
+        ]
         self.keep(kinds[int(self.random.integers(len(kinds)))](x))
 
     def m_twice(self, x: str) -> str:
@@ -101,26 +119,43 @@ class _Drawing:
     def m_branch(self, x: str) -> str:
         condition = self.given(np.asarray(self.random.random() < 0.5))
         value = self.shaped(x, (3, 4))
-        return self.b.node("if", condition, value, self.b.node("sigmoid", value),
-                           bodies=[self.body(name, 1, "x", "y") for name in ("then", "else")])
+        return self.b.node(
+            "if",
+            condition,
+            value,
+            self.b.node("sigmoid", value),
+            bodies=[self.body(name, 1, "x", "y") for name in ("then", "else")],
+        )
 
     def m_repeat(self, x: str) -> str:
         first = self.shaped(x, (3, 4))
         trips = self.given(np.asarray(self.random.integers(4))) if self.random.random() < 0.5 else ""
-        last, rows = self.b.nodes("loop", trips, "", first, self.b.node("sigmoid", first), carried=1, count=(3,),
-                                  bodies=[self.body("body", 2, "x", "y")])
+        last, rows = self.b.nodes(
+            "loop",
+            trips,
+            "",
+            first,
+            self.b.node("sigmoid", first),
+            carried=1,
+            count=(3,),
+            bodies=[self.body("body", 2, "x", "y")],
+        )
         return self.b.node("concat", self.b.node("reshape", last, shape=(1, 3, 4)), rows, axis=0)
 
     def m_place(self, x: str) -> str:
         """What may be written over its operand, and parts of one value that are written and joined."""
         flat = self.shaped(x, (4, 6))
-        over = self.b.node("put", flat, self.given(np.asarray([1])), self.b.node("tanh", self.shaped(x, (2, 6))), axis=0)
+        over = self.b.node(
+            "put", flat, self.given(np.asarray([1])), self.b.node("tanh", self.shaped(x, (2, 6))), axis=0
+        )
         left, right = self.b.nodes("split", over if self.random.random() < 0.5 else flat, sizes=(2, 4), axis=1)
         return self.b.node("concat", self.b.node("relu", left), self.b.node("sigmoid", right), left, axis=1)
 
     def m_numbers(self, x: str) -> str:
         y = self.b.node("multiply", self.b.node("negative", self.b.node("negative", x)), self.number(1))
-        y = self.b.node("divide", self.b.node("add", y, self.number(0)), self.number(float(self.random.choice([2, 0.5, 3]))))
+        y = self.b.node(
+            "divide", self.b.node("add", y, self.number(0)), self.number(float(self.random.choice([2, 0.5, 3])))
+        )
         return self.b.node("power", self.b.node("clip", y, low=-2.0, high=2.0), self.number(2))
 
     def m_moves(self, x: str) -> str:
@@ -129,8 +164,11 @@ class _Drawing:
         axes, more = (tuple(int(axis) for axis in self.random.permutation(rank)) for _ in range(2))
         y = self.b.node("transpose", self.b.node("relu", self.b.node("transpose", x, axes=axes)), axes=more)
         if self.random.random() < 0.5:
-            y = self.b.node("transpose", self.b.node("add", y, self.b.node("transpose", self.b.node(
-                "transpose", x, axes=axes), axes=more)), axes=tuple(int(axis) for axis in np.argsort(more)))
+            y = self.b.node(
+                "transpose",
+                self.b.node("add", y, self.b.node("transpose", self.b.node("transpose", x, axes=axes), axes=more)),
+                axes=tuple(int(axis) for axis in np.argsort(more)),
+            )
         return self.b.node("reshape", self.b.node("reshape", y, shape=(-(-int(np.prod(shape)) // 1),)), shape=shape)
 
     def m_parts(self, x: str) -> str:
@@ -141,7 +179,9 @@ class _Drawing:
 
     def m_known(self, x: str) -> str:
         w = self.b.param(f"p{len(self.b.types)}", self.random.standard_normal((4, 3)).astype("float32"))
-        return self.b.node("matmul", self.shaped(x, (5, 3)), self.b.node("sigmoid", self.b.node("transpose", w, axes=(1, 0))))
+        return self.b.node(
+            "matmul", self.shaped(x, (5, 3)), self.b.node("sigmoid", self.b.node("transpose", w, axes=(1, 0)))
+        )
 
     def weights(self, *shape: int) -> str:
         return self.b.param(f"p{len(self.b.types)}", self.random.standard_normal(shape).astype("float32"))
@@ -162,7 +202,9 @@ class _Drawing:
         return self.affine(y, 4, (4, 1, 1))
 
     def affine(self, y: str, channels: int, shape: tuple[int, ...]) -> str:
-        for kind in self.random.permutation(["batch_norm", "multiply", "add", "divide", "subtract"])[:int(self.random.integers(3))]:
+        for kind in self.random.permutation(["batch_norm", "multiply", "add", "divide", "subtract"])[
+            : int(self.random.integers(3))
+        ]:
             if kind == "batch_norm":
                 y = self.b.node("batch_norm", y, *(self.weights(channels) for _ in range(3)), self.positive(channels))
             else:
@@ -179,25 +221,38 @@ class _Drawing:
         x = self.shaped(x, (1, 2, 5, 6))
         kind, value = (("max_pool", -np.inf), ("avg_pool", 0.0))[int(self.random.integers(2))]
         more: dict[str, Any] = {"count_padding": bool(self.random.random() < 0.5)} if kind == "avg_pool" else {}
-        return self.b.node(kind, self.b.node("pad", x, before=(0, 0, 1, 1), after=(0, 0, 0, 1), value=value), kernel=(3, 2), **more)
+        return self.b.node(
+            kind, self.b.node("pad", x, before=(0, 0, 1, 1), after=(0, 0, 0, 1), value=value), kernel=(3, 2), **more
+        )
 
     def m_gelu(self, x: str) -> str:
         b = self.b
         if self.random.random() < 0.5:
-            inside = b.node("divide", x, self.number(2 ** 0.5)) if self.random.random() < 0.5 else b.node(
-                "multiply", x, self.number(0.5 ** 0.5))
+            inside = (
+                b.node("divide", x, self.number(2**0.5))
+                if self.random.random() < 0.5
+                else b.node("multiply", x, self.number(0.5**0.5))
+            )
             factor = b.node("add", b.node("erf", inside), self.number(1))
         else:
-            cube = b.node("power", x, self.number(3)) if self.random.random() < 0.5 else b.node(
-                "multiply", b.node("multiply", x, x), x)
-            inside = b.node("multiply", b.node("add", x, b.node("multiply", cube, self.number(0.044715))), self.number(0.7978846))
+            cube = (
+                b.node("power", x, self.number(3))
+                if self.random.random() < 0.5
+                else b.node("multiply", b.node("multiply", x, x), x)
+            )
+            inside = b.node(
+                "multiply", b.node("add", x, b.node("multiply", cube, self.number(0.044715))), self.number(0.7978846)
+            )
             factor = b.node("add", self.number(1), b.node("tanh", inside))
         half = self.number(0.5)
         order = int(self.random.integers(3))
         if order == 0:
             return b.node("multiply", half, b.node("multiply", factor, x))
-        return b.node("multiply", b.node("multiply", half, x), factor) if order == 1 else b.node(
-            "multiply", x, b.node("multiply", factor, half))
+        return (
+            b.node("multiply", b.node("multiply", half, x), factor)
+            if order == 1
+            else b.node("multiply", x, b.node("multiply", factor, half))
+        )
 
     def m_activation(self, x: str) -> str:
         b = self.b
@@ -207,21 +262,31 @@ class _Drawing:
         clipped = b.node("clip", b.node("add", x, self.number(3)), low=0.0, high=6.0)
         if kind == 1:
             return b.node("divide", b.node("multiply", x, clipped), self.number(6))
-        return b.node("multiply", clipped, self.number(1 / 6)) if kind == 2 else b.node(
-            "multiply", x, b.node("hard_sigmoid", x, alpha=1 / 6, beta=0.5))
+        return (
+            b.node("multiply", clipped, self.number(1 / 6))
+            if kind == 2
+            else b.node("multiply", x, b.node("hard_sigmoid", x, alpha=1 / 6, beta=0.5))
+        )
 
     def m_norm(self, x: str) -> str:
         b = self.b
         x = self.shaped(x, (2, 3, 5))
         axes = ((2,), (1, 2), (-1,), (1,))[int(self.random.integers(4))]
-        total = b.node("multiply", b.node("sum", x, axes=axes, keepdims=True), self.number(1 / (15 if len(axes) > 1 else 5)))
-        far = b.node("subtract", x, total if self.random.random() < 0.3 else b.node("mean", x, axes=axes, keepdims=True))
+        total = b.node(
+            "multiply", b.node("sum", x, axes=axes, keepdims=True), self.number(1 / (15 if len(axes) > 1 else 5))
+        )
+        far = b.node(
+            "subtract", x, total if self.random.random() < 0.3 else b.node("mean", x, axes=axes, keepdims=True)
+        )
         if self.random.random() < 0.5:
             far = x
         square = b.node("multiply", far, far) if self.random.random() < 0.5 else b.node("power", far, self.number(2))
         root = b.node("sqrt", b.node("add", b.node("mean", square, axes=axes, keepdims=True), self.number(1e-3)))
-        y = b.node("divide", far, root) if self.random.random() < 0.5 else b.node("multiply", far, b.node(
-            "divide", self.number(1), root))
+        y = (
+            b.node("divide", far, root)
+            if self.random.random() < 0.5
+            else b.node("multiply", far, b.node("divide", self.number(1), root))
+        )
         shape = ((5,), (3, 5), (1,))[int(self.random.integers(3))]
         return b.node("add", b.node("multiply", y, self.positive(*shape)), self.weights(*shape))
 
@@ -237,7 +302,9 @@ class _Drawing:
         q = b.node("transpose", self.shaped(x, (1, 5, 2, 3)), axes=(0, 2, 1, 3))
         k = b.node("transpose", self.shaped(x, (1, 7, 2, 3)), axes=(0, 2, 3, 1))
         scores = b.node("multiply", b.node("matmul", q, k), self.number(0.5))
-        return b.node("matmul", b.node("softmax", scores, axis=3 - 4 * int(self.random.random() < 0.5)), self.weights(1, 2, 7, 4))
+        return b.node(
+            "matmul", b.node("softmax", scores, axis=3 - 4 * int(self.random.random() < 0.5)), self.weights(1, 2, 7, 4)
+        )
 
 
 def drawn_graph(random: np.random.Generator, nodes: int = 8) -> tuple[tw.graph.Graph, list[NDArray[Any]]]:

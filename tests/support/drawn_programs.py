@@ -47,8 +47,16 @@ class _Text:
         if not depth or self.rng.random() < 0.25:
             return self.pick(f"x[{self.row()}]", f"w[{self.column()}]", self.place(), self.place(), "0.5", "1.25")
         a, b = self.value(depth - 1), self.value(depth - 1)
-        return self.pick(f"({a} + {b})", f"({a} - {b})", f"{a} * {b}", f"tanh({a})", f"sin({a})", f"exp(-({a} * {a}))",
-                         f"max({a}, {b})", f"{a} / ({b} * {b} + 1.0)")
+        return self.pick(
+            f"({a} + {b})",
+            f"({a} - {b})",
+            f"{a} * {b}",
+            f"tanh({a})",
+            f"sin({a})",
+            f"exp(-({a} * {a}))",
+            f"max({a}, {b})",
+            f"{a} / ({b} * {b} + 1.0)",
+        )
 
     def block(self, depth: int, more: int) -> None:
         """Statements; more: how deep loops and choices may nest in it."""

@@ -28,8 +28,11 @@ def matmul(rng: np.random.Generator) -> Program:
 def blur(rng: np.random.Generator) -> Program:
     m, n = (int(rng.choice([1, 2, 3, 5, 8, 9])) for _ in range(2))
     A = te.placeholder((m, n), name="A")
-    P = te.compute((m + 2, n + 2), lambda i, j: te.if_then_else(
-        te.all(i >= 1, i <= m, j >= 1, j <= n), A[i - 1, j - 1], 0.0), name="P")
+    P = te.compute(
+        (m + 2, n + 2),
+        lambda i, j: te.if_then_else(te.all(i >= 1, i <= m, j >= 1, j <= n), A[i - 1, j - 1], 0.0),
+        name="P",
+    )
     X = te.compute((m + 2, n), lambda i, j: P[i, j] + P[i, j + 1] + P[i, j + 2], name="X")
     Y = te.compute((m, n), lambda i, j: X[i, j] + X[i + 1, j] + X[i + 2, j], name="Y")
     a = lowered.floats(m, n)
@@ -77,11 +80,19 @@ def conv2d(rng: np.random.Generator) -> Program:
     taps = 2
     out = (size + 2 - dilation * (taps - 1) - 1) // stride + 1
     A, W = te.placeholder((2, size, size), name="A"), te.placeholder((3, 2, taps, taps), name="W")
-    P = te.compute((2, size + 2, size + 2), lambda c, i, j: te.if_then_else(
-        te.all(i >= 1, i < size + 1, j >= 1, j < size + 1), A[c, i - 1, j - 1], 0.0), name="P")
+    P = te.compute(
+        (2, size + 2, size + 2),
+        lambda c, i, j: te.if_then_else(te.all(i >= 1, i < size + 1, j >= 1, j < size + 1), A[c, i - 1, j - 1], 0.0),
+        name="P",
+    )
     rc, ri, rj = te.reduce_axis((0, 2), "rc"), te.reduce_axis((0, taps), "ri"), te.reduce_axis((0, taps), "rj")
-    C = te.compute((3, out, out), lambda o, y, x: te.sum(
-        P[rc, y * stride + ri * dilation, x * stride + rj * dilation] * W[o, rc, ri, rj], axis=[rc, ri, rj]), name="C")
+    C = te.compute(
+        (3, out, out),
+        lambda o, y, x: te.sum(
+            P[rc, y * stride + ri * dilation, x * stride + rj * dilation] * W[o, rc, ri, rj], axis=[rc, ri, rj]
+        ),
+        name="C",
+    )
     R = te.compute((3, out, out), lambda o, y, x: te.max(C[o, y, x], 0.0), name="R")
     a, w = lowered.floats(2, size, size), lowered.floats(3, 2, taps, taps, seed=1)
     p = np.pad(a, ((0, 0), (1, 1), (1, 1)))
@@ -167,7 +178,17 @@ def wandering(rng: np.random.Generator) -> Program:
 
 
 PROGRAMS: list[Callable[[np.random.Generator], Program]] = [
-    matmul, blur, clamped, layout, symbolic, conv2d, argmax, triangle, gathered, symbolic_matmul, wandering,
+    matmul,
+    blur,
+    clamped,
+    layout,
+    symbolic,
+    conv2d,
+    argmax,
+    triangle,
+    gathered,
+    symbolic_matmul,
+    wandering,
 ]
 
 
@@ -177,8 +198,26 @@ def draw_primitive(rng: np.random.Generator, s: Any) -> None:
     stage = stages[rng.integers(len(stages))]
     leaves = stage.leaf_iter_vars
     axis = leaves[rng.integers(len(leaves))] if leaves else None
-    what = rng.choice(["split", "split", "nparts", "fuse", "reorder", "at", "at", "at", "inline", "kind", "write", "read",
-                       "rfactor", "bind", "align", "scope"])
+    what = rng.choice(
+        [
+            "split",
+            "split",
+            "nparts",
+            "fuse",
+            "reorder",
+            "at",
+            "at",
+            "at",
+            "inline",
+            "kind",
+            "write",
+            "read",
+            "rfactor",
+            "bind",
+            "align",
+            "scope",
+        ]
+    )
     if what in ("split", "nparts") and axis is not None:
         size = int(rng.integers(1, 7))
         stage.split(axis, size) if what == "split" else stage.split(axis, nparts=size)
@@ -193,7 +232,9 @@ def draw_primitive(rng: np.random.Generator, s: Any) -> None:
             other = readers[0 if rng.random() < 0.7 else rng.integers(len(readers))]
             stage.compute_at(other, other.leaf_iter_vars[rng.integers(len(other.leaf_iter_vars))])
     elif what == "align" and stage.op.axis:
-        stage.storage_align(stage.op.axis[rng.integers(len(stage.op.axis))], int(rng.integers(2, 9)), int(rng.integers(2)))
+        stage.storage_align(
+            stage.op.axis[rng.integers(len(stage.op.axis))], int(rng.integers(2, 9)), int(rng.integers(2))
+        )
     elif what == "scope":
         stage.set_scope(str(rng.choice(["global", "shared", "local"])))
     elif what == "inline":

@@ -18,9 +18,14 @@ class DrawnScript:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
-        self.lines: list[str] = ["def script(a, w):", "    n, m = a.shape[0], a.shape[1]",
-                                 '    c = output_tensor((n, m), "int32")', '    d = output_tensor((n,), "int32")',
-                                 '    e = output_tensor((m,), "int32")', '    own = allocate((n, m), "int32")']
+        self.lines: list[str] = [
+            "def script(a, w):",
+            "    n, m = a.shape[0], a.shape[1]",
+            '    c = output_tensor((n, m), "int32")',
+            '    d = output_tensor((n,), "int32")',
+            '    e = output_tensor((m,), "int32")',
+            '    own = allocate((n, m), "int32")',
+        ]
         self.loops: list[tuple[str, str]] = []
         self.from_one: set[str] = set()
         self.count = 0

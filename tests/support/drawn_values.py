@@ -21,10 +21,16 @@ __all__ = ["DTYPES", "AnyValues"]
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "uint32", "int32", "int64", "bool")
 FLOATS = ("float32", "float64", "float16", "bfloat16")
-UNARY = [name for name, row in OPERATORS.items()
-         if row.fusion == "elementwise" and row.inputs == (1, 1) and not row.attributes and name not in ("gelu", "acosh")]
-BINARY = [name for name, row in OPERATORS.items()
-          if row.fusion == "elementwise" and row.inputs == (2, 2) and "shift" not in name]
+UNARY = [
+    name
+    for name, row in OPERATORS.items()
+    if row.fusion == "elementwise" and row.inputs == (1, 1) and not row.attributes and name not in ("gelu", "acosh")
+]
+BINARY = [
+    name
+    for name, row in OPERATORS.items()
+    if row.fusion == "elementwise" and row.inputs == (2, 2) and "shift" not in name
+]
 REDUCING = ("sum", "mean", "max", "min", "prod", "all", "any")
 OVER_AN_AXIS = ("softmax", "log_softmax", "cumsum", "flip", "argmax", "argmin", "rms_norm")
 MOST = 1200
@@ -84,7 +90,7 @@ class AnyValues:
         alike = [name for name in self.pool if self.b.types[name] == (shape, dtype)]
         if alike and self.random.random() < 0.5:
             return str(self.choice(alike))
-        less = shape[int(self.random.integers(len(shape) + 1)):] if self.random.random() < 0.4 else shape
+        less = shape[int(self.random.integers(len(shape) + 1)) :] if self.random.random() < 0.4 else shape
         if any(isinstance(extent, str) and extent != "n" for extent in less):
             less = ()
         return self.fresh(tuple(1 if self.random.random() < 0.3 else extent for extent in less), dtype)
@@ -143,16 +149,20 @@ class AnyValues:
         shape = list(self.b.types[x].shape)
         if len(shape) > 1 and self.random.random() < 0.6:
             at = int(self.random.integers(len(shape) - 1))
-            a, c = shape[at:at + 2]
-            shape[at:at + 2] = [a * c if isinstance(a, int) and isinstance(c, int) else f"({a}) * ({c})"]
+            a, c = shape[at : at + 2]
+            shape[at : at + 2] = [a * c if isinstance(a, int) and isinstance(c, int) else f"({a}) * ({c})"]
         else:
             shape.insert(int(self.random.integers(len(shape) + 1)), 1)
         return self.node("reshape", x, shape=tuple(shape))
 
     def s_join(self, x: str) -> tuple[str, ...]:
         axis = self.axis(x)
-        others = [name for name in self.pool if self.b.types[name].dtype == self.b.types[x].dtype
-                  and len(self.b.types[name].shape) == len(self.b.types[x].shape)]
+        others = [
+            name
+            for name in self.pool
+            if self.b.types[name].dtype == self.b.types[x].dtype
+            and len(self.b.types[name].shape) == len(self.b.types[x].shape)
+        ]
         parts = [x, *(str(self.choice([x, *others])) for _ in range(int(self.random.integers(3))))]
         return self.node(str(self.choice(("concat", "concat", "stack"))), *parts, axis=axis)
 
@@ -172,7 +182,9 @@ class AnyValues:
         rank = len(self.b.types[x].shape)
         before, after = (tuple(int(n) for n in self.random.integers(0, 3, rank)) for _ in range(2))
         if self.random.random() < 0.3:
-            return self.node("pad_with", x, before=before, after=after, mode=str(self.choice(("edge", "reflect", "wrap"))))
+            return self.node(
+                "pad_with", x, before=before, after=after, mode=str(self.choice(("edge", "reflect", "wrap")))
+            )
         return self.node("pad", x, before=before, after=after, value=int(self.random.integers(2)))
 
     def s_broadcast(self, x: str) -> tuple[str, ...]:
@@ -190,7 +202,9 @@ class AnyValues:
         return self.node(str(self.choice(OVER_AN_AXIS)), x, axis=self.axis(x))
 
     def s_topk(self, x: str) -> tuple[str, ...]:
-        return self.node("topk", x, k=int(self.choice((0, 1, 2))), axis=self.axis(x), largest=bool(self.random.random() < 0.5))
+        return self.node(
+            "topk", x, k=int(self.choice((0, 1, 2))), axis=self.axis(x), largest=bool(self.random.random() < 0.5)
+        )
 
     def s_take(self, x: str) -> tuple[str, ...]:
         places = self.given(np.asarray(self.random.integers(-1, 1, self.choice(((), (1,), (2, 2))))), None)
@@ -199,8 +213,11 @@ class AnyValues:
     def s_matmul(self, x: str) -> tuple[str, ...]:
         shape, dtype = self.b.types[x]
         last = shape[-1] if shape else 1
-        return self.node("matmul", x, self.fresh((last, int(self.choice((1, 3, 8)))), dtype)) if last == "n" or isinstance(
-            last, int) else self.s_unary(x)
+        return (
+            self.node("matmul", x, self.fresh((last, int(self.choice((1, 3, 8)))), dtype))
+            if last == "n" or isinstance(last, int)
+            else self.s_unary(x)
+        )
 
     def s_norm(self, x: str) -> tuple[str, ...]:
         shape, dtype = self.b.types[x]

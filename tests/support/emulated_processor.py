@@ -26,25 +26,36 @@ def run_program(image: bytes, data: bytes, cpu: str) -> subprocess.CompletedProc
     machine = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
     machine.ctl_set_cpu_model(arm.UC_CPU_ARM64_MAX)
     entry, table = struct.unpack_from("<QQ", image, 24)
-    _, _, offset, address, _, length, size, _ = struct.unpack_from("<IIQQQQQQ", image, table)  # static_elf makes one segment
+    _, _, offset, address, _, length, size, _ = struct.unpack_from(
+        "<IIQQQQQQ", image, table
+    )  # static_elf makes one segment
     machine.mem_map(address, -(-size // _PAGE) * _PAGE)
     machine.mem_write(address, image[offset : offset + length])
     machine.mem_map(_STACK - (1 << 20), (1 << 20) + _PAGE)
     has_sve = cpu.startswith("max") and "sve=off" not in cpu
     known = ~0 & (1 << 64) - 1 if has_sve else ~_SVE & (1 << 64) - 1
-    machine.mem_write(_STACK, struct.pack("<9Q", 0, 0, 0, _HWCAP, known, _HWCAP2, known, 0, 0))  # no arguments, no environment
+    machine.mem_write(
+        _STACK, struct.pack("<9Q", 0, 0, 0, _HWCAP, known, _HWCAP2, known, 0, 0)
+    )  # no arguments, no environment
     machine.reg_write(arm.UC_ARM64_REG_SP, _STACK)
     machine.reg_write(arm.UC_ARM64_REG_CPACR_EL1, 3 << 20 | 3 << 16)  # vectors may be used, those of SVE too
     told = re.search(r"sve-default-vector-length=(\d+)", cpu)
     quarters = int(told[1]) // 16 - 1 if told else 15
     # CPTR_EL3.EZ, and how long vectors may be at most by ZCR_EL3, ZCR_EL2 and ZCR_EL1
-    for level, register, operation, value in ((6, 1, 2, 1 << 8), (6, 2, 0, quarters), (4, 2, 0, quarters), (0, 2, 0, quarters)):
+    for level, register, operation, value in (
+        (6, 1, 2, 1 << 8),
+        (6, 2, 0, quarters),
+        (4, 2, 0, quarters),
+        (0, 2, 0, quarters),
+    ):
         machine.reg_write(arm.UC_ARM64_REG_CP_REG, (1, register, 3, level, operation, value))
     left, written, status = bytearray(data), bytearray(), list[int]()
 
     def answer(machine: Any, *_: Any) -> None:
-        number, _, at, count = (machine.reg_read(register) for register in (
-            arm.UC_ARM64_REG_X8, arm.UC_ARM64_REG_X0, arm.UC_ARM64_REG_X1, arm.UC_ARM64_REG_X2))
+        number, _, at, count = (
+            machine.reg_read(register)
+            for register in (arm.UC_ARM64_REG_X8, arm.UC_ARM64_REG_X0, arm.UC_ARM64_REG_X1, arm.UC_ARM64_REG_X2)
+        )
         if number == _READ:
             machine.mem_write(at, bytes(left[:count]))
             count = len(left[:count])

@@ -32,7 +32,11 @@ def replays(s: Schedule, ops: Sequence[Any]) -> None:
 
 
 def holds(
-    s: Schedule, args: Sequence[Any], inputs: Sequence[Any], expected: Sequence[np.ndarray], targets: Sequence[str] = CPU,
+    s: Schedule,
+    args: Sequence[Any],
+    inputs: Sequence[Any],
+    expected: Sequence[np.ndarray],
+    targets: Sequence[str] = CPU,
     tolerance: float = 1e-5,
 ) -> tw.ir.Function:
     """Every target leaves `expected` in the last arguments; the loops are well formed, and read back as they print."""
@@ -47,7 +51,9 @@ def holds(
     return function
 
 
-def as_declared(args: Sequence[Any], inputs: Sequence[Any], shapes: Sequence[tuple[tuple[int, ...], str]]) -> list[np.ndarray]:
+def as_declared(
+    args: Sequence[Any], inputs: Sequence[Any], shapes: Sequence[tuple[tuple[int, ...], str]]
+) -> list[np.ndarray]:
     """What the unscheduled program computes, by the interpreter."""
     outputs = [np.full(shape, 77, dtype) for shape, dtype in shapes]
     computed = [one.op for one in args if isinstance(one, te.Tensor) and one.op.kind != "placeholder"]

@@ -16,8 +16,10 @@ import tilewright as tw
 from tilewright import te
 from tilewright.runtime.abi import DLPACK_TYPES, DLTensor
 
-STRICT = {"cc": ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"],
-          "c++": ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic"]}
+STRICT = {
+    "cc": ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"],
+    "c++": ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic"],
+}
 
 needs_compiler = pytest.mark.skipif(not shutil.which("cc") or not shutil.which("c++"), reason="no cc and c++ here")
 needs_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="asks for instruction sets of x86-64")
@@ -28,7 +30,19 @@ def compile_program(folder: Path, source: str, libraries: Sequence[str], languag
     path = folder / ("program.c" if language == "cc" else "program.cpp")
     path.write_text(source)
     program = folder / f"program_{language.replace('+', 'p')}"
-    command = [language, *STRICT[language], "-g", "-I", folder, "-o", program, path, *libraries, "-Wl,-rpath,$ORIGIN", "-lm"]
+    command = [
+        language,
+        *STRICT[language],
+        "-g",
+        "-I",
+        folder,
+        "-o",
+        program,
+        path,
+        *libraries,
+        "-Wl,-rpath,$ORIGIN",
+        "-lm",
+    ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return program

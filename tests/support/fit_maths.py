@@ -108,6 +108,7 @@ def _log_erfc_quotient(x: mpmath.mpf) -> mpmath.mpf:
 
 def _relative(power: int, whole: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
     """To whole(x), which x^power P(x) is the inexact part of."""
+
     def weight(x: np.ndarray) -> np.ndarray:
         x = np.where(x == 0, 1e-9, x)
         return np.abs(x**power / whole(x))
@@ -146,10 +147,14 @@ FITS = {
     "LOG10_FAST": Fit(_log_to_base(10, 0.5), -0.25, 0.5, 8, _relative(1, lambda t: np.log1p(t) / math.log(10))),
     # log2(1 + t) = t P(t)
     "POW_LOG2": Fit(_log2_quotient, -0.25, 0.5, 14, _relative(1, lambda x: np.log1p(x) / math.log(2)), rounded=False),
-    "POW_LOG2_FAST": Fit(_log2_quotient, -0.25, 0.5, 10, _relative(1, lambda x: np.log1p(x) / math.log(2)), rounded=False),
+    "POW_LOG2_FAST": Fit(
+        _log2_quotient, -0.25, 0.5, 10, _relative(1, lambda x: np.log1p(x) / math.log(2)), rounded=False
+    ),
     # log2(1 + d) = d (1.4426950216293335, which is given, + P(d)); the least d are added to what is some ten times as large
     "POWER": Fit(_log_to_base(2, 1.4426950216293335), -0.029, 0.0229, 5, lambda d: np.where(d < -0.0134, 0.125, 1)),
-    "POWER_FAST": Fit(_log_to_base(2, 1.4426950216293335), -0.029, 0.0229, 4, lambda d: np.where(d < -0.0134, 0.125, 1)),
+    "POWER_FAST": Fit(
+        _log_to_base(2, 1.4426950216293335), -0.029, 0.0229, 4, lambda d: np.where(d < -0.0134, 0.125, 1)
+    ),
     # sin(r) = r + r^3 P(r^2)
     "SIN": Fit(_sine, 0.0, QUARTER_TURN**2, 4, lambda z: _relative(3, np.sin)(np.sqrt(z))),
 }

@@ -43,13 +43,21 @@ def inputs_of(output: Any) -> list[Any]:
 
 def _size_of_sums(output: Any) -> float:
     """How large sums of standard normal values are, of as many as the longest here has: a total near zero keeps their roundings."""
-    terms = [prod(constant_extent(axis) or 1 for axis in getattr(tensor.op, "reduce_axis", ())) for tensor in computed_of(output)]
+    terms = [
+        prod(constant_extent(axis) or 1 for axis in getattr(tensor.op, "reduce_axis", ()))
+        for tensor in computed_of(output)
+    ]
     return sqrt(max(terms, default=1))
 
 
 def differs(
-    output: Any, rng: np.random.Generator, choose: Callable[[Sequence[Candidate]], int] | None = None, exact: bool = False,
-    bits: bool = True, tolerance: float = 1e-5, target: str = "cuda -emulate",
+    output: Any,
+    rng: np.random.Generator,
+    choose: Callable[[Sequence[Candidate]], int] | None = None,
+    exact: bool = False,
+    bits: bool = True,
+    tolerance: float = 1e-5,
+    target: str = "cuda -emulate",
 ) -> str:
     """How a chosen schedule computes anything else, in any order, than the unscheduled program: not the same bits where it is
     exact, else not within `tolerance`, relative to the largest result and to what is summed. choose: takes one of a rule's
@@ -58,11 +66,13 @@ def differs(
     chooser = {} if choose is None else {"chooser": lambda _, ways: choose(ways)}
     s = schedule([output], target, exact=exact, **chooser)
     arrays = [_values(tensor, rng) for tensor in inputs]
-    kernels = [tw.build(each, [*inputs, output], target=where)
-               for each, where in ((s, target), (te.create_schedule(output.op), "llvm"))]
+    kernels = [
+        tw.build(each, [*inputs, output], target=where)
+        for each, where in ((s, target), (te.create_schedule(output.op), "llvm"))
+    ]
     if exact and not s.is_exact:
         return f"exact=True chose\n{s.plan}"
-    if drawn.SOAK:      # NVRTC takes what the emulator takes
+    if drawn.SOAK:  # NVRTC takes what the emulator takes
         tw.build(s, [*inputs, output], target=f"cuda -arch={architecture_of(Target.parse(target))}").source("ptx")
     expected = _result(kernels[1], output, arrays)
     for order in ORDERS:
@@ -73,7 +83,9 @@ def differs(
             same = np.array_equal(ours, expected, equal_nan=ours.dtype.kind == "f")
         else:
             apart = abs(ours.astype("float64") - expected.astype("float64"))
-            same = bool(np.all(apart <= tolerance * max(_size_of_sums(output), abs(expected.astype("float64")).max(initial=0))))
+            same = bool(
+                np.all(apart <= tolerance * max(_size_of_sums(output), abs(expected.astype("float64")).max(initial=0)))
+            )
         if not same:
             return f"in order {order}: {ours}\nnot\n{expected}\n{s.plan}\n{s}"
     return ""
@@ -95,4 +107,4 @@ def _values(tensor: Any, rng: np.random.Generator) -> np.ndarray:
 def text_of(s: Any, output: Any, target: str = "cuda -arch=sm_80") -> str:
     """The CUDA C of a schedule's kernels, without what stands before them."""
     text = tw.build(s, [*inputs_of(output), output], target=target).source("cuda")
-    return text[text.index('extern "C"'):]
+    return text[text.index('extern "C"') :]

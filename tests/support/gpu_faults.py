@@ -52,8 +52,11 @@ def reused_staging(text: str) -> str:
 def under_condition(text: str) -> str:
     """softmax: half of a warp skips a shuffle that the other half waits in."""
     old = "const float top_partial_other = tw_shuffle_down(top_partial[0], 8, 32);"
-    return replaced(old, "float top_partial_other = 0.0f;\n    if (thread_x < 16) {\n      top_partial_other = "
-                    "tw_shuffle_down(top_partial[0], 8, 32);\n    }")(text)
+    return replaced(
+        old,
+        "float top_partial_other = 0.0f;\n    if (thread_x < 16) {\n      top_partial_other = "
+        "tw_shuffle_down(top_partial[0], 8, 32);\n    }",
+    )(text)
 
 
 def wait_moved_down(text: str) -> str:
@@ -75,14 +78,29 @@ BY_NAME: dict[str, tuple[str, Mutation, str]] = {
     "the barrier of a transpose is moved before the fetch": ("transpose", moved_up, "TW0820: race"),
     "the barrier of a transpose is moved into a guard": ("transpose", into_guard, "TW082[02]"),
     "the barrier between staging a result and reading it is dropped": ("softmax", dropped(0), "TW0820: race"),
-    "a shuffle names half of the lanes that execute it": ("softmax", replaced("0xffffffffu", "0x0000ffffu"), "TW0823: shuffle"),
+    "a shuffle names half of the lanes that execute it": (
+        "softmax",
+        replaced("0xffffffffu", "0x0000ffffu"),
+        "TW0823: shuffle",
+    ),
     "a shuffle stands under a divergent condition": ("softmax", under_condition, "TW0823: shuffle"),
     "two reductions share a staging buffer without a barrier": ("softmax", reused_staging, "TW0820: race"),
     "threads return before a barrier": (
-        "transpose", replaced("  __shared__", "  if (thread_x > 12) return;\n  __shared__"), "TW0822: barrier"),
-    "every thread accumulates what one thread should": ("row_norm", replaced("if (thread_x == 0)", "if (true)", 9), "TW0820: race"),
+        "transpose",
+        replaced("  __shared__", "  if (thread_x > 12) return;\n  __shared__"),
+        "TW0822: barrier",
+    ),
+    "every thread accumulates what one thread should": (
+        "row_norm",
+        replaced("if (thread_x == 0)", "if (true)", 9),
+        "TW0820: race",
+    ),
     "the result of a tree is read while it is made": ("row_sums_odd", dropped(4), "TW0820: race"),
-    "blocks store to each other's elements": ("vector_add", replaced("C[block_x * 64 + thread_x]", "C[thread_x]"), "TW0820: race"),
+    "blocks store to each other's elements": (
+        "vector_add",
+        replaced("C[block_x * 64 + thread_x]", "C[thread_x]"),
+        "TW0820: race",
+    ),
     "a guard is too wide": ("vector_add", replaced("< 1003", "< 1004"), "TW0821: out of bounds"),
     "an array is too short": ("transpose", replaced("A_shared[256]", "A_shared[255]"), "TW0821: out of bounds"),
 }
@@ -97,17 +115,29 @@ COPIES: dict[str, tuple[Mutation, str]] = {
     "the first groups are not committed": (nth_replaced("tw_copies_commit();", "", 0), "TW0826: too early"),
     "groups in the loop are not committed": (nth_replaced("tw_copies_commit();", "", 1), "TW0826: too early"),
     "there is no barrier behind the wait": (dropped(0), "TW082[06]"),
-    "the barrier stands before the wait": (replaced(
-        f"    tw_copies_wait<1>();\n    {BARRIER}\n", f"    {BARRIER}\n    tw_copies_wait<1>();\n"), "TW082[06]"),
-    "only some threads wait": (replaced(
-        "    tw_copies_wait<1>();", "    if (thread_x < 4) tw_copies_wait<1>();"), "TW0826: too early"),
+    "the barrier stands before the wait": (
+        replaced(f"    tw_copies_wait<1>();\n    {BARRIER}\n", f"    {BARRIER}\n    tw_copies_wait<1>();\n"),
+        "TW082[06]",
+    ),
+    "only some threads wait": (
+        replaced("    tw_copies_wait<1>();", "    if (thread_x < 4) tw_copies_wait<1>();"),
+        "TW0826: too early",
+    ),
     "a place is filled that is in use": (replaced("(k_outer + 2) % 3", "(k_outer + 3) % 3"), "TW082[06]"),
-    "a place is used that is being filled": (replaced("k_outer % 3 * 128 + k_inner", "(k_outer + 2) % 3 * 128 + k_inner"),
-                                             "TW0826: too early"),
-    "two copies go to one place": (replaced(
-        "&B_shared[thread_y * 32 + thread_x * 4 + first_k_outer * 128]", "&B_shared[thread_y * 32 + thread_x * 4]"),
-                                    "TW0826: too early"),
-    "a copy is not aligned": (replaced("tw_copy<16>(&A_shared[thread_y * 32", "tw_copy<16>(&A_shared[1 + thread_y * 32"), "TW0824"),
+    "a place is used that is being filled": (
+        replaced("k_outer % 3 * 128 + k_inner", "(k_outer + 2) % 3 * 128 + k_inner"),
+        "TW0826: too early",
+    ),
+    "two copies go to one place": (
+        replaced(
+            "&B_shared[thread_y * 32 + thread_x * 4 + first_k_outer * 128]", "&B_shared[thread_y * 32 + thread_x * 4]"
+        ),
+        "TW0826: too early",
+    ),
+    "a copy is not aligned": (
+        replaced("tw_copy<16>(&A_shared[thread_y * 32", "tw_copy<16>(&A_shared[1 + thread_y * 32"),
+        "TW0824",
+    ),
     "a copy reaches beyond the tensor": (replaced("if (k_outer < 6)", "if (k_outer < 7)"), "TW0821"),
 }
 
@@ -125,25 +155,43 @@ TENSOR_CORES: dict[str, tuple[Mutation, str]] = {
 PRODUCTS_DONE = "    tw_wgmma_wait<0>();\n"
 WARPGROUPS: dict[str, tuple[Mutation, str]] = {
     "products begin without a fence": (replaced("    tw_wgmma_fence();\n", ""), "TW0827.*before the first product"),
-    "sums are touched after the fence": (replaced("    tw_wgmma_fence();\n", (
-        "    tw_wgmma_fence();\n    if (k_outer) C_matrix_wgmma_c[0] += 1.0f;\n")), "TW0827.*touched the sums"),
-    "products are not committed": (replaced("    tw_wgmma_commit();\n", ""), "TW0826.*products of four warps have begun"),
+    "sums are touched after the fence": (
+        replaced("    tw_wgmma_fence();\n", ("    tw_wgmma_fence();\n    if (k_outer) C_matrix_wgmma_c[0] += 1.0f;\n")),
+        "TW0827.*touched the sums",
+    ),
+    "products are not committed": (
+        replaced("    tw_wgmma_commit();\n", ""),
+        "TW0826.*products of four warps have begun",
+    ),
     "a wait leaves the last group": (replaced("tw_wgmma_wait<0>()", "tw_wgmma_wait<1>()"), "TW0826"),
-    "sums are read in the loop, before the wait": (replaced(
-        PRODUCTS_DONE, "    if (C_matrix_wgmma_c[0] > 9.0f) C[0] = 1.0f;\n" + PRODUCTS_DONE),
-                                                   "TW0826.*its registers.*sums of a product"),
+    "sums are read in the loop, before the wait": (
+        replaced(PRODUCTS_DONE, "    if (C_matrix_wgmma_c[0] > 9.0f) C[0] = 1.0f;\n" + PRODUCTS_DONE),
+        "TW0826.*its registers.*sums of a product",
+    ),
     "there is no wait": (replaced(PRODUCTS_DONE, ""), "TW0826"),
-    "the wait stands before the commit": (lambda text: text.replace(PRODUCTS_DONE, "").replace(
-        "    tw_wgmma_commit();\n", f"{PRODUCTS_DONE}    tw_wgmma_commit();\n"), "TW0826"),
+    "the wait stands before the commit": (
+        lambda text: text.replace(PRODUCTS_DONE, "").replace(
+            "    tw_wgmma_commit();\n", f"{PRODUCTS_DONE}    tw_wgmma_commit();\n"
+        ),
+        "TW0826",
+    ),
     "a tile is filled while products read it": (
-        lambda text: text.replace("(k_outer + 2) % 3", "k_outer % 3"), "TW0826.*products of four warps have begun that read it"),
+        lambda text: text.replace("(k_outer + 2) % 3", "k_outer % 3"),
+        "TW0826.*products of four warps have begun that read it",
+    ),
     "what threads stored is not fenced": (replaced("    tw_proxy_fence();\n", ""), "TW0827.*stored what it reads"),
-    "the fence stands behind the barrier": (replaced(
-        f"    tw_proxy_fence();\n    {BARRIER}\n", f"    {BARRIER}\n    tw_proxy_fence();\n"), "TW0827|TW0820"),
-    "there is no barrier behind the copies": (replaced(
-        f"    tw_proxy_fence();\n    {BARRIER}\n", "    tw_proxy_fence();\n"), "TW0820|TW0826|TW0827"),
-    "two warps of four begin a product": (lambda text: re.sub(
-        r"\n    (tw_wgmma_float16_64<0, 1>\(.*\);)", r"\n    if (thread_x < 64) \1", text, count=1), "TW0827.*not all threads"),
+    "the fence stands behind the barrier": (
+        replaced(f"    tw_proxy_fence();\n    {BARRIER}\n", f"    {BARRIER}\n    tw_proxy_fence();\n"),
+        "TW0827|TW0820",
+    ),
+    "there is no barrier behind the copies": (
+        replaced(f"    tw_proxy_fence();\n    {BARRIER}\n", "    tw_proxy_fence();\n"),
+        "TW0820|TW0826|TW0827",
+    ),
+    "two warps of four begin a product": (
+        lambda text: re.sub(r"\n    (tw_wgmma_float16_64<0, 1>\(.*\);)", r"\n    if (thread_x < 64) \1", text, count=1),
+        "TW0827.*not all threads",
+    ),
     "a tile begins in the middle of eight rows": (replaced("&A_matrix[k_outer", "&A_matrix[64 + k_outer"), "TW0824"),
 }
 
@@ -152,61 +200,119 @@ ARRIVED = "    tw_bulk_wait(&barriers[k_outer % 3], &phases[0], k_outer % 3);\n"
 PLACED = "tw_bulk_expect(&barriers[(k_outer + 2) % 3], 16384);"
 BOXES: dict[str, tuple[Mutation, str]] = {
     "there is no wait": (replaced(ARRIVED, ""), "TW0826.*began a copy|TW0827"),
-    "a wait for the place before": (replaced(ARRIVED, ARRIVED.replace("k_outer %", "(k_outer + 2) %")), "TW0826|TW0828|TW0827"),
+    "a wait for the place before": (
+        replaced(ARRIVED, ARRIVED.replace("k_outer %", "(k_outer + 2) %")),
+        "TW0826|TW0828|TW0827",
+    ),
     "a wait of the wrong parity": (replaced("phases[0] = 0u", "phases[0] = 1u", 9), "TW0826"),
-    "some threads do not wait": (replaced(f"{ARRIVED}    {BARRIER}\n", "    if (thread_x > 5)\n" + ARRIVED), "TW082[0678]"),
-    "too many bytes are expected": (replaced(PLACED, PLACED.replace("16384", "16640")), "TW0828.*16640 bytes.*copies of 16384"),
-    "too few bytes are expected": (replaced(PLACED, PLACED.replace("16384", "8192")), "TW0828.*8192 bytes.*copies of 16384"),
+    "some threads do not wait": (
+        replaced(f"{ARRIVED}    {BARRIER}\n", "    if (thread_x > 5)\n" + ARRIVED),
+        "TW082[0678]",
+    ),
+    "too many bytes are expected": (
+        replaced(PLACED, PLACED.replace("16384", "16640")),
+        "TW0828.*16640 bytes.*copies of 16384",
+    ),
+    "too few bytes are expected": (
+        replaced(PLACED, PLACED.replace("16384", "8192")),
+        "TW0828.*8192 bytes.*copies of 16384",
+    ),
     "nobody arrives": (replaced(PLACED, ""), "TW0828.*1 more threads"),
-    "two threads arrive": (lambda text: re.sub(
-        r"thread_x == 0(\) \{\s*tw_bulk_expect)", r"thread_x < 2\1", text), "TW0827|TW0826|TW0820"),
+    "two threads arrive": (
+        lambda text: re.sub(r"thread_x == 0(\) \{\s*tw_bulk_expect)", r"thread_x < 2\1", text),
+        "TW0827|TW0826|TW0820",
+    ),
     "a barrier is made for two arrivals": (replaced("(&barriers[place], 1)", "(&barriers[place], 2)"), "TW0828"),
     "a barrier is missing": (replaced("place < 3", "place < 2"), "TW0827.*nobody has made"),
     "the engine is not told of barriers": (replaced("tw_bulk_begin();", ""), "TW0827.*has not told the copy engine"),
-    "every thread makes them": (lambda text: re.sub(r"if \(thread_x == 0\) (\{\n *for \(int place)", r"\1", text), "TW0827|TW0820"),
-    "no barrier behind their making": (lambda text: re.sub(
-        rf"tw_bulk_begin\(\);\n( *){re.escape(BARRIER)}", r"tw_bulk_begin();", text), "TW0820|TW0827"),
-    "a box goes where products read": (lambda text: text.replace(
-        "tw_bulk_copy_2(&A_matrix[(k_outer + 2) % 3 * 4096]", "tw_bulk_copy_2(&A_matrix[k_outer % 3 * 4096]"), "TW0826.*products"),
-    "no barrier before a place is filled again": (replaced(f"{ARRIVED}    {BARRIER}\n", ARRIVED), "TW0820|TW0826|TW0828"),
-    "a box goes to the other matrix": (lambda text: text.replace(
-        "tw_bulk_copy_2(&B_matrix[0], B_box", "tw_bulk_copy_2(&A_matrix[0], B_box"), "TW0826|TW0820|TW0821"),
+    "every thread makes them": (
+        lambda text: re.sub(r"if \(thread_x == 0\) (\{\n *for \(int place)", r"\1", text),
+        "TW0827|TW0820",
+    ),
+    "no barrier behind their making": (
+        lambda text: re.sub(rf"tw_bulk_begin\(\);\n( *){re.escape(BARRIER)}", r"tw_bulk_begin();", text),
+        "TW0820|TW0827",
+    ),
+    "a box goes where products read": (
+        lambda text: text.replace(
+            "tw_bulk_copy_2(&A_matrix[(k_outer + 2) % 3 * 4096]", "tw_bulk_copy_2(&A_matrix[k_outer % 3 * 4096]"
+        ),
+        "TW0826.*products",
+    ),
+    "no barrier before a place is filled again": (
+        replaced(f"{ARRIVED}    {BARRIER}\n", ARRIVED),
+        "TW0820|TW0826|TW0828",
+    ),
+    "a box goes to the other matrix": (
+        lambda text: text.replace("tw_bulk_copy_2(&B_matrix[0], B_box", "tw_bulk_copy_2(&A_matrix[0], B_box"),
+        "TW0826|TW0820|TW0821",
+    ),
     "a box begins within a row": (replaced("tw_bulk_copy_2(&A_matrix[0]", "tw_bulk_copy_2(&A_matrix[8]"), "TW0824"),
     "a box counts for another place": (
-        replaced("A_box, &barriers[(k_outer + 2) % 3]", "A_box, &barriers[k_outer % 3]"), "TW082[0678]"),
-    "boxes come in another order than they are waited for": (lambda text: text.replace(
-        "&A_matrix[0], A_box", "&A_matrix[9], A_box").replace("&A_matrix[4096], A_box", "&A_matrix[0], A_box").replace(
-        "&A_matrix[9], A_box", "&A_matrix[4096], A_box"), "TW082[67]"),
+        replaced("A_box, &barriers[(k_outer + 2) % 3]", "A_box, &barriers[k_outer % 3]"),
+        "TW082[0678]",
+    ),
+    "boxes come in another order than they are waited for": (
+        lambda text: (
+            text.replace("&A_matrix[0], A_box", "&A_matrix[9], A_box")
+            .replace("&A_matrix[4096], A_box", "&A_matrix[0], A_box")
+            .replace("&A_matrix[9], A_box", "&A_matrix[4096], A_box")
+        ),
+        "TW082[67]",
+    ),
     "a box is exchanged otherwise than products read": (
-        replaced("tw_emulated_box(to, map.words,", "unsigned long long words[16];\n"
-                 "  for (int i = 0; i < 16; ++i) words[i] = map.words[i];\n"
-                 "  words[1] = (words[1] & 0xffff) | 64 << 16;\n  tw_emulated_box(to, words,"),
-        "TW0827.*exchanged within 64 bytes, and it reads rows of 128"),
+        replaced(
+            "tw_emulated_box(to, map.words,",
+            "unsigned long long words[16];\n"
+            "  for (int i = 0; i < 16; ++i) words[i] = map.words[i];\n"
+            "  words[1] = (words[1] & 0xffff) | 64 << 16;\n  tw_emulated_box(to, words,",
+        ),
+        "TW0827.*exchanged within 64 bytes, and it reads rows of 128",
+    ),
     "products are not fenced": (replaced("tw_wgmma_fence();", ""), "TW0827.*since the last fence"),
     "sums are stored before products are done": (replaced("tw_wgmma_wait<0>();", ""), "TW0826"),
     "the result is stored where other warps still read": (
-        lambda text: re.sub(rf"{re.escape(BARRIER)}(\s*tw_wgmma_store)", r"\1", text), "TW0820"),
+        lambda text: re.sub(rf"{re.escape(BARRIER)}(\s*tw_wgmma_store)", r"\1", text),
+        "TW0820",
+    ),
     "the result is read before it is stored": (
-        lambda text: re.sub(rf"(tw_wgmma_store\([^\n]*\n)(\s*){re.escape(BARRIER)}", r"\1\2", text), "TW0820"),
-    "a box comes where the result lies now": (lambda text: re.sub(
-        rf"(tw_wgmma_store\([^\n]*\n)(\s*){re.escape(BARRIER)}",
-        rf"\1{BARRIER}\n if (thread_x == 0) {{ tw_bulk_expect(&barriers[2], 8192); "
-        r"tw_bulk_copy_2(&B_matrix[0], B_box, &barriers[2], 0, 0); }", text), "TW082[06]"),
+        lambda text: re.sub(rf"(tw_wgmma_store\([^\n]*\n)(\s*){re.escape(BARRIER)}", r"\1\2", text),
+        "TW0820",
+    ),
+    "a box comes where the result lies now": (
+        lambda text: re.sub(
+            rf"(tw_wgmma_store\([^\n]*\n)(\s*){re.escape(BARRIER)}",
+            rf"\1{BARRIER}\n if (thread_x == 0) {{ tw_bulk_expect(&barriers[2], 8192); "
+            r"tw_bulk_copy_2(&B_matrix[0], B_box, &barriers[2], 0, 0); }",
+            text,
+        ),
+        "TW082[06]",
+    ),
 }
 
 
-READY, RELEASE = "tw_bulk_ready(&barriers[k_outer % 3], &phases[0], k_outer % 3);\n", "tw_bulk_release(&empty[k_outer % 3]);\n"
+READY, RELEASE = (
+    "tw_bulk_ready(&barriers[k_outer % 3], &phases[0], k_outer % 3);\n",
+    "tw_bulk_release(&empty[k_outer % 3]);\n",
+)
 ROLES: dict[str, tuple[Mutation, str]] = {
     "places are not given back": (everywhere(RELEASE, ""), "TW0828.*more threads"),
     "one warp does not give back": (everywhere(RELEASE, "if (thread_x > 31) " + RELEASE), "TW0828.*1 more threads"),
     "places are given back before products are done": (
-        lambda text: text.replace(RELEASE, "").replace("tw_wgmma_wait<0>();", f"{RELEASE} tw_wgmma_wait<0>();"), "TW082[06]"),
+        lambda text: text.replace(RELEASE, "").replace("tw_wgmma_wait<0>();", f"{RELEASE} tw_wgmma_wait<0>();"),
+        "TW082[06]",
+    ),
     "the producer does not wait for free places": (
-        everywhere("tw_bulk_ready(&empty[k_outer % 3], &freed[0], k_outer % 3);", ""), "TW082[0678]"),
+        everywhere("tw_bulk_ready(&empty[k_outer % 3], &freed[0], k_outer % 3);", ""),
+        "TW082[0678]",
+    ),
     "the producer waits at first": (everywhere("freed[0] = 4294967295u", "freed[0] = 0u"), "TW0828.*more threads"),
     "products do not wait for boxes": (everywhere(READY, ""), "TW082[0678]"),
     "a barrier of too few threads": (everywhere("tw_barrier_of(128)", "tw_barrier_of(96)"), "TW0820|TW0828"),
-    "a barrier of too many threads": (everywhere("tw_barrier_of(128)", "tw_barrier_of(160)"), "TW0828.*a barrier of 160 threads"),
+    "a barrier of too many threads": (
+        everywhere("tw_barrier_of(128)", "tw_barrier_of(160)"),
+        "TW0828.*a barrier of 160 threads",
+    ),
     "no barrier before the result is stored": (everywhere("tw_barrier_of(128);", ""), "TW0820"),
     "all threads compute": (everywhere("tw_computes(128)", "tw_computes(256)"), "TW082"),
     "nobody asks for boxes": (everywhere("tw_leads(128)", "tw_leads(999)"), "TW0828"),
@@ -216,20 +322,35 @@ ROLES: dict[str, tuple[Mutation, str]] = {
 RELEASE_ALL, MEET = "tw_bulk_release_all(&empty[k_outer % 3], 2);\n", "tw_cluster_barrier();\n"
 CLUSTERS: dict[str, tuple[Mutation, str]] = {
     "places are given back to the own block alone": (
-        everywhere(RELEASE_ALL, RELEASE.replace("tw_bulk", "tw_emulated")), "TW0828.*more threads"),
+        everywhere(RELEASE_ALL, RELEASE.replace("tw_bulk", "tw_emulated")),
+        "TW0828.*more threads",
+    ),
     "free places are those of one block": (
-        everywhere("tw_bulk_init(&empty[place], 8)", "tw_bulk_init(&empty[place], 4)"), "TW082[0678]"),
+        everywhere("tw_bulk_init(&empty[place], 8)", "tw_bulk_init(&empty[place], 4)"),
+        "TW082[0678]",
+    ),
     "blocks do not meet before they copy": (replaced(f"__syncthreads();\n  {MEET}", "__syncthreads();\n"), "TW082[07]"),
-    "blocks do not meet at the end": (lambda text: text[:text.rindex(MEET)] + text[text.rindex(MEET) + len(MEET):],
-                                      "TW0827.*that block may have ended"),
+    "blocks do not meet at the end": (
+        lambda text: text[: text.rindex(MEET)] + text[text.rindex(MEET) + len(MEET) :],
+        "TW0827.*that block may have ended",
+    ),
     "one block does not meet the others": (
-        lambda text: text[:text.rindex(MEET)] + "if (tw_block_rank() == 0) " + text[text.rindex(MEET):], "TW0827.*may have ended"),
+        lambda text: text[: text.rindex(MEET)] + "if (tw_block_rank() == 0) " + text[text.rindex(MEET) :],
+        "TW0827.*may have ended",
+    ),
     "both blocks ask for one part": (everywhere("tw_floormod<int>(tw_block_rank(), 2)", "0"), "TW082[068]"),
-    "a part is asked for by one block for itself": (everywhere("k_outer % 3], 2, k_outer", "k_outer % 3], 1, k_outer"), "TW0828"),
+    "a part is asked for by one block for itself": (
+        everywhere("k_outer % 3], 2, k_outer", "k_outer % 3], 1, k_outer"),
+        "TW0828",
+    ),
     "one block asks for no part": (
-        everywhere("tw_bulk_copy_2_to_all(&", "if (tw_block_rank() == 0) tw_bulk_copy_2_to_all(&"), "TW0828"),
+        everywhere("tw_bulk_copy_2_to_all(&", "if (tw_block_rank() == 0) tw_bulk_copy_2_to_all(&"),
+        "TW0828",
+    ),
     "a block does not wait until the other is done": (
-        everywhere("tw_bulk_ready(&empty[k_outer % 3], &freed[0], k_outer % 3);", ""), "TW082[0678]"),
+        everywhere("tw_bulk_ready(&empty[k_outer % 3], &freed[0], k_outer % 3);", ""),
+        "TW082[0678]",
+    ),
 }
 
 
@@ -237,22 +358,33 @@ EXCHANGE = "((thread_x % 8) ^ (thread_x / 8 % 8))"
 SWIZZLES: dict[str, tuple[Mutation, str]] = {
     "nothing is exchanged": (everywhere(EXCHANGE, "(thread_x % 8)"), ""),
     "one of two matrices is not exchanged": (
-        lambda text: re.sub(r"(&B_matrix\[thread_x / 8 \* 64 \+ )" + re.escape(EXCHANGE), r"\1(thread_x % 8)", text), ""),
+        lambda text: re.sub(r"(&B_matrix\[thread_x / 8 \* 64 \+ )" + re.escape(EXCHANGE), r"\1(thread_x % 8)", text),
+        "",
+    ),
     "parts are exchanged within 64 bytes": (everywhere(EXCHANGE, "((thread_x % 8) ^ (thread_x / 8 % 4))"), ""),
     "parts are exchanged by the row before": (everywhere(EXCHANGE, "((thread_x % 8) ^ ((thread_x / 8 + 7) % 8))"), ""),
     "the first parts of the sum are exchanged otherwise": (
-        replaced(EXCHANGE, "((thread_x % 8) ^ (thread_x / 16 % 8))"), ""),
+        replaced(EXCHANGE, "((thread_x % 8) ^ (thread_x / 16 % 8))"),
+        "",
+    ),
     "products begin at an exchanged part": (everywhere("* 4096 + 16]", "* 4096 + 24]"), ""),
 }
 FAULTS: dict[str, Fault] = {
-    **{name: Fault("barriers", PROGRAMS[program], mutate, message) for name, (program, mutate, message) in BY_NAME.items()},
-    **{f"{about}: {name}": Fault(about, make, mutate, message, target) for about, make, target, table in (
-        ("copies", lambda: pipelined_matmul(32, 32, 64, 3, 4), "cuda -emulate", COPIES),
-        ("tensor cores", lambda: mma_matmul(37, 45, 70), "cuda -emulate", TENSOR_CORES),
-        ("warpgroups", lambda: wgmma_matmul(64, 64, 200), TARGET, WARPGROUPS),
-        ("swizzles", lambda: wgmma_matmul(64, 64, 200), TARGET, SWIZZLES),
-        ("boxes", lambda: wgmma_matmul(64, 64, 256, bulk=True), TARGET, BOXES),
-        ("roles", lambda: wgmma_matmul(64, 64, 320, bulk=True, roles=True), TARGET, ROLES),
-        ("clusters", lambda: wgmma_matmul(64, 128, 320, bulk=True, roles=True, cluster=2), TARGET, CLUSTERS),
-    ) for name, (mutate, message) in table.items()},
+    **{
+        name: Fault("barriers", PROGRAMS[program], mutate, message)
+        for name, (program, mutate, message) in BY_NAME.items()
+    },
+    **{
+        f"{about}: {name}": Fault(about, make, mutate, message, target)
+        for about, make, target, table in (
+            ("copies", lambda: pipelined_matmul(32, 32, 64, 3, 4), "cuda -emulate", COPIES),
+            ("tensor cores", lambda: mma_matmul(37, 45, 70), "cuda -emulate", TENSOR_CORES),
+            ("warpgroups", lambda: wgmma_matmul(64, 64, 200), TARGET, WARPGROUPS),
+            ("swizzles", lambda: wgmma_matmul(64, 64, 200), TARGET, SWIZZLES),
+            ("boxes", lambda: wgmma_matmul(64, 64, 256, bulk=True), TARGET, BOXES),
+            ("roles", lambda: wgmma_matmul(64, 64, 320, bulk=True, roles=True), TARGET, ROLES),
+            ("clusters", lambda: wgmma_matmul(64, 128, 320, bulk=True, roles=True, cluster=2), TARGET, CLUSTERS),
+        )
+        for name, (mutate, message) in table.items()
+    },
 }

@@ -81,7 +81,9 @@ def transpose(rows: int, columns: int, tile: int = 16, align: bool = False) -> P
     return Program(s, [A, B], lambda a: a.T)
 
 
-def matmul(m: int, n: int, k: int, virtual: int = 2, vector: int = 1, dtype: str = "float32", unroll: bool = False) -> Program:
+def matmul(
+    m: int, n: int, k: int, virtual: int = 2, vector: int = 1, dtype: str = "float32", unroll: bool = False
+) -> Program:
     """Tiles of 32 × 32 in blocks of 8 × 8 threads: shared and local caches, virtual threads."""
     A, B = te.placeholder((m, k), dtype, name="A"), te.placeholder((k, n), dtype, name="B")
     r = te.reduce_axis((0, k), name="k")
@@ -98,8 +100,14 @@ def matmul(m: int, n: int, k: int, virtual: int = 2, vector: int = 1, dtype: str
     ty, yi = s[C].split(yi, nparts=8)
     tx, xi = s[C].split(xi, nparts=8)
     s[C].reorder(by, bx, vy, vx, ty, tx, yi, xi)
-    for axis, bound in ((by, block("y")), (bx, block("x")), (vy, te.thread_axis((0, virtual), "vthread", name="vy")),
-                        (vx, te.thread_axis((0, virtual), "vthread", name="vx")), (ty, thread(8, "y")), (tx, thread(8, "x"))):
+    for axis, bound in (
+        (by, block("y")),
+        (bx, block("x")),
+        (vy, te.thread_axis((0, virtual), "vthread", name="vy")),
+        (vx, te.thread_axis((0, virtual), "vthread", name="vx")),
+        (ty, thread(8, "y")),
+        (tx, thread(8, "x")),
+    ):
         s[C].bind(axis, bound)
     s[CL].compute_at(s[C], tx)
     ko, ki = s[CL].split(s[CL].op.reduce_axis[0], factor=8)
@@ -125,11 +133,20 @@ def matmul(m: int, n: int, k: int, virtual: int = 2, vector: int = 1, dtype: str
 def conv2d(channels: int, size: int, filters: int, window: int = 3, padding: int = 1) -> Program:
     A = te.placeholder((channels, size, size), name="A")
     W = te.placeholder((filters, channels, window, window), name="W")
-    P = te.compute((channels, size + 2 * padding, size + 2 * padding), lambda c, y, x: te.if_then_else(
-        te.all(y >= padding, y < size + padding, x >= padding, x < size + padding), A[c, y - padding, x - padding], 0.0), name="P")
+    P = te.compute(
+        (channels, size + 2 * padding, size + 2 * padding),
+        lambda c, y, x: te.if_then_else(
+            te.all(y >= padding, y < size + padding, x >= padding, x < size + padding),
+            A[c, y - padding, x - padding],
+            0.0,
+        ),
+        name="P",
+    )
     out = size + 2 * padding - window + 1
     c, dy, dx = te.reduce_axis((0, channels)), te.reduce_axis((0, window)), te.reduce_axis((0, window))
-    C = te.compute((filters, out, out), lambda f, y, x: te.sum(P[c, y + dy, x + dx] * W[f, c, dy, dx], axis=[c, dy, dx]), name="C")
+    C = te.compute(
+        (filters, out, out), lambda f, y, x: te.sum(P[c, y + dy, x + dx] * W[f, c, dy, dx], axis=[c, dy, dx]), name="C"
+    )
     s = te.create_schedule(C.op)
     s[P].compute_inline()
     PS, WS = s.cache_read(P, "shared", [C]), s.cache_read(W, "shared", [C])
@@ -139,7 +156,13 @@ def conv2d(channels: int, size: int, filters: int, window: int = 3, padding: int
     yo, yi = s[C].split(y, factor=4)
     xo, xi = s[C].split(x, factor=8)
     s[C].reorder(fo, yo, xo, yi, xi, fi)
-    for axis, bound in ((fo, block("z")), (yo, block("y")), (xo, block("x")), (yi, thread(4, "y")), (xi, thread(8, "x"))):
+    for axis, bound in (
+        (fo, block("z")),
+        (yo, block("y")),
+        (xo, block("x")),
+        (yi, thread(4, "y")),
+        (xi, thread(8, "x")),
+    ):
         s[C].bind(axis, bound)
     s[CL].compute_at(s[C], xi)
     rc, ry, rx = s[CL].op.reduce_axis
@@ -209,9 +232,13 @@ def argmax(rows: int, columns: int, threads: int = 32) -> Program:
     A = te.placeholder((rows, columns), name="A")
     k = te.reduce_axis((0, columns), name="k")
     pick = te.comm_reducer(
-        lambda a, b: (te.select(te.any(a[1] > b[1], te.all(a[1].equal(b[1]), a[0] < b[0])), a[0], b[0]),
-                      te.select(a[1] >= b[1], a[1], b[1])),
-        lambda i, v: (te.const(-1, i), te.min_value(v)), name="argmax")
+        lambda a, b: (
+            te.select(te.any(a[1] > b[1], te.all(a[1].equal(b[1]), a[0] < b[0])), a[0], b[0]),
+            te.select(a[1] >= b[1], a[1], b[1]),
+        ),
+        lambda i, v: (te.const(-1, i), te.min_value(v)),
+        name="argmax",
+    )
     where, best = te.compute((rows,), lambda i: pick((k, A[i, k]), axis=k), name="best")
     C = te.compute((rows,), lambda i: where[i], name="C")
     s = te.create_schedule(C.op)
@@ -264,15 +291,22 @@ def row_norm(rows: int, columns: int) -> Program:
     return Program(s, [A, C], lambda a: a / np.sqrt((a * a).sum(axis=1, keepdims=True) + 1), 1e-4)
 
 
-def pipelined_matmul(n: int, m: int, depth: int, stages: int, vector: int, dtype: str = "float32", padded: bool = False) -> Program:
+def pipelined_matmul(
+    n: int, m: int, depth: int, stages: int, vector: int, dtype: str = "float32", padded: bool = False
+) -> Program:
     """Tiles of 16 by 16 by 8 in shared memory, which are on their way `stages` - 1 iterations ahead. vector: elements that a thread
     copies at once. padded: whether the tensors are, with zeros, to whole tiles."""
     A, B = te.placeholder((n, depth), dtype, name="A"), te.placeholder((depth, m), dtype, name="B")
     whole = [-(-extent // 16) * 16 if padded else extent for extent in (n, m, depth)]
 
     def read(tensor: Any, shape: tuple[int, int], name: str) -> Any:
-        inside = te.compute(shape, lambda i, j: te.if_then_else(
-            te.all(i < tensor.shape[0], j < tensor.shape[1]), tensor[i, j], te.const(0, dtype)), name=name)
+        inside = te.compute(
+            shape,
+            lambda i, j: te.if_then_else(
+                te.all(i < tensor.shape[0], j < tensor.shape[1]), tensor[i, j], te.const(0, dtype)
+            ),
+            name=name,
+        )
         return inside if padded else tensor
 
     AP, BP = read(A, (whole[0], whole[2]), "A_padded"), read(B, (whole[2], whole[1]), "B_padded")
@@ -305,8 +339,17 @@ def pipelined_matmul(n: int, m: int, depth: int, stages: int, vector: int, dtype
     return Program(s, [A, B, C], lambda a, b: a.astype("float64") @ b.astype("float64"))
 
 
-def mma_matmul(m: int, n: int, k: int, layout: str = "kn", warps: tuple[int, int] = (2, 2), sums: tuple[int, int] = (16, 16),
-               ahead: int = 8, vector: int = 1, terms: int = 16) -> Program:
+def mma_matmul(
+    m: int,
+    n: int,
+    k: int,
+    layout: str = "kn",
+    warps: tuple[int, int] = (2, 2),
+    sums: tuple[int, int] = (16, 16),
+    ahead: int = 8,
+    vector: int = 1,
+    terms: int = 16,
+) -> Program:
     """float16 on tensor cores at any size: tiles padded with zeros on their way to shared memory, `warps` of a block with
     `sums` each, which leave through shared memory. ahead: elements after each row of a tile in shared memory. vector: how many
     elements a thread fetches at once. terms: of an instruction, 16 or 8."""
@@ -318,7 +361,9 @@ def mma_matmul(m: int, n: int, k: int, layout: str = "kn", warps: tuple[int, int
 
     def padded(tensor: Any, shape: tuple[int, int], name: str) -> Any:
         height, width = tensor.shape
-        return te.compute(shape, lambda i, j: te.if_then_else(te.all(i < height, j < width), tensor[i, j], zero), name=name)
+        return te.compute(
+            shape, lambda i, j: te.if_then_else(te.all(i < height, j < width), tensor[i, j], zero), name=name
+        )
 
     AP = padded(A, (whole_m, whole_k), "A_padded")
     BP = padded(B, (whole_k, whole_n) if layout == "kn" else (whole_n, whole_k), "B_padded")
@@ -359,8 +404,10 @@ def mma_matmul(m: int, n: int, k: int, layout: str = "kn", warps: tuple[int, int
     s[CF].unroll(km)
     product = ["cuda.mma_m16n8k8", layout, 16, 8, 8, "mk", "float16"] if half else ["cuda.mma_m16n8k16", layout]
     tiles(s, CF, (s[CF].op.axis[0], 16), (s[CF].op.axis[1], 8), *product)
-    for stage, load in ((AF, ["cuda.mma_load_a", "shared", 0, 0, "mk", "float16", terms]),
-                        (BF, ["cuda.mma_load_b", layout, "shared", 0, 0, "float16", terms])):
+    for stage, load in (
+        (AF, ["cuda.mma_load_a", "shared", 0, 0, "mk", "float16", terms]),
+        (BF, ["cuda.mma_load_b", layout, "shared", 0, 0, "float16", terms]),
+    ):
         s[stage].compute_at(s[CF], km)
         sizes = (16, terms) if stage is AF else (terms, 8) if layout == "kn" else (8, terms)
         tiles(s, stage, *zip(s[stage].op.axis, sizes, strict=True), *load)

@@ -39,7 +39,9 @@ def shape_of(tensor: te.Tensor, symbols: Mapping[str, int] | None = None) -> tup
     named = symbols or {}
     found = []
     for extent in tensor.shape:
-        values = {node: te.const(named[node.name], node.dtype) for node in post_order(extent) if isinstance(node, te.Var)}
+        values = {
+            node: te.const(named[node.name], node.dtype) for node in post_order(extent) if isinstance(node, te.Var)
+        }
         found.append(int(simplify(substitute(extent, values))))
     return tuple(found)
 
@@ -49,7 +51,10 @@ def head_of(output: te.Tensor, *leading: int) -> te.Tensor:
 
 
 def evaluate(
-    outputs: Sequence[te.Tensor], inputs: Mapping[te.Tensor, np.ndarray], target: str = "llvm", **symbols: int,
+    outputs: Sequence[te.Tensor],
+    inputs: Mapping[te.Tensor, np.ndarray],
+    target: str = "llvm",
+    **symbols: int,
 ) -> list[np.ndarray]:
     """The values of tensors, by the default schedule."""
     f = tw.build(te.create_schedule([tensor.op for tensor in outputs]), [*inputs, *outputs], target=target)
@@ -58,8 +63,9 @@ def evaluate(
     return found
 
 
-def differences(output: te.Tensor, inputs: Mapping[te.Tensor, np.ndarray], wanted: Sequence[te.Tensor],
-                **symbols: int) -> list[np.ndarray]:
+def differences(
+    output: te.Tensor, inputs: Mapping[te.Tensor, np.ndarray], wanted: Sequence[te.Tensor], **symbols: int
+) -> list[np.ndarray]:
     """The Jacobian by each of `wanted`, by central differences: (*output.shape, *input.shape)."""
     f = tw.build(te.create_schedule(output.op), [*inputs, output])
     found = []
@@ -80,8 +86,13 @@ def differences(output: te.Tensor, inputs: Mapping[te.Tensor, np.ndarray], wante
 
 
 def check_gradient(
-    output: te.Tensor, inputs: Mapping[te.Tensor, np.ndarray], wanted: Sequence[te.Tensor] | None = None,
-    tolerance: float = 1e-6, interpret: bool = True, jacobian: bool = True, **symbols: int,
+    output: te.Tensor,
+    inputs: Mapping[te.Tensor, np.ndarray],
+    wanted: Sequence[te.Tensor] | None = None,
+    tolerance: float = 1e-6,
+    interpret: bool = True,
+    jacobian: bool = True,
+    **symbols: int,
 ) -> list[te.Tensor]:
     """Assert that the gradient with a head, and the Jacobian, are those of finite differences; returns the gradients
     with the head."""

@@ -32,7 +32,7 @@ def build(signature: Signature, text: str, messages: tuple[str, ...] = (), **res
 
 
 def buffers(text: str) -> tuple[BufferParam, ...]:
-    """"A:float32[3,n] out C:int8[]" as parameters. Extents are numbers or names."""
+    """ "A:float32[3,n] out C:int8[]" as parameters. Extents are numbers or names."""
     params = []
     is_output = False
     for word in text.split():
@@ -74,8 +74,9 @@ out:
 
 def vector_add(name: str = "vadd") -> Kernel:
     """C = A + B over float32[n]."""
-    return build(Signature(name, buffers("A:float32[n] B:float32[n] out C:float32[n]"), (Symbol("n"),)),
-                 elementwise("%n0"))
+    return build(
+        Signature(name, buffers("A:float32[n] B:float32[n] out C:float32[n]"), (Symbol("n"),)), elementwise("%n0")
+    )
 
 
 __all__ = ["BufferParam", "ScalarParam", "Signature", "Symbol", "buffers", "build", "elementwise", "vector_add"]

@@ -20,7 +20,10 @@ def tensors_like(arrays: Sequence[Any], symbolic: bool = False) -> list[Any]:
         if not isinstance(array, np.ndarray):
             made.append(array)
             continue
-        shape = [symbols.setdefault(extent, te.size_var(f"n{len(symbols)}")) if symbolic else extent for extent in array.shape]
+        shape = [
+            symbols.setdefault(extent, te.size_var(f"n{len(symbols)}")) if symbolic else extent
+            for extent in array.shape
+        ]
         made.append(te.placeholder(shape, str(array.dtype), name=f"in{at}"))
     return made
 
@@ -31,13 +34,20 @@ def outputs_of(made: Any) -> list[Any]:
 
 
 def agree(
-    script: Any, arrays: Sequence[Any], expected: Any, schedule: Callable[[Any, list[Any]], None] | None = None,
-    targets: Sequence[str] = ("interpret", "llvm"), symbolic: bool = False, exact: bool = True,
+    script: Any,
+    arrays: Sequence[Any],
+    expected: Any,
+    schedule: Callable[[Any, list[Any]], None] | None = None,
+    targets: Sequence[str] = ("interpret", "llvm"),
+    symbolic: bool = False,
+    exact: bool = True,
 ) -> Any:
     """Assert that the script gives `expected` (one array or several) as Python and as a kernel for each target, scheduled
     by `schedule(s, outputs)`. Returns the schedule."""
     wanted = outputs_of(expected)
-    compare = np.testing.assert_array_equal if exact else lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    compare = (
+        np.testing.assert_array_equal if exact else lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    )
     kept = [array.copy() if isinstance(array, np.ndarray) else array for array in arrays]
     for found, want in zip(outputs_of(script(*kept)), wanted, strict=True):
         compare(found, want)

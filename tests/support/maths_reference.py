@@ -24,13 +24,57 @@ def _erf(x: np.ndarray) -> np.ndarray:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
-    "tanh": np.tanh, "sigmoid": _sigmoid, "erf": _erf, "sin": np.sin, "cos": np.cos, "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "pow": np.power,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sigmoid": _sigmoid,
+    "erf": _erf,
+    "sin": np.sin,
+    "cos": np.cos,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "pow": np.power,
 }
-SPECIAL = [0.0, 1, 2, 3, 0.5, 1.5, 2.5, 16777215, 16777216, 131072, 131080, 3.4028235e38, 1e-45, 1.1754944e-38, math.inf,
-           math.nan, 0.99999994, 1.0000001, 88.72284, 88.72283, 87.33655, 103.97208, 103.2, 128, 126, 149, 150, 9.02, 3.9192059,
-           16.635532, 1.5707964, 3.1415927, 0.34657359]
+SPECIAL = [
+    0.0,
+    1,
+    2,
+    3,
+    0.5,
+    1.5,
+    2.5,
+    16777215,
+    16777216,
+    131072,
+    131080,
+    3.4028235e38,
+    1e-45,
+    1.1754944e-38,
+    math.inf,
+    math.nan,
+    0.99999994,
+    1.0000001,
+    88.72284,
+    88.72283,
+    87.33655,
+    103.97208,
+    103.2,
+    128,
+    126,
+    149,
+    150,
+    9.02,
+    3.9192059,
+    16.635532,
+    1.5707964,
+    3.1415927,
+    0.34657359,
+]
 
 
 def errors(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
@@ -38,8 +82,13 @@ def errors(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         nearest = exact.astype(np.float32)
         unit = np.spacing(np.minimum(np.abs(nearest), np.finfo(np.float32).max)).astype(np.float64)
-        error = np.abs(np.clip(got.astype(np.float64), -(2.0**128), 2.0**128) - np.clip(exact, -(2.0**128), 2.0**128)) / unit
-        wrong = (np.isnan(got) != np.isnan(exact)) | ((exact == 0) & (got == 0) & (np.signbit(got) != np.signbit(exact)))
+        error = (
+            np.abs(np.clip(got.astype(np.float64), -(2.0**128), 2.0**128) - np.clip(exact, -(2.0**128), 2.0**128))
+            / unit
+        )
+        wrong = (np.isnan(got) != np.isnan(exact)) | (
+            (exact == 0) & (got == 0) & (np.signbit(got) != np.signbit(exact))
+        )
         wrong |= np.isinf(exact) & (got != exact)
     error[np.isnan(exact) | (got == nearest)] = 0
     error[wrong] = np.inf

@@ -40,9 +40,13 @@ def drawn_array(random: np.random.Generator, how: Any) -> Any:
 
 
 IN_ONE = "acos asin asinh atan atanh expm1 log log1p rsqrt sqrt tan".split()
-FLOATS = ("abs negative sign square identity floor ceil trunc nearbyint exp erf sin cos sinh cosh tanh isnan isinf isfinite relu "
-          "sigmoid silu softplus softsign mish gelu elu celu hard_swish").split()
-OF_TWO = "add subtract multiply maximum minimum atan2 equal not_equal less less_equal greater greater_equal prelu".split()
+FLOATS = (
+    "abs negative sign square identity floor ceil trunc nearbyint exp erf sin cos sinh cosh tanh isnan isinf isfinite relu "
+    "sigmoid silu softplus softsign mish gelu elu celu hard_swish"
+).split()
+OF_TWO = (
+    "add subtract multiply maximum minimum atan2 equal not_equal less less_equal greater greater_equal prelu".split()
+)
 OF_BOOLS = "logical_and logical_or logical_xor".split()
 OF_INTEGERS = "bitwise_and bitwise_or bitwise_xor floor_divide trunc_divide floor_mod trunc_mod".split()
 
@@ -65,8 +69,10 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("gelu", [integers(11, below=128, dtype="int8")], {"approximate": "tanh"}),
     ("softsign", [np.asarray([-128, 127, 3], "int8")], {}),
     ("leaky_relu", [integers(11, below=9, dtype="int32")], {"alpha": 0.1}),
-    *((name, [bools(7), bools(7)], {}) for name in ("add", "subtract", "multiply")), ("negative", [bools(7)], {}),
-    ("less", [integers(9, dtype="int8"), integers(9, dtype="uint8")], {}), ("less", [integers(9, dtype="int64"), floats(9)], {}),
+    *((name, [bools(7), bools(7)], {}) for name in ("add", "subtract", "multiply")),
+    ("negative", [bools(7)], {}),
+    ("less", [integers(9, dtype="int8"), integers(9, dtype="uint8")], {}),
+    ("less", [integers(9, dtype="int64"), floats(9)], {}),
     ("maximum", [integers(9, dtype="int64"), integers(9, below=9, dtype="uint64")], {}),
     ("where", [bools(9), integers(9, dtype="int64"), integers(9, below=9, dtype="uint64")], {}),
     ("where", [bools(3, 1), floats(3, 5), floats(5)], {}),
@@ -92,7 +98,10 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("split", [floats(2, 7)], {"sizes": (7, 0), "axis": 1}),
     ("slice", [floats(9, 7)], {"begin": (1, -1), "end": (8, -100), "step": (3, -2), "axes": (0, 1)}),
     ("pad", [floats(3, 5)], {"before": (1, 0), "after": (0, 2), "value": 1.5}),
-    *(("pad_with", [floats(4, 5)], {"before": (3, 2), "after": (0, 4), "mode": mode}) for mode in ("edge", "reflect", "wrap")),
+    *(
+        ("pad_with", [floats(4, 5)], {"before": (3, 2), "after": (0, 4), "mode": mode})
+        for mode in ("edge", "reflect", "wrap")
+    ),
     ("pad_with", [floats()], {"before": (), "after": (), "mode": "edge"}),
     ("reverse_sequence", [floats(4, 3, 2), np.asarray([1, 4, 3])], {"time_axis": 0, "batch_axis": 1}),
     ("trilu", [floats(2, 5, 7)], {"k": 1, "upper": True}),
@@ -101,8 +110,11 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("depth_to_space", [floats(1, 8, 2, 3)], {"block": 2, "mode": "DCR"}),
     ("depth_to_space", [floats(1, 8, 2, 3)], {"block": 2, "mode": "CRD"}),
     ("space_to_depth", [floats(1, 2, 4, 6)], {"block": 2}),
-    *((name, [floats(3, 5, 7)], {"axes": axes, "keepdims": keep}) for name in ("sum", "mean", "max", "min", "prod")
-      for axes, keep in (((1,), True), ((0, 2), False))),
+    *(
+        (name, [floats(3, 5, 7)], {"axes": axes, "keepdims": keep})
+        for name in ("sum", "mean", "max", "min", "prod")
+        for axes, keep in (((1,), True), ((0, 2), False))
+    ),
     ("sum", [floats(3, 0)], {"axes": (1,)}),
     ("all", [bools(3, 5)], {"axes": (1,)}),
     ("any", [bools(3, 5)], {"axes": (0, 1)}),
@@ -127,7 +139,11 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("matmul", [floats(5, 3), floats(5, 7)], {"transpose_a": True}),
     ("attention", [floats(2, 5, 4), floats(2, 7, 4), floats(2, 7, 3)], {"scale": 0.25}),
     ("attention", [floats(1, 2, 7, 4), floats(1, 2, 7, 4), floats(1, 2, 7, 4)], {"causal": True}),
-    ("attention", [floats(2, 6, 3, 4), floats(2, 2, 7, 4), floats(2, 2, 7, 3), floats(6, 1, 7)], {"causal": True, "offset": (4,)}),
+    (
+        "attention",
+        [floats(2, 6, 3, 4), floats(2, 2, 7, 4), floats(2, 2, 7, 3), floats(6, 1, 7)],
+        {"causal": True, "offset": (4,)},
+    ),
     ("attention", [floats(4, 5, 4), floats(4, 7, 4), floats(4, 7, 3), bools(5, 7)], {"unseen": "nan", "fill": -4.0}),
     ("fused", [floats(2, 3), floats(3, 5), floats(5)], {"body": "relu(add(matmul(x0, x1), x2))"}),
     ("einsum", [floats(2, 3, 5), floats(5, 7)], {"equation": "bij,jk->bki"}),
@@ -155,15 +171,26 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("conv", [floats(1, 4, 7, 7), floats(6, 2, 3, 1)], {"groups": 2, "stride": (2, 1)}),
     ("conv", [floats(1, 4, 7, 7), floats(8, 1, 3, 3), floats(8)], {"groups": 4, "padding": (1, 1, 1, 1)}),
     ("conv", [floats(1, 2, 4, 5, 6), floats(3, 2, 2, 3, 1), floats(3)], {}),
-    ("conv_transpose", [floats(1, 2, 5), floats(2, 3, 3), floats(3)], {"stride": (2,), "padding": (1, 0), "output_padding": (1,)}),
+    (
+        "conv_transpose",
+        [floats(1, 2, 5), floats(2, 3, 3), floats(3)],
+        {"stride": (2,), "padding": (1, 0), "output_padding": (1,)},
+    ),
     ("conv_transpose", [floats(1, 4, 3, 4), floats(4, 2, 3, 2)], {"groups": 2, "dilation": (2, 1), "stride": (1, 3)}),
     ("conv_transpose", [floats(1, 2, 2, 3, 2), floats(2, 1, 2, 2, 2)], {"stride": (2, 1, 2)}),
-    *((name, [floats(2, 3, 8)], {"kernel": (3,), "stride": (2,), "padding": (1, 1), "ceil_mode": True})
-      for name in ("max_pool", "avg_pool", "lp_pool")),
-    *((name, [floats(1, 2, 7, 8)], {"kernel": (3, 2), "stride": (2, 3), "padding": (1, 0, 1, 1)})
-      for name in ("max_pool", "avg_pool", "lp_pool")),
-    ("avg_pool", [floats(1, 2, 7, 8)], {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1), "count_padding": True,
-                                        "ceil_mode": True}),
+    *(
+        (name, [floats(2, 3, 8)], {"kernel": (3,), "stride": (2,), "padding": (1, 1), "ceil_mode": True})
+        for name in ("max_pool", "avg_pool", "lp_pool")
+    ),
+    *(
+        (name, [floats(1, 2, 7, 8)], {"kernel": (3, 2), "stride": (2, 3), "padding": (1, 0, 1, 1)})
+        for name in ("max_pool", "avg_pool", "lp_pool")
+    ),
+    (
+        "avg_pool",
+        [floats(1, 2, 7, 8)],
+        {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1), "count_padding": True, "ceil_mode": True},
+    ),
     ("max_pool", [floats(1, 2, 5, 6, 7)], {"kernel": (2, 3, 2), "dilation": (2, 1, 3)}),
     ("take", [floats(5, 3), integers(2, 4)], {"axis": 0}),
     ("take", [floats(5, 3), np.asarray(-1)], {"axis": 1}),
@@ -179,58 +206,165 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("one_hot", [integers(2, 3), np.asarray([0.5, 2], "float32")], {"depth": 3, "axis": 1}),
     ("topk", [floats(3, 7)], {"k": 3, "axis": 1}),
     ("shape", [floats(3, 0, 2)], {}),
-    ("arange", [], {"shape": (7,), "start": (-3,)}), ("arange", [], {"shape": (1,)}),
+    ("arange", [], {"shape": (7,), "start": (-3,)}),
+    ("arange", [], {"shape": (1,)}),
     ("attention", [floats(2, 3, 5, 8), floats(2, 3, 7, 8), floats(2, 3, 7, 4)], {}),
     ("attention", [floats(3, 7, 8), floats(3, 7, 8), floats(3, 7, 8)], {"causal": True, "scale": 0.25}),
-    *(("resize", [floats(1, 2, 5, 6)], {"sizes": (1, 2, 9, 4), "scales": (1.0, 1.0, 1.8, 4 / 6), "mode": mode, "coordinates": where,
-                                        "antialias": mode == "linear"})
-      for mode in ("nearest", "linear", "cubic") for where in ("half_pixel", "align_corners", "asymmetric")),
+    *(
+        (
+            "resize",
+            [floats(1, 2, 5, 6)],
+            {
+                "sizes": (1, 2, 9, 4),
+                "scales": (1.0, 1.0, 1.8, 4 / 6),
+                "mode": mode,
+                "coordinates": where,
+                "antialias": mode == "linear",
+            },
+        )
+        for mode in ("nearest", "linear", "cubic")
+        for where in ("half_pixel", "align_corners", "asymmetric")
+    ),
     ("resize", [integers(4, 5, below=99, dtype="uint8")], {"sizes": (3, 5), "scales": (0.75, 1.0), "mode": "linear"}),
-    ("resize", [floats(4, 5)], {"sizes": (3, 5), "scales": (0.75, 1.0), "mode": "linear", "coordinates": "tf_crop_and_resize",
-                                "region": (0.25, 0.5, 1.5, 1.0), "outside": 7.0}),
-    ("topk", [floats(5, 3)], {"k": 2, "axis": 0, "largest": False}), ("after", [floats(3, 5), floats(2)], {}),
+    (
+        "resize",
+        [floats(4, 5)],
+        {
+            "sizes": (3, 5),
+            "scales": (0.75, 1.0),
+            "mode": "linear",
+            "coordinates": "tf_crop_and_resize",
+            "region": (0.25, 0.5, 1.5, 1.0),
+            "outside": 7.0,
+        },
+    ),
+    ("topk", [floats(5, 3)], {"k": 2, "axis": 0, "largest": False}),
+    ("after", [floats(3, 5), floats(2)], {}),
     ("quantize", [floats(3, 5), np.asarray(0.02, "float32"), np.asarray(7, "uint8")], {"dtype": "uint8"}),
     ("quantize", [floats(3, 5), positive(3, 1)], {"dtype": "int8"}),
-    ("requantize", [integers(3, 5, below=9999, dtype="int32"), positive(5), np.asarray(7, "uint8")], {"dtype": "uint8"}),
+    (
+        "requantize",
+        [integers(3, 5, below=9999, dtype="int32"), positive(5), np.asarray(7, "uint8")],
+        {"dtype": "uint8"},
+    ),
     ("dequantize", [integers(3, 5, below=127, dtype="int8"), positive(5), integers(5, below=9, dtype="int8")], {}),
-    ("integer_matmul", [integers(2, 3, 7, below=255, dtype="uint8"), integers(7, 17, below=128, dtype="int8"),
-                        np.asarray(100, "uint8")], {}),
-    ("integer_matmul", [integers(5, 8, below=127, dtype="int8"), integers(8, 3, below=255, dtype="uint8"), np.asarray(0, "int8"),
-                        np.asarray([3, 128, 255], "uint8")], {}),
-    ("integer_matmul", [integers(2, 3, 5, 7, below=255, dtype="uint8"), integers(2, 3, 7, 17, below=255, dtype="uint8"),
-                        np.asarray(9, "uint8"), np.asarray(200, "uint8")], {}),
-    ("integer_conv", [integers(1, 6, 7, 3, below=255, dtype="uint8"), integers(17, 3, 3, 2, below=128, dtype="int8"),
-                      np.asarray(100, "uint8")], {"stride": (2, 1), "padding": (1, 0, 2, 1), "dilation": (1, 2)}),
-    ("integer_conv", [integers(2, 9, 4, below=127, dtype="int8"), integers(6, 2, 3, below=128, dtype="int8")],
-     {"padding": (1, 1), "groups": 2}),
-    ("integer_conv", [integers(1, 5, 6, 4, below=255, dtype="uint8"), integers(4, 1, 3, 3, below=255, dtype="uint8"),
-                      np.asarray(100, "uint8"), np.asarray([1, 2, 128, 255], "uint8")], {"padding": (1, 1, 1, 1), "groups": 4}),
-    ("integer_conv", [integers(1, 4, 5, 6, 2, below=255, dtype="uint8"), integers(3, 2, 2, 2, 2, below=128, dtype="int8"),
-                      np.asarray(3, "uint8")], {}),
-    *(("weight_only_matmul", [floats(2, 3, 37), *topi.nn.quantize_groups(np.linspace(-1, 1, 19 * 37).reshape(19, 37), bits)],
-       {"outs": 19, "bits": bits}) for bits in (4, 8)),
-    *(("grid_sample", [floats(2, 3, 5, 7), floats(2, 4, 3, 2)], {
-        "mode": mode, "padding": padding, "align_corners": mode != "linear"})
-      for mode, padding in (("nearest", "zeros"), ("linear", "reflection"), ("cubic", "border"))),
+    (
+        "integer_matmul",
+        [
+            integers(2, 3, 7, below=255, dtype="uint8"),
+            integers(7, 17, below=128, dtype="int8"),
+            np.asarray(100, "uint8"),
+        ],
+        {},
+    ),
+    (
+        "integer_matmul",
+        [
+            integers(5, 8, below=127, dtype="int8"),
+            integers(8, 3, below=255, dtype="uint8"),
+            np.asarray(0, "int8"),
+            np.asarray([3, 128, 255], "uint8"),
+        ],
+        {},
+    ),
+    (
+        "integer_matmul",
+        [
+            integers(2, 3, 5, 7, below=255, dtype="uint8"),
+            integers(2, 3, 7, 17, below=255, dtype="uint8"),
+            np.asarray(9, "uint8"),
+            np.asarray(200, "uint8"),
+        ],
+        {},
+    ),
+    (
+        "integer_conv",
+        [
+            integers(1, 6, 7, 3, below=255, dtype="uint8"),
+            integers(17, 3, 3, 2, below=128, dtype="int8"),
+            np.asarray(100, "uint8"),
+        ],
+        {"stride": (2, 1), "padding": (1, 0, 2, 1), "dilation": (1, 2)},
+    ),
+    (
+        "integer_conv",
+        [integers(2, 9, 4, below=127, dtype="int8"), integers(6, 2, 3, below=128, dtype="int8")],
+        {"padding": (1, 1), "groups": 2},
+    ),
+    (
+        "integer_conv",
+        [
+            integers(1, 5, 6, 4, below=255, dtype="uint8"),
+            integers(4, 1, 3, 3, below=255, dtype="uint8"),
+            np.asarray(100, "uint8"),
+            np.asarray([1, 2, 128, 255], "uint8"),
+        ],
+        {"padding": (1, 1, 1, 1), "groups": 4},
+    ),
+    (
+        "integer_conv",
+        [
+            integers(1, 4, 5, 6, 2, below=255, dtype="uint8"),
+            integers(3, 2, 2, 2, 2, below=128, dtype="int8"),
+            np.asarray(3, "uint8"),
+        ],
+        {},
+    ),
+    *(
+        (
+            "weight_only_matmul",
+            [floats(2, 3, 37), *topi.nn.quantize_groups(np.linspace(-1, 1, 19 * 37).reshape(19, 37), bits)],
+            {"outs": 19, "bits": bits},
+        )
+        for bits in (4, 8)
+    ),
+    *(
+        (
+            "grid_sample",
+            [floats(2, 3, 5, 7), floats(2, 4, 3, 2)],
+            {"mode": mode, "padding": padding, "align_corners": mode != "linear"},
+        )
+        for mode, padding in (("nearest", "zeros"), ("linear", "reflection"), ("cubic", "border"))
+    ),
     ("grid_sample", [floats(1, 2, 3, 1, 5), floats(1, 2, 3, 1, 3)], {"align_corners": False}),
-    *(("roi_align", [floats(2, 3, 9, 7), REGIONS, np.asarray([0, 1, 1])], {"size": (3, 2), "scale": 0.6, "mode": mode,
-                                                                         "samples": samples, "aligned": aligned})
-      for mode, samples, aligned in (("avg", 0, False), ("max", 2, True), ("max_terms", 0, True))),
-    ("roi_pool", [floats(2, 3, 9, 7), np.concatenate([[[0], [1], [1]], REGIONS], 1).astype("float32")], {
-        "size": (3, 2), "scale": 0.6}),
-    ("deform_conv", [floats(1, 4, 5, 7), floats(1, 24, 3, 5), floats(6, 2, 3, 2), positive(1, 12, 3, 5)], {
-        "groups": 2, "offset_groups": 2, "stride": (2, 1), "padding": (1, 0, 1, 1), "dilation": (1, 3)}),
+    *(
+        (
+            "roi_align",
+            [floats(2, 3, 9, 7), REGIONS, np.asarray([0, 1, 1])],
+            {"size": (3, 2), "scale": 0.6, "mode": mode, "samples": samples, "aligned": aligned},
+        )
+        for mode, samples, aligned in (("avg", 0, False), ("max", 2, True), ("max_terms", 0, True))
+    ),
+    (
+        "roi_pool",
+        [floats(2, 3, 9, 7), np.concatenate([[[0], [1], [1]], REGIONS], 1).astype("float32")],
+        {"size": (3, 2), "scale": 0.6},
+    ),
+    (
+        "deform_conv",
+        [floats(1, 4, 5, 7), floats(1, 24, 3, 5), floats(6, 2, 3, 2), positive(1, 12, 3, 5)],
+        {"groups": 2, "offset_groups": 2, "stride": (2, 1), "padding": (1, 0, 1, 1), "dilation": (1, 3)},
+    ),
     ("im2col", [floats(2, 3, 7, 9)], {"kernel": (3, 2), "stride": (2, 1), "padding": (1, 0, 0, 2), "dilation": (1, 2)}),
-    ("col2im", [floats(2, 18, 27)], {
-        "image": (7, 9), "kernel": (3, 2), "stride": (2, 1), "padding": (1, 0, 0, 2), "dilation": (1, 2)}),
-    ("im2col", [floats(1, 2, 9)], {"kernel": (3,)}), ("col2im", [floats(1, 8, 6)], {"image": (3, 4), "kernel": (2, 2)}),
+    (
+        "col2im",
+        [floats(2, 18, 27)],
+        {"image": (7, 9), "kernel": (3, 2), "stride": (2, 1), "padding": (1, 0, 0, 2), "dilation": (1, 2)},
+    ),
+    ("im2col", [floats(1, 2, 9)], {"kernel": (3,)}),
+    ("col2im", [floats(1, 8, 6)], {"image": (3, 4), "kernel": (2, 2)}),
     ("max_pool_with_places", [floats(1, 2, 7, 8)], {"kernel": (3, 2), "stride": (2, 3), "padding": (1, 0, 1, 1)}),
     ("max_pool_with_places", [integers(1, 2, 5, 3, 4)], {"kernel": (2, 1, 3), "dilation": (1, 1, 1)}),
-    ("dft", [floats(3, 15, 2)], {"axis": 1}), ("dft", [floats(9, 2, 1)], {"axis": 0, "length": 12, "onesided": True}),
-    ("dft", [floats(1, 72, 2)], {"inverse": True}), ("dft", [floats(2, 5, 2)], {"inverse": True, "onesided": True}),
+    ("dft", [floats(3, 15, 2)], {"axis": 1}),
+    ("dft", [floats(9, 2, 1)], {"axis": 0, "length": 12, "onesided": True}),
+    ("dft", [floats(1, 72, 2)], {"inverse": True}),
+    ("dft", [floats(2, 5, 2)], {"inverse": True, "onesided": True}),
     ("dft", [floats(2, 5, 1)], {"inverse": True, "onesided": True, "length": 7}),
-    ("det", [floats(3, 5, 5)], {}), ("det", [floats(1, 1)], {}),
-    ("unique", [integers(17)], {}), ("unique", [integers(17, dtype="uint8")], {"ordered": False}), ("unique", [floats(1)], {}),
+    ("det", [floats(3, 5, 5)], {}),
+    ("det", [floats(1, 1)], {}),
+    ("unique", [integers(17)], {}),
+    ("unique", [integers(17, dtype="uint8")], {"ordered": False}),
+    ("unique", [floats(1)], {}),
     ("searchsorted", [np.arange(0, 9, 2, dtype="float32"), integers(3, 5, below=10, dtype="float32")], {}),
     ("searchsorted", [np.sort(np.arange(14) % 5).reshape(2, 7), integers(2, 4, below=5)], {"right": True}),
     ("vjp", [floats(2, 5), floats(2, 5)], {"body": "gelu(x0)", "wrt": 0}),

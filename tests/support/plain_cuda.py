@@ -43,8 +43,10 @@ def compiled(kernels: Sequence[Any], folder: Path) -> Compiled:
         parts += [f"namespace text_{number} {{", text.replace('extern "C" ', "")]
         for at, launch in enumerate(kernel.kernels):
             given = ", ".join(f"({kind})arguments[{place}]" for place, kind in enumerate(_types(text, launch.name)))
-            parts.append(f'extern "C" int run_{number}_{at}(void **arguments, const unsigned int *e) {{ return plain::launch('
-                         f"{{e[0], e[1], e[2]}}, {{e[3], e[4], e[5]}}, [=] {{ {launch.name}({given}); }}); }}")
+            parts.append(
+                f'extern "C" int run_{number}_{at}(void **arguments, const unsigned int *e) {{ return plain::launch('
+                f"{{e[0], e[1], e[2]}}, {{e[3], e[4], e[5]}}, [=] {{ {launch.name}({given}); }}); }}"
+            )
         parts.append("}")
     source = folder / "texts.cpp"
     source.write_text("\n".join(parts) + "\n")

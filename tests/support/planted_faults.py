@@ -31,7 +31,7 @@ def dropped(number: int) -> Callable[[str], str]:
 
     def mutate(text: str) -> str:
         at = nth(text, BARRIER, number)
-        return text[:at] + text[at + len(BARRIER):]
+        return text[:at] + text[at + len(BARRIER) :]
 
     return mutate
 
@@ -52,9 +52,9 @@ def nth_replaced(old: str, new: str, number: int) -> Callable[[str], str]:
     """The `number`-th occurrence of `old` in the kernel replaced, from 0."""
 
     def mutate(text: str) -> str:
-        places = [match.start() for match in re.finditer(re.escape(old), text[text.index('extern "C"'):])]
+        places = [match.start() for match in re.finditer(re.escape(old), text[text.index('extern "C"') :])]
         at = text.index('extern "C"') + places[number]
-        return text[:at] + new + text[at + len(old):]
+        return text[:at] + new + text[at + len(old) :]
 
     return mutate
 
@@ -66,7 +66,9 @@ def orders(monkeypatch: pytest.MonkeyPatch, count: int = 3) -> Iterator[int]:
         yield seed
 
 
-def exact_in_every_order(program: gpu_programs.Program, kernel: Any, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+def exact_in_every_order(
+    program: gpu_programs.Program, kernel: Any, monkeypatch: pytest.MonkeyPatch
+) -> list[np.ndarray]:
     """Holds the results of whole numbers against the reference, in several orders of blocks and threads; returns the inputs."""
     inputs = whole_numbers(program)
     for _ in orders(monkeypatch):
@@ -76,8 +78,12 @@ def exact_in_every_order(program: gpu_programs.Program, kernel: Any, monkeypatch
     return inputs
 
 
-def built(monkeypatch: pytest.MonkeyPatch, program: gpu_programs.Program, mutate: Callable[[str], str],
-          target: str = "cuda -emulate") -> Any:
+def built(
+    monkeypatch: pytest.MonkeyPatch,
+    program: gpu_programs.Program,
+    mutate: Callable[[str], str],
+    target: str = "cuda -emulate",
+) -> Any:
     original = unit.cuda_text
 
     def mutated(*args: Any) -> Any:

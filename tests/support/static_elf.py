@@ -62,7 +62,12 @@ def link(objects: Sequence[bytes], entry: str = "main") -> bytes:
         if section.kind != _NO_BITS:
             at = section.address - BASE
             image[at : at + section.size] = f.data[section.offset : section.offset + section.size]
-    known = {name: f.sections[where].address + value for f in files for name, seen, where, value in f.symbols if seen and where}
+    known = {
+        name: f.sections[where].address + value
+        for f in files
+        for name, seen, where, value in f.symbols
+        if seen and where
+    }
     for f in files:
         _relocate(f, known, image)
     begin = BASE + HEADERS - 8  # mov x0, sp; b entry

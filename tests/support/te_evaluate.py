@@ -11,14 +11,35 @@ from tilewright.ir.visit import substitute
 from tilewright.te import ComputeOp, Tensor
 
 _BINARY = {
-    e.Add: np.add, e.Sub: np.subtract, e.Mul: np.multiply, e.Div: np.divide, e.FloorDiv: np.floor_divide,
-    e.FloorMod: np.mod, e.TruncMod: np.fmod, e.Min: np.minimum, e.Max: np.maximum, e.LT: np.less, e.LE: np.less_equal,
-    e.GT: np.greater, e.GE: np.greater_equal, e.EQ: np.equal, e.NE: np.not_equal, e.And: np.logical_and,
+    e.Add: np.add,
+    e.Sub: np.subtract,
+    e.Mul: np.multiply,
+    e.Div: np.divide,
+    e.FloorDiv: np.floor_divide,
+    e.FloorMod: np.mod,
+    e.TruncMod: np.fmod,
+    e.Min: np.minimum,
+    e.Max: np.maximum,
+    e.LT: np.less,
+    e.LE: np.less_equal,
+    e.GT: np.greater,
+    e.GE: np.greater_equal,
+    e.EQ: np.equal,
+    e.NE: np.not_equal,
+    e.And: np.logical_and,
     e.Or: np.logical_or,
 }
 _CALLS = {
-    "likely": bool, "exp": np.exp, "sqrt": np.sqrt, "abs": np.abs, "pow": np.power, "shift_left": np.left_shift,
-    "bitwise_and": np.bitwise_and, "bitwise_not": np.bitwise_not, "isnan": np.isnan, "floor": np.floor,
+    "likely": bool,
+    "exp": np.exp,
+    "sqrt": np.sqrt,
+    "abs": np.abs,
+    "pow": np.power,
+    "shift_left": np.left_shift,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_not": np.bitwise_not,
+    "isnan": np.isnan,
+    "floor": np.floor,
 }
 
 
@@ -37,11 +58,14 @@ def _tensor(tensor: Tensor, known: dict[Tensor, np.ndarray], symbols: dict[Any, 
     shape = tuple(int(_value(extent, known, symbols)) for extent in op.output_shape)
     outputs = [np.empty(shape, str(value.dtype)) for value in op.body]
     for point in itertools.product(*map(range, shape)):
-        scope = {**symbols,
-                 **{axis: np.dtype(str(axis.dtype)).type(at) for axis, at in zip(op.axis, point, strict=True)}}
+        scope = {
+            **symbols,
+            **{axis: np.dtype(str(axis.dtype)).type(at) for axis, at in zip(op.axis, point, strict=True)},
+        }
         reduction = op.reduction
-        values = _reduce(reduction, known,
-                         scope) if reduction is not None else [_value(v, known, scope) for v in op.body]
+        values = (
+            _reduce(reduction, known, scope) if reduction is not None else [_value(v, known, scope) for v in op.body]
+        )
         for output, value in zip(outputs, values, strict=True):
             output[point] = value
     for at, output in enumerate(outputs):
@@ -67,7 +91,8 @@ def _points(axes: tuple[e.IterVar, ...], known: Any, scope: dict[Any, Any]) -> l
         assert axis.dom is not None
         scopes = [
             {**one, axis: np.dtype(str(axis.dtype)).type(_value(axis.dom.begin, known, one) + at)}
-            for one in scopes for at in range(int(_value(axis.dom.extent, known, one)))
+            for one in scopes
+            for at in range(int(_value(axis.dom.extent, known, one)))
         ]
     return scopes
 

@@ -43,4 +43,6 @@ def floats(shape: Sequence[int], dtype: str = "float32", low: float = -2.0, high
 
 
 def whole(shape: Sequence[int], dtype: str = "int32", low: int = -9, high: int = 9, seed: int = 0) -> Any:
-    return np.random.default_rng(seed).integers(0 if dtype.startswith("uint") else low, high, tuple(shape)).astype(dtype)
+    return (
+        np.random.default_rng(seed).integers(0 if dtype.startswith("uint") else low, high, tuple(shape)).astype(dtype)
+    )

@@ -17,7 +17,9 @@ def blur(rows: int, columns: int) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
     pixel: te.Expr = image[0, 1]
     assert_type(pixel + 1 > 2, te.Expr)
     padded = te.clamped(image)
-    across = te.compute((rows, columns), lambda y, x: (padded[y, x - 1] + image[y, x] + padded[y, x + 1]) / 3, name="across")
+    across = te.compute(
+        (rows, columns), lambda y, x: (padded[y, x - 1] + image[y, x] + padded[y, x + 1]) / 3, name="across"
+    )
     again = te.clamped(across)
     down = te.compute((rows, columns), lambda y, x: (again[y - 1, x] + across[y, x] + again[y + 1, x]) / 3, name="down")
     assert_type(down, te.Tensor)
@@ -65,7 +67,9 @@ def reductions(x: te.Tensor) -> te.Schedule:
     lse = te.comm_reducer(lambda a, b: te.max(a, b) + te.log1p(te.exp(-te.abs(a - b))), lambda t: te.min_value(t))
     assert_type(lse(x[0, k], k), te.Expr)
     argmax = te.comm_reducer(
-        lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.max(a[1], b[1])), lambda t0, t1: (te.const(-1, t0), te.min_value(t1)))
+        lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.max(a[1], b[1])),
+        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)),
+    )
     assert_type(argmax((k, x[0, k]), axis=k), tuple[te.Expr, ...])
     s = tw.autoschedule.schedule([total])
     assert_type(s, te.Schedule)

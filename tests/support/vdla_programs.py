@@ -12,16 +12,30 @@ from tilewright.codegen.vdla.program import Program, program_of
 from tilewright.ir.interpret.interpreter import Interpreter
 
 
-def product(sizes: tuple[int, int, int], *, tile: tuple[int, int] = (16, 16), depth: int = 16, intrinsic: int = 8, threads: int = 1,
-            layout: str = "kykx", weights: str = vdla.wgt_buffer) -> tuple[te.Schedule, list[te.Tensor]]:
+def product(
+    sizes: tuple[int, int, int],
+    *,
+    tile: tuple[int, int] = (16, 16),
+    depth: int = 16,
+    intrinsic: int = 8,
+    threads: int = 1,
+    layout: str = "kykx",
+    weights: str = vdla.wgt_buffer,
+) -> tuple[te.Schedule, list[te.Tensor]]:
     """A product of int8 matrices. sizes: rows, columns, depth. layout: how both lie, "yk" or "ky" and then "kx" or "xk"."""
     n, m, d = sizes
     a_turned, b_turned = layout[:2] == "ky", layout[2:] == "xk"
     A = te.placeholder((d, n) if a_turned else (n, d), "int8", "A")
     B = te.placeholder((m, d) if b_turned else (d, m), "int8", "B")
     k = te.reduce_axis((0, d), "k")
-    C = te.compute((n, m), lambda y, x: te.sum((A[k, y] if a_turned else A[y, k]).astype("int32")
-                                               * (B[x, k] if b_turned else B[k, x]).astype("int32"), axis=k), "C")
+    C = te.compute(
+        (n, m),
+        lambda y, x: te.sum(
+            (A[k, y] if a_turned else A[y, k]).astype("int32") * (B[x, k] if b_turned else B[k, x]).astype("int32"),
+            axis=k,
+        ),
+        "C",
+    )
     s = te.create_schedule(C.op)
     CL = s.cache_write(C, vdla.acc_buffer)
     AL, BL = s.cache_read(A, vdla.inp_buffer), s.cache_read(B, weights)
@@ -47,8 +61,10 @@ def arrays(args: list[te.Tensor], seed: int = 0) -> list[Any]:
     shapes = [tuple(int(extent) for extent in tensor.shape) for tensor in args]
     bounds = [np.iinfo(str(tensor.dtype)) for tensor in args]
     least = [max(bound.min, -(10**5)) for bound in bounds]
-    return [rng.integers(low, min(bound.max, 10**5), shape, str(tensor.dtype), endpoint=True)
-            for tensor, shape, bound, low in zip(args, shapes, bounds, least, strict=True)]
+    return [
+        rng.integers(low, min(bound.max, 10**5), shape, str(tensor.dtype), endpoint=True)
+        for tensor, shape, bound, low in zip(args, shapes, bounds, least, strict=True)
+    ]
 
 
 def compiled(s: te.Schedule, args: list[te.Tensor]) -> Program:

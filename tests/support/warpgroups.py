@@ -15,9 +15,18 @@ TARGET = "cuda -emulate -arch=sm_90a"
 
 
 def wgmma_matmul(
-    m: int, n: int, k: int, layouts: tuple[str, str] = ("mk", "kn"), tile: tuple[int, int, int] = (64, 64, 64), groups: int = 1,
-    stages: int = 3, dtype: str = "float16", bulk: bool = False, roles: bool = False,
-    resident: int = 0, cluster: int = 1,
+    m: int,
+    n: int,
+    k: int,
+    layouts: tuple[str, str] = ("mk", "kn"),
+    tile: tuple[int, int, int] = (64, 64, 64),
+    groups: int = 1,
+    stages: int = 3,
+    dtype: str = "float16",
+    bulk: bool = False,
+    roles: bool = False,
+    resident: int = 0,
+    cluster: int = 1,
 ) -> Program:
     """Matrices at any size in tiles padded with zeros, by `groups` of four warps one below the other. bulk: whether one thread
     begins copies of whole tiles; roles: of warps of its own. resident: blocks, where these compute one tile after the
@@ -58,7 +67,9 @@ def wgmma_matmul(
         s[tensor].set_scope("swizzled")
         s[tensor].compute_at(s[CF], outer)
         if not bulk:
-            spread(s[tensor], s[tensor].fuse(*s[tensor].op.axis), groups, 16 // size if int(row) % (16 // size) == 0 else 1)
+            spread(
+                s[tensor], s[tensor].fuse(*s[tensor].op.axis), groups, 16 // size if int(row) % (16 // size) == 0 else 1
+            )
         if stages > 1:
             s[tensor].pipeline(stages, by="tma" if bulk else "cp.async", warp_specialize=roles, cluster=cluster)
 
@@ -85,9 +96,14 @@ def whole_numbers(program: Program, seed: int = 0) -> list[np.ndarray]:
     from ml_dtypes import bfloat16
 
     rng = np.random.default_rng(seed)
-    return [rng.integers(-8 if each.dtype != "uint8" else 190, 9 if each.dtype != "uint8" else 256,
-                         [int(extent) for extent in each.shape]).astype(bfloat16 if each.dtype == "bfloat16" else each.dtype)
-            for each in program.args[:-1]]
+    return [
+        rng.integers(
+            -8 if each.dtype != "uint8" else 190,
+            9 if each.dtype != "uint8" else 256,
+            [int(extent) for extent in each.shape],
+        ).astype(bfloat16 if each.dtype == "bfloat16" else each.dtype)
+        for each in program.args[:-1]
+    ]
 
 
 def on_warpgroups(**said: Any) -> Program:
@@ -98,10 +114,14 @@ def on_warpgroups(**said: Any) -> Program:
 HOPPER: dict[str, Callable[[], Program]] = {
     "wgmma_by_threads": partial(on_warpgroups, m=131, n=72, k=200),
     "wgmma_by_boxes": partial(on_warpgroups, m=131, n=72, k=200, bulk=True),
-    "wgmma_by_narrow_boxes": partial(on_warpgroups, m=65, n=24, k=72, layouts=("mk", "nk"), tile=(64, 24, 32), bulk=True),
+    "wgmma_by_narrow_boxes": partial(
+        on_warpgroups, m=65, n=24, k=72, layouts=("mk", "nk"), tile=(64, 24, 32), bulk=True
+    ),
     "wgmma_by_roles": partial(on_warpgroups, m=264, n=136, k=264, groups=2, tile=(128, 64, 64), bulk=True, roles=True),
     "wgmma_by_resident_blocks": partial(on_warpgroups, m=264, n=136, k=136, resident=4, bulk=True, roles=True),
     "wgmma_by_pairs": partial(on_warpgroups, m=264, n=128, k=264, bulk=True, roles=True, cluster=2),
-    "wgmma_by_resident_pairs": partial(on_warpgroups, m=192, n=128, k=264, resident=2, bulk=True, roles=True, cluster=2),
+    "wgmma_by_resident_pairs": partial(
+        on_warpgroups, m=192, n=128, k=264, resident=2, bulk=True, roles=True, cluster=2
+    ),
 }
 """What sm_90a has alone, by hand."""

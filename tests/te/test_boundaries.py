@@ -40,7 +40,9 @@ def test_constant_indices_and_rank_0(mode: str) -> None:
     continued, pad = MODES[mode]
     A = te.placeholder((5,), "int32", name="A")
     S = te.placeholder((), "int32", name="S")
-    B = te.compute((3,), lambda i: continued(A)[-2] * 100 + continued(A)[2] * 10 + continued(A)(6) + continued(S)(), name="B")
+    B = te.compute(
+        (3,), lambda i: continued(A)[-2] * 100 + continued(A)[2] * 10 + continued(A)(6) + continued(S)(), name="B"
+    )
     a, b = np.arange(1, 6, dtype="int32"), np.empty(3, "int32")
     tw.build(te.create_schedule(B.op), [A, S, B])(a, np.array(1000, "int32"), b)
     beyond = np.pad(a, 2, **pad)
@@ -99,7 +101,9 @@ def test_the_interior_is_read_by_whole_vectors() -> None:
         B = te.compute((300,), lambda i, E=E: E[i - 1] + E[i + 1], name="B")
         s = te.create_schedule(B.op)
         s[B].vectorize(s[B].split(B.op.axis[0], 8)[1])
-        interior = next(line for line in tw.build(s, [A, B]).source("ir").splitlines() if "i.outer" in line and "for" not in line)
+        interior = next(
+            line for line in tw.build(s, [A, B]).source("ir").splitlines() if "i.outer" in line and "for" not in line
+        )
         assert "select" not in interior, mode
         assert "min(" not in interior, mode
         assert interior.count("A[ramp(") == 2, mode
@@ -122,11 +126,26 @@ def test_chains_of_stencils_under_drawn_schedules(case: int) -> None:
         reach = int(rng.choice([1, 1, 2, 5]))
         offsets = [tuple(int(o) for o in rng.integers(-reach, reach + 1, rank)) for _ in range(int(rng.integers(1, 4)))]
         E, wide = continued(stages[-1]), np.pad(expected, reach, **pad)
-        stages.append(te.compute(extents, lambda *at, E=E, offsets=offsets: sum(
-            (E(*(i + o for i, o in zip(at, offset, strict=True))) * (k + 1) for k, offset in enumerate(offsets)), te.const(number)),
-            name=f"S{number}"))
-        expected = sum((k + 1) * wide[tuple(slice(reach + o, reach + o + n) for o, n in zip(offset, shape, strict=True))]
-                       for k, offset in enumerate(offsets)) + number
+        stages.append(
+            te.compute(
+                extents,
+                lambda *at, E=E, offsets=offsets: sum(
+                    (
+                        E(*(i + o for i, o in zip(at, offset, strict=True))) * (k + 1)
+                        for k, offset in enumerate(offsets)
+                    ),
+                    te.const(number),
+                ),
+                name=f"S{number}",
+            )
+        )
+        expected = (
+            sum(
+                (k + 1) * wide[tuple(slice(reach + o, reach + o + n) for o, n in zip(offset, shape, strict=True))]
+                for k, offset in enumerate(offsets)
+            )
+            + number
+        )
     last = stages[-1]
     s = te.create_schedule(last.op)
     outer, inner = zip(*(s[last].split(axis, int(rng.choice([1, 3, 4, 8, 16]))) for axis in last.op.axis), strict=True)

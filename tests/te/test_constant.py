@@ -22,8 +22,21 @@ from tilewright.schedule.lowering.errors import NotAnArgument
 from tilewright.te.errors import BadConstant
 from tilewright.views.report import page
 
-DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
-          "float64"]
+DTYPES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+]
 
 
 def drawn(shape: tuple[int, ...], dtype: Any = "float32", seed: int = 0) -> NDArray[Any]:
@@ -97,10 +110,16 @@ def test_numbers_of_python_have_the_types_that_they_have_elsewhere() -> None:
     assert found == ["float32", "int32", "bool", "float64"]
 
 
-@pytest.mark.parametrize(("value", "reason"), [
-    (np.ones(3, "complex64"), "complex64"), (["a"], "no kernel computes"), ([[1], [2, 3]], "numpy makes no array|object"),
-    ([1 << 40], "does not fit"), (object(), "object"),
-])
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (np.ones(3, "complex64"), "complex64"),
+        (["a"], "no kernel computes"),
+        ([[1], [2, 3]], "numpy makes no array|object"),
+        ([1 << 40], "does not fit"),
+        (object(), "object"),
+    ],
+)
 def test_what_is_no_array_of_numbers_is_refused(value: Any, reason: str) -> None:
     with pytest.raises(BadConstant, match=reason):
         te.constant(value)
@@ -185,9 +204,13 @@ def dequantised(n: int, k: int) -> tuple[te.Tensor, te.Tensor, te.Schedule, te.S
     weights, scales = drawn((n, k), "int8"), np.abs(drawn((n,), seed=2)) + 1
     made: list[Any] = []
     x = te.placeholder((3, k), name="x")
-    for w, scale in ((te.constant(weights, "w"), te.constant(scales, "scale")),
-                     (te.placeholder((n, k), "int8", "w"), te.placeholder((n,), name="scale"))):
-        D = te.compute((n, k), lambda i, j, w=w, scale=scale: te.exp(w[i, j].astype("float32") * 0.1) * scale[i] + 0.3, "D")
+    for w, scale in (
+        (te.constant(weights, "w"), te.constant(scales, "scale")),
+        (te.placeholder((n, k), "int8", "w"), te.placeholder((n,), name="scale")),
+    ):
+        D = te.compute(
+            (n, k), lambda i, j, w=w, scale=scale: te.exp(w[i, j].astype("float32") * 0.1) * scale[i] + 0.3, "D"
+        )
         r = te.reduce_axis((0, k), "r")
         total = te.compute((n,), lambda i, D=D, r=r: te.sum(D[i, r], axis=r), "total")
         q = te.reduce_axis((0, k), "q")
@@ -252,7 +275,9 @@ def test_stages_computed_at_loops_asserting_and_calling_ones_stay() -> None:
 # Operators
 
 
-@pytest.mark.parametrize(("rows", "depth", "features"), [(37, 67, 101), (64, 256, 128), (1, 300, 100), (5, 1, 1), (2, 0, 3)])
+@pytest.mark.parametrize(
+    ("rows", "depth", "features"), [(37, 67, 101), (64, 256, 128), (1, 300, 100), (5, 1, 1), (2, 0, 3)]
+)
 def test_products_by_known_weights_pack_nothing(rows: int, depth: int, features: int) -> None:
     weights, data = drawn((features, depth)), drawn((rows, depth), seed=1)
     x, w = te.placeholder((rows, depth), name="x"), te.constant(weights, "w")
@@ -277,8 +302,14 @@ def test_few_vectors_read_weights_of_few_bits_as_they_lie() -> None:
     np.testing.assert_allclose(found, data @ (weights * 0.5).T, rtol=1e-4, atol=1e-2)
 
 
-@pytest.mark.parametrize(("shape", "kernel_shape", "stride", "groups"), [
-    ((1, 5, 9, 13), (13, 5, 3, 3), 1, 1), ((2, 32, 6, 6), (64, 32, 1, 1), 1, 1), ((1, 16, 11, 11), (32, 8, 3, 3), 2, 2)])
+@pytest.mark.parametrize(
+    ("shape", "kernel_shape", "stride", "groups"),
+    [
+        ((1, 5, 9, 13), (13, 5, 3, 3), 1, 1),
+        ((2, 32, 6, 6), (64, 32, 1, 1), 1, 1),
+        ((1, 16, 11, 11), (32, 8, 3, 3), 2, 2),
+    ],
+)
 def test_convolutions_by_known_weights_pack_nothing(shape: Any, kernel_shape: Any, stride: int, groups: int) -> None:
     weights, data = drawn(kernel_shape), drawn(shape, seed=1)
     x, passed = te.placeholder(shape, name="x"), te.placeholder(kernel_shape, name="w")
@@ -304,10 +335,11 @@ def test_prepacking_is_done_while_building() -> None:
     convolved = np.einsum("ocpq,cyxpq->oyx", filters, windows)[None]
     many, few = drawn((40, 67), seed=5), np.arange(6 * 67, dtype="uint8").reshape(6, 67)
     for given, value, result, expected in (
-            (data, image, topi.nn.conv2d_prepacked(data, topi.nn.conv2d_prepack(w), 13, 1, 1), convolved),
-            (data, image, topi.nn.conv2d_winograd(data, w), convolved),
-            (x, many, topi.nn.packed_dense(x, topi.nn.prepack_dense(te.constant(rows, "rows")), 101), many @ rows.T),
-            (bits, few, topi.nn.dense_int8(bits, te.constant(bytes_, "v")), few.astype("int32") @ bytes_.astype("int32").T)):
+        (data, image, topi.nn.conv2d_prepacked(data, topi.nn.conv2d_prepack(w), 13, 1, 1), convolved),
+        (data, image, topi.nn.conv2d_winograd(data, w), convolved),
+        (x, many, topi.nn.packed_dense(x, topi.nn.prepack_dense(te.constant(rows, "rows")), 101), many @ rows.T),
+        (bits, few, topi.nn.dense_int8(bits, te.constant(bytes_, "v")), few.astype("int32") @ bytes_.astype("int32").T),
+    ):
         kernel = tw.build([given, result])
         found = np.zeros(expected.shape, str(result.dtype))
         kernel(value, found)
@@ -353,7 +385,9 @@ def test_c_programs_link_kernels_with_their_weights(tmp_path: Path, suffix: str)
     header = (tmp_path / "layer.h").read_text()
     assert re.search(r"int32_t layer\(\s*const float \*x,\s*float \*\w+\);", header)
     values = ", ".join(f"{value:.9g}f" for value in data.reshape(-1))
-    program = compile_program(tmp_path, f"""
+    program = compile_program(
+        tmp_path,
+        f"""
 #include "layer.h"
 #include <stdio.h>
 static const float x[] = {{{values}}};
@@ -363,7 +397,9 @@ int main(void) {{
   for (int i = 0; i < 4 * 65; i++) printf("%.9g\\n", y[i]);
   return 0;
 }}
-""", [library.name if suffix == "o" else "-L.", *([] if suffix == "o" else ["-llayer"])])
+""",
+        [library.name if suffix == "o" else "-L.", *([] if suffix == "o" else ["-llayer"])],
+    )
     found = np.array(run([program]).stdout.split(), "float32").reshape(4, 65)
     np.testing.assert_allclose(found, data @ weights.T + weights[:, 0], rtol=1e-4, atol=1e-4)
 

@@ -21,7 +21,7 @@ def golden(call, expected: str) -> None:
 
     def place(match: re.Match[str]) -> str:
         label = match[1] or match[2]
-        number, = (at for at, line in enumerate(LINES, 1) if line.endswith("#: " + label))
+        (number,) = (at for at, line in enumerate(LINES, 1) if line.endswith("#: " + label))
         where = f"{Path(__file__).name}:{number}"
         return where if match[1] else f"{where}: {LINES[number - 1].strip()}"
 
@@ -36,7 +36,10 @@ def test_a_shape_mismatch():
 
     def call():
         return A + B  #: mismatch
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0121: cannot add A and B: shapes (3, 4) and (3, 5) do not broadcast
   dimension 1 is 4 in A and 5 in B
   A: float32[3, 4], declared at @mismatch A@
@@ -44,7 +47,8 @@ TensorExpressionError TW0121: cannot add A and B: shapes (3, 4) and (3, 5) do no
   called at @mismatch@
   allowed: aligned from the last dimension on, extents are equal, or one of them is 1
   fix: declare A and B with one extent there, or say which elements meet: te.compute(shape, lambda *i: ...)
-""")
+""",
+    )
 
 
 def test_a_mismatch_of_symbols():
@@ -54,7 +58,10 @@ def test_a_mismatch_of_symbols():
 
     def call():
         return te.max(A, B)  #: symbols
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0121: cannot maximum A and B: shapes (n,) and (2, m) do not broadcast
   dimension -1, counted from the end, is n in A and m in B
   A: float32[n], declared at @symbols A@
@@ -62,31 +69,40 @@ TensorExpressionError TW0121: cannot maximum A and B: shapes (n,) and (2, m) do 
   called at @symbols@
   allowed: aligned from the last dimension on, extents are equal (the same symbol), or one of them is 1
   fix: declare A and B with one extent there, or say which elements meet: te.compute(shape, lambda *i: ...)
-""")
+""",
+    )
 
 
 def test_a_negative_extent():
     def call():
         te.placeholder((4, -1), name="A")  #: negative
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0110: extent 1 of A is negative
   got -1
   called at @negative@
   allowed: integers from 0 on, and integer expressions over te.var and te.size_var
   fix: if the size is not known yet, declare it: n = te.size_var("n")
-""")
+""",
+    )
 
 
 def test_a_float_extent():
     def call():
         te.compute((5 / 2,), lambda i: i, name="C")  #: float extent
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0110: extent 0 of C is no integer
   got 2.5, a float
   called at @float extent@
   allowed: ints, numpy integers, and integer expressions over te.var and te.size_var
   fix: use // instead of / to compute sizes, or int(...)
-""")
+""",
+    )
 
 
 @pytest.mark.parametrize("extent", [True, np.float32(2), "n", None, np.bool_(True), 2**70])
@@ -107,12 +123,16 @@ def test_an_extent_that_depends_on_elements():
 def test_a_function_with_too_few_parameters():
     def call():
         te.compute((4, 5), lambda i: i, name="C")  #: parameters
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0111: the function of C takes 1 index, but its shape has 2 dimensions
   parameters (i), shape (4, 5)
   called at @parameters@
   fix: lambda i, j: ..., or lambda *indices: ...
-""")
+""",
+    )
 
 
 @pytest.mark.parametrize("function", [lambda i, j, k: 0, lambda: 0, lambda i=0: 0, lambda i, *, k: 0])
@@ -131,19 +151,31 @@ def test_too_many_indices():
 
     def call():
         te.compute((4,), lambda i: A[i, i, i], name="C")  #: too many
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0112: tensor A has 2 dimensions and was read with 3 indices
   A: float32[4, 5]   (@@too many A@@)
   called at @too many@
   fix: give one index for each dimension: A[i, j]
-""")
+""",
+    )
 
 
-@pytest.mark.parametrize("use",
-                         [lambda x: x + 1, lambda x: 1 + x, te.exp, lambda x: -x,
-                          lambda x: te.sum(x, te.reduce_axis((0, 4))),
-                                 lambda x: te.select(True, x, 0), lambda x: x < 3,
-                                 lambda x: te.compute((1,), lambda i: x)])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x + 1,
+        lambda x: 1 + x,
+        te.exp,
+        lambda x: -x,
+        lambda x: te.sum(x, te.reduce_axis((0, 4))),
+        lambda x: te.select(True, x, 0),
+        lambda x: x < 3,
+        lambda x: te.compute((1,), lambda i: x),
+    ],
+)
 def test_too_few_indices_however_the_element_is_used(use):
     A = te.placeholder((4, 5), name="A")
     with pytest.raises(te_errors.WrongNumberOfIndices, match=r"tensor A has 2 dimensions and was read with 1 index\n"):
@@ -163,13 +195,17 @@ def test_a_float_index():
 
     def call():
         te.compute((4,), lambda i: A[i * 0.5], name="C")  #: float index
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0113: index 0 of A is no integer
   got float32(i) * 0.5, a float32   (@@float index A@@)
   called at @float index@
   allowed: integer expressions, constants and numpy integers
   fix: convert it: index.astype("int32"), and use // instead of / between integers
-""")
+""",
+    )
 
 
 @pytest.mark.parametrize("index", [slice(0, 2, 2), slice(0, 1.5), True, None, ..., "i", 1.5])
@@ -184,8 +220,13 @@ def test_a_range_of_a_tensor_is_no_value():
     assert repr(A[0, 0:2]) == "TensorRegion(A[0, 0:2])"
     with pytest.raises(te_errors.BadIndex, match=r"got \.\.\. (.*\n)*.*write an index for each dimension"):
         _ = A[..., 0]
-    for use in (lambda part: part + 1, lambda part: te.exp(part), lambda part: part[0], lambda part: part < 2,
-                lambda part: te.compute((2,), lambda i: part)):
+    for use in (
+        lambda part: part + 1,
+        lambda part: te.exp(part),
+        lambda part: part[0],
+        lambda part: part < 2,
+        lambda part: te.compute((2,), lambda i: part),
+    ):
         with pytest.raises(te_errors.BadIndex, match=r"(?s)index 1 of A is no integer.*got A\[0:2\].*tensor intrinsic"):
             use(A[0, 0:2])
 
@@ -195,18 +236,23 @@ def test_a_constant_index_out_of_range():
 
     def call():
         return A[0, 5]  #: out of range
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0114: index 1 of A is out of range
   got 5; dimension 1 of A: float32[4, 5] has indices from 0 to 5 - 1   (@@out of range A@@)
   called at @out of range@
   fix: read within the shape (4, 5)
-""")
+""",
+    )
 
 
 def test_a_negative_index():
     A = te.placeholder((4,), name="A")
-    with pytest.raises(te_errors.IndexOutOfRange,
-                       match=r"fix: write the position itself, A\.shape\[0\] - 1: nothing counts"):
+    with pytest.raises(
+        te_errors.IndexOutOfRange, match=r"fix: write the position itself, A\.shape\[0\] - 1: nothing counts"
+    ):
         _ = A[-1]
 
 
@@ -217,32 +263,39 @@ def test_a_read_that_leaves_the_tensor():
 
     def call():
         tw.lower(te.create_schedule(D.op), [A, D])
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0114: D reads outside A
   index 0, `i - 1`, runs from -1 to 6; dimension 0 of A: float32[8] has the indices 0 to 8 - 1   (@@leaves A@@)
   called at @leaves@
   fix: choose what lies outside: te.if_then_else(te.all(index >= 0, index < extent), A[...], 0), or compute fewer elements
-""")
+""",
+    )
 
 
 def test_a_matmul_whose_depths_differ():
     A, B = te.placeholder((4, 6), name="A"), te.placeholder((5, 4), name="B")
     k = te.reduce_axis((0, 6), "k")
     C = te.compute((4, 4), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
-    with pytest.raises(te_errors.IndexOutOfRange,
-                       match=r"C reads outside B\n  index 0, `k`, runs from 0 to 5; dimension 0 of B"):
+    with pytest.raises(
+        te_errors.IndexOutOfRange, match=r"C reads outside B\n  index 0, `k`, runs from 0 to 5; dimension 0 of B"
+    ):
         tw.lower(te.create_schedule(C.op), [A, B, C])
 
 
 def test_reads_that_stay_inside_are_left_alone():
     A, n = te.placeholder((8,), name="A"), te.var("n")
     k = te.reduce_axis((0, 9), "k")
-    made = [te.compute((8,), lambda i: te.if_then_else(i > 0, A[i - 1], 0)),
-            te.compute((8,), lambda i: te.select(i > 0, A[i - 1], 0)),
-            te.compute((8,), lambda i: A[(i + 5) % 8] + A[i - i // 2 * 2] + A[i - i]),
-            te.compute((8,), lambda i: te.sum(A[k], axis=k, where=k < 8)),
-            te.compute((0,), lambda i: A[i + 3]),
-            te.compute((4,), lambda i: A[i * 2 + 1] + A[(i * 5 + 13) // 4])]
+    made = [
+        te.compute((8,), lambda i: te.if_then_else(i > 0, A[i - 1], 0)),
+        te.compute((8,), lambda i: te.select(i > 0, A[i - 1], 0)),
+        te.compute((8,), lambda i: A[(i + 5) % 8] + A[i - i // 2 * 2] + A[i - i]),
+        te.compute((8,), lambda i: te.sum(A[k], axis=k, where=k < 8)),
+        te.compute((0,), lambda i: A[i + 3]),
+        te.compute((4,), lambda i: A[i * 2 + 1] + A[(i * 5 + 13) // 4]),
+    ]
 
     def lower(i):
         j = te.reduce_axis((0, i), "j")
@@ -262,18 +315,29 @@ def test_a_body_that_is_missing():
 
     def call():
         te.compute((4,), body, name="C")  #: body
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0115: the function of C returned no expression
   got None   (@@body@@)
   called at @body@
   allowed: an expression, a number, a reduction, or a tuple of these
   fix: return the element: does the function lack a `return`?
-""")
+""",
+    )
 
 
-@pytest.mark.parametrize(("value", "what"),
-                         [("text", "no expression"), (np.ones(3), "no expression"), ((), "an empty tuple"),
-                                             ({}, "no expression"), ((1, None), "no expression")])
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("text", "no expression"),
+        (np.ones(3), "no expression"),
+        ((), "an empty tuple"),
+        ({}, "no expression"),
+        ((1, None), "no expression"),
+    ],
+)
 def test_other_bad_bodies(value, what):
     with pytest.raises(te_errors.BadBody, match=f"the function of C returned {what}"):
         te.compute((4,), lambda i: value, name="C")
@@ -291,14 +355,18 @@ def test_a_nested_reduction():
 
     def call():
         te.compute((4,), lambda i: te.sum(A[i, k], axis=k) / 8, name="mean")  #: nested
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0116: the body of mean has a sum over k inside a larger expression
   a reduction is a loop that updates its element, so it must be the whole body of a compute
   called at @nested@
   fix: reduce in a stage of its own, then use its elements:
     S = te.compute(shape, lambda i: te.sum(..., axis=k))
     mean = te.compute(shape, lambda i: ... S[i] ...)
-""")
+""",
+    )
     j = te.reduce_axis((0, 4), "j")
     with pytest.raises(te_errors.NestedReduction, match="a max over k inside"):
         te.compute((), lambda: te.sum(te.max(A[j, k], axis=k), axis=j))
@@ -310,12 +378,16 @@ def test_reductions_over_different_axes():
 
     def call():
         te.compute((4,), lambda i: (te.sum(A[i, k], axis=k), te.max(A[i, j], axis=j)), name="C")  #: different
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0117: C returns reductions over different axes
   one runs over (k), another over (j); one loop nest computes both
   called at @different@
   fix: reduce over the same axis objects in the same order, or make two computes
-""")
+""",
+    )
     with pytest.raises(te_errors.MixedReductions, match="C returns a reduction beside a plain value"):
         te.compute((4,), lambda i: (te.sum(A[i, k], axis=k), A[i, 0]), name="C")
 
@@ -325,12 +397,16 @@ def test_a_reduction_over_a_data_axis():
 
     def call():
         te.compute((4,), lambda i: te.sum(A[i], axis=i), name="C")  #: data axis
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0118: sum cannot reduce over the data axis 'i'
   only axes that te.reduce_axis made can be reduced over
   called at @data axis@
   fix: k = te.reduce_axis((0, n), "k"), and use k as the index that runs
-""")
+""",
+    )
 
 
 @pytest.mark.parametrize("axis", [1, [], None, te.var("n"), "k"])
@@ -351,12 +427,16 @@ def test_a_reduce_axis_that_nothing_reduces():
 
     def call():
         te.compute((4,), lambda i: A[i, k], name="C")  #: unreduced
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0119: the body of C uses the reduce axis 'k' outside a reduction over it
   'k' takes many values for one element of C
   called at @unreduced@
   fix: reduce over it: te.sum(..., axis=k), or axis=[..., k] beside others
-""")
+""",
+    )
     j = te.reduce_axis((0, k), "j")
     with pytest.raises(te_errors.UnreducedAxis, match="uses the reduce axis 'k' outside"):
         te.compute((4,), lambda i: te.sum(A[i, j], axis=j))
@@ -368,13 +448,17 @@ def test_an_axis_of_another_compute():
 
     def call():
         te.compute((4,), lambda i: A[x], name="C")  #: foreign
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0120: the body of C uses the axis 'x', which is not one of its own
   'x' belongs to another compute and has no value here
   called at @foreign@
   allowed: i
   fix: use the parameters of this compute's function as indices
-""")
+""",
+    )
 
 
 def test_a_whole_tensor_beside_an_element():
@@ -387,14 +471,20 @@ def test_reducers_that_do_not_fit():
     k = te.reduce_axis((0, 8), "k")
     cases = [
         (lambda: te.comm_reducer(lambda x: x, lambda t: 0, "one"), "the combiner of one does not take two values"),
-        (lambda: te.comm_reducer(lambda x, y: x, lambda a, b: 0, "few")((k, k), axis=k),
-         "the combiner of few gives 2|the identity of few gives 1"),
-        (lambda: te.comm_reducer(lambda x, y: x * 0.5, lambda t: 0, "half")(k, axis=k),
-         "the combiner of half is float32, but the reduced value is int32"),
+        (
+            lambda: te.comm_reducer(lambda x, y: x, lambda a, b: 0, "few")((k, k), axis=k),
+            "the combiner of few gives 2|the identity of few gives 1",
+        ),
+        (
+            lambda: te.comm_reducer(lambda x, y: x * 0.5, lambda t: 0, "half")(k, axis=k),
+            "the combiner of half is float32, but the reduced value is int32",
+        ),
         (lambda: te.sum(k, axis=k, init=0.5), "the init= of sum is float32, but the reduced value is int32"),
         (lambda: te.sum(k, axis=k, init=(0, 1)), "init= of sum has 2 elements for 1 values"),
-        (lambda: te.compute((), lambda: te.sum(k, axis=k, init=k)),
-         "the init of compute depends on the reduce axis 'k'"),
+        (
+            lambda: te.compute((), lambda: te.sum(k, axis=k, init=k)),
+            "the init of compute depends on the reduce axis 'k'",
+        ),
     ]
     for call, message in cases:
         with pytest.raises(te_errors.BadReducer, match=message):
@@ -402,8 +492,12 @@ def test_reducers_that_do_not_fit():
 
 
 def test_bad_domains_of_reduce_axes():
-    for dom, message in [(8, r"is no pair \(begin, end\)"), ((0, 8, 2), "is no pair"), ((4, 2), "negative extent"),
-                         ((0, 2.5), "no integer")]:
+    for dom, message in [
+        (8, r"is no pair \(begin, end\)"),
+        ((0, 8, 2), "is no pair"),
+        ((4, 2), "negative extent"),
+        ((0, 2.5), "no integer"),
+    ]:
         with pytest.raises(te_errors.BadExtent, match=message):
             te.reduce_axis(dom, "k")
 
@@ -411,12 +505,16 @@ def test_bad_domains_of_reduce_axes():
 def test_an_unknown_thread_tag():
     def call():
         te.thread_axis("threadIdx.w")  #: thread
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0123: unknown thread tag 'threadIdx.w'
   called at @thread@
   allowed: blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, vthread, vthread.x, vthread.y, vthread.z, cthread
   fix: te.thread_axis("threadIdx.x") or te.thread_axis((0, 32), "threadIdx.x")
-""")  # noqa: E501
+""",
+    )
     with pytest.raises(te_errors.BadThreadAxis, match="a thread axis needs a tag"):
         te.thread_axis((0, 32))
 
@@ -427,12 +525,16 @@ def test_the_truth_of_a_comparison_of_tensors():
     def call():
         less = A < B  #: truth A
         return bool(less)  #: truth
-    golden(call, """
+
+    golden(
+        call,
+        """
 TensorExpressionError TW0124: the truth of a comparison `<` of whole tensors is not known while the program is being built
   it is a tensor of bools, one for each element   (@@truth A@@)
   called at @truth@
   fix: choose by element: te.compute(shape, lambda *i: te.if_then_else(A[i] < B[i], a, b))
-""")
+""",
+    )
 
 
 def test_the_truth_of_a_comparison_of_elements():
@@ -480,7 +582,13 @@ def test_dtypes_of_elements(dtype):
 
 def test_every_code_of_te_is_raised_by_some_test():
     tests = Path(__file__).parents[1]
-    text = "\n".join(path.read_text() for folder in ("te", "schedule/tensorize") for path in (tests / folder).rglob("test_*.py"))
+    text = "\n".join(
+        path.read_text() for folder in ("te", "schedule/tensorize") for path in (tests / folder).rglob("test_*.py")
+    )
     for error in vars(te_errors).values():
-        if isinstance(error, type) and getattr(error, "code", "").startswith("TW01") and error is not TensorExpressionError:
+        if (
+            isinstance(error, type)
+            and getattr(error, "code", "").startswith("TW01")
+            and error is not TensorExpressionError
+        ):
             assert error.code in text or error.__name__ in text, f"{error.__name__} {error.code} has no test"

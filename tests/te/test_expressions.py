@@ -93,6 +93,7 @@ def test_extents_may_depend_on_data_axes(n: int) -> None:
     def upper(i: Any) -> Any:
         k = te.reduce_axis((i, n), "k")
         return te.sum(A[i, k], axis=k)
+
     B = te.compute((n,), upper, name="B")
     a = np.arange(n * n).reshape(n, n)
     s = schedule(B)
@@ -107,10 +108,11 @@ def test_extents_read_from_a_tensor() -> None:
     def row(i: Any) -> Any:
         k = te.reduce_axis((starts[i], starts[i + 1]), "k")
         return te.sum(X[columns[k]], axis=k)
+
     Y = te.compute((7,), row, name="Y")
     p = np.array([0, 0, 3, 4, 10, 10, 15, 20], "int32")
     c, x = np.arange(20, dtype="int32") * 7 % 9, np.arange(9, dtype="int32") ** 2
-    expected = np.array([x[c[p[i]:p[i + 1]]].sum() for i in range(7)], "int32")
+    expected = np.array([x[c[p[i] : p[i + 1]]].sum() for i in range(7)], "int32")
     agrees(schedule(Y), [starts, columns, X, Y], [p, c, x], expected)
 
 
@@ -131,14 +133,19 @@ def test_a_sum_of_bools_counts() -> None:
 @pytest.mark.parametrize("pick", ["argmax", "argmin"])
 def test_comm_reducer_over_tuples_with_nans(pick: str) -> None:
     """As numpy: the first NaN wins, of equals the first."""
+
     def better(a: Any, b: Any) -> Any:
         return a > b if pick == "argmax" else a < b
 
     def combine(x: Any, y: Any) -> Any:
-        ahead = te.any(better(x[1], y[1]), te.all(x[1].equal(y[1]), x[0] < y[0]),
-                       te.all(te.isnan(x[1]), te.any(~te.isnan(y[1]), x[0] < y[0])))
+        ahead = te.any(
+            better(x[1], y[1]),
+            te.all(x[1].equal(y[1]), x[0] < y[0]),
+            te.all(te.isnan(x[1]), te.any(~te.isnan(y[1]), x[0] < y[0])),
+        )
         ahead = te.all(ahead, te.any(te.isnan(x[1]), ~te.isnan(y[1])))
         return te.select(ahead, x[0], y[0]), te.select(ahead, x[1], y[1])
+
     worst = -math.inf if pick == "argmax" else math.inf
     reducer = te.comm_reducer(combine, lambda t, u: (te.max_value(t), te.const(worst, u)), pick)
     A, k = te.placeholder((4, 65), name="A"), te.reduce_axis((0, 65), "k")
@@ -181,8 +188,10 @@ def test_floor_division_and_tanh_keep_signed_zeros(dtype: str) -> None:
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 2.5, -0.25])
     x, y = (grid.ravel().astype(numpy_dtype(dtype)) for grid in np.meshgrid(special, special))
     A, B = te.placeholder(x.shape, dtype, name="A"), te.placeholder(x.shape, dtype, name="B")
-    outputs = [te.compute(x.shape, lambda i, f=f: f(A[i], B[i]), name="C")
-               for f in (operator.floordiv, operator.mod, lambda a, b: te.tanh(a))]
+    outputs = [
+        te.compute(x.shape, lambda i, f=f: f(A[i], B[i]), name="C")
+        for f in (operator.floordiv, operator.mod, lambda a, b: te.tanh(a))
+    ]
     s = schedule(*outputs)
     wide = "float64" if dtype == "float64" else "float32"
     with np.errstate(all="ignore"):
@@ -193,7 +202,9 @@ def test_floor_division_and_tanh_keep_signed_zeros(dtype: str) -> None:
         for got, wanted in zip(found, expected, strict=True):
             np.testing.assert_allclose(got.astype(wide), wanted, rtol=1e-2)
             known = ~np.isnan(wanted)
-            np.testing.assert_array_equal(np.signbit(got.astype(wide))[known], np.signbit(wanted)[known], err_msg=target)
+            np.testing.assert_array_equal(
+                np.signbit(got.astype(wide))[known], np.signbit(wanted)[known], err_msg=target
+            )
 
 
 def test_float64_becomes_bfloat16_in_one_rounding() -> None:
@@ -240,13 +251,16 @@ def test_a_clamped_hash_of_the_index_wraps_in_every_lane() -> None:
     agrees(s, [B], [], wrapped(lambda i: np.maximum(i * np.int32(1103515245), np.int32(5))))
 
 
-@pytest.mark.parametrize("seed", [2**31 - 5, -2**31, 7, -3])
+@pytest.mark.parametrize("seed", [2**31 - 5, -(2**31), 7, -3])
 def test_arithmetic_on_a_scalar_argument_wraps(seed: int) -> None:
     v = te.var("seed")
     with np.errstate(over="ignore"):
         x = np.int32(seed) + np.arange(9, dtype="int32")
         cases = [
-            (lambda i: ((v + i) * 1103515245 + 12345) % 1000, (x * np.int32(1103515245) + np.int32(12345)) % np.int32(1000)),
+            (
+                lambda i: ((v + i) * 1103515245 + 12345) % 1000,
+                (x * np.int32(1103515245) + np.int32(12345)) % np.int32(1000),
+            ),
             (lambda i: te.if_then_else((v + i) * 2 < v, 1, 0), (x * np.int32(2) < np.int32(seed)).astype("int32")),
             (lambda i: (v * 3) // 3 + i, np.int32(seed) * np.int32(3) // np.int32(3) + np.arange(9, dtype="int32")),
         ]
@@ -266,18 +280,24 @@ def test_indices_stay_index_arithmetic() -> None:
 # Mistakes
 
 
-@pytest.mark.parametrize(("mistake", "words"), [
-    (lambda A, i: math.exp(A[i]), r"TW0107[\s\S]*the value of `A\[i\]` is not known[\s\S]*te\.exp"),
-    (lambda A, i: sum(A[j] for j in range(i)), r"TW0107[\s\S]*te\.reduce_axis"),
-    (lambda A, i: [1, 2, 3][i], r"TW0107[\s\S]*te\.placeholder"),
-    (lambda A, i: A[i] + np.arange(4), r"TW0106[\s\S]*ndarray is no expression[\s\S]*te\.placeholder"),
-    (lambda A, i: te.select(i > 2, "a", "b"), r"TW0106[\s\S]*str is no expression"),
-    (lambda A, i: te.exp("x"), r"TW0106[\s\S]*str is no expression"),
-    (lambda A, i: min(A[i], 0.0), r"TW0102[\s\S]*te\.min and te\.max"),
-    (lambda A, i: A[i] << 1, r"TW0104[\s\S]*shift_left takes integers[\s\S]*te\.reinterpret"),
-    (lambda A, i: te.sum(A[i]), r"TW0118[\s\S]*sum has no axis"),
-    (lambda A, i: te.comm_reducer(lambda x, y: x + y, 0)(A[i], axis=te.reduce_axis((0, 2))), r"TW0122[\s\S]*fidentity="),
-])
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (lambda A, i: math.exp(A[i]), r"TW0107[\s\S]*the value of `A\[i\]` is not known[\s\S]*te\.exp"),
+        (lambda A, i: sum(A[j] for j in range(i)), r"TW0107[\s\S]*te\.reduce_axis"),
+        (lambda A, i: [1, 2, 3][i], r"TW0107[\s\S]*te\.placeholder"),
+        (lambda A, i: A[i] + np.arange(4), r"TW0106[\s\S]*ndarray is no expression[\s\S]*te\.placeholder"),
+        (lambda A, i: te.select(i > 2, "a", "b"), r"TW0106[\s\S]*str is no expression"),
+        (lambda A, i: te.exp("x"), r"TW0106[\s\S]*str is no expression"),
+        (lambda A, i: min(A[i], 0.0), r"TW0102[\s\S]*te\.min and te\.max"),
+        (lambda A, i: A[i] << 1, r"TW0104[\s\S]*shift_left takes integers[\s\S]*te\.reinterpret"),
+        (lambda A, i: te.sum(A[i]), r"TW0118[\s\S]*sum has no axis"),
+        (
+            lambda A, i: te.comm_reducer(lambda x, y: x + y, 0)(A[i], axis=te.reduce_axis((0, 2))),
+            r"TW0122[\s\S]*fidentity=",
+        ),
+    ],
+)
 def test_a_mistake_in_a_body_is_explained(mistake: Callable[[Any, Any], Any], words: str) -> None:
     A = te.placeholder((4,), name="A")
     with pytest.raises(tw.TensorExpressionError, match=words) as error:

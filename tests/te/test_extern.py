@@ -41,7 +41,9 @@ def expected(a: np.ndarray) -> np.ndarray:
     return (2 * (a + 1) + 1) * 3
 
 
-def agree(s: Any, args: list[Any], inputs: list[np.ndarray], wanted: np.ndarray, targets: tuple[str, ...] = BOTH) -> None:
+def agree(
+    s: Any, args: list[Any], inputs: list[np.ndarray], wanted: np.ndarray, targets: tuple[str, ...] = BOTH
+) -> None:
     """Every target computes `wanted` into the last argument."""
     for target in targets:
         made = np.full(wanted.shape, 77, wanted.dtype)
@@ -96,7 +98,9 @@ def test_schedules_around_an_extern(name: str) -> None:
 def test_an_extern_is_an_output_and_prints() -> None:
     A, _, C, _ = program(4, 3)
     s = te.create_schedule(C.op)
-    assert str(s) == """\
+    assert (
+        str(s)
+        == """\
 def C(A: float32[4, 3], C: out float32[4, 3]):
     B: float32[4, 3]
     for i in 4:
@@ -105,6 +109,7 @@ def C(A: float32[4, 3], C: out float32[4, 3]):
     for i in 4:
         for j in 3:
             C[i, j] = B[i, j] * 2.0 + 1.0"""
+    )
     a = np.arange(12, dtype="float32").reshape(4, 3)
     agree(s, [A, C], [a], 2 * (a + 1) + 1)
 
@@ -187,8 +192,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_c_functions_of_a_shared_library(library: Path) -> None:
     n = te.size_var("n")
     A, B = te.placeholder((n,), name="A"), te.placeholder((n,), name="B")
-    C = te.extern((n,), [A, B], lambda ins, outs: te.call_extern(
-        "int32", "tw_test_add", *(x.access_ptr("r") for x in ins), outs[0].access_ptr("w"), n.astype("int64")), name="C")
+    C = te.extern(
+        (n,),
+        [A, B],
+        lambda ins, outs: te.call_extern(
+            "int32", "tw_test_add", *(x.access_ptr("r") for x in ins), outs[0].access_ptr("w"), n.astype("int64")
+        ),
+        name="C",
+    )
     half = lambda x: te.call_pure_extern("float64", "tw_test_half", x.astype("float64")).astype("float32")
     D = te.compute((n,), lambda i: half(C[i]), name="D")
     s = te.create_schedule(D.op)
@@ -200,8 +211,14 @@ def test_c_functions_of_a_shared_library(library: Path) -> None:
 
 def test_a_symbol_that_nobody_has() -> None:
     A = te.placeholder((4,), name="A")
-    C = te.extern((4,), [A], lambda ins, outs: te.call_extern(
-        "int32", "tw_test_no_such_function", ins[0].access_ptr("r"), outs[0].access_ptr("w")), name="C")
+    C = te.extern(
+        (4,),
+        [A],
+        lambda ins, outs: te.call_extern(
+            "int32", "tw_test_no_such_function", ins[0].access_ptr("r"), outs[0].access_ptr("w")
+        ),
+        name="C",
+    )
     with pytest.raises(tw.CodegenError, match="'tw_test_no_such_function', which nobody defines"):
         tw.build([A, C])
     with pytest.raises(tw.TilewrightError, match="cannot call 'tw_test_no_such_function'"):
@@ -243,8 +260,9 @@ def test_declared_strides_take_what_memory_has() -> None:
     B = te.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")
     strides = [te.var("s0"), te.var("s1")]
     seen = te.decl_buffer(B.shape, B.dtype, "B", strides=strides)
-    C = te.extern((2,), [B], lambda ins, outs: _store_strides(strides, outs[0]),
-                  name="C", dtype="int32", in_buffers=[seen])
+    C = te.extern(
+        (2,), [B], lambda ins, outs: _store_strides(strides, outs[0]), name="C", dtype="int32", in_buffers=[seen]
+    )
     s = te.create_schedule(C.op)
     a = np.zeros((6, 5), "float32")
     agree(s, [A, C], [a], np.array([5, 1], "int32"))
@@ -269,6 +287,7 @@ def test_a_compact_buffer_refuses_padded_memory() -> None:
 
 # Refusals
 
+
 def _nothing(ins: list[Any], outs: list[Any]) -> Any:
     del ins
     return outs[0].vstore([0], 1.0)
@@ -279,15 +298,30 @@ REFUSED: dict[str, tuple[Callable[[te.Tensor], Any], str]] = {
     "no tensor": (lambda A: te.extern((4,), [3], _nothing, name="E"), "an input is 3, no tensor"),  # type: ignore[list-item]
     "no dtype": (lambda A: te.extern((4,), [], _nothing, name="E"), "its dtype is not given, .* there are no inputs"),
     "dtypes": (lambda A: te.extern([(4,), (4,)], [A], _nothing, name="E", dtype=["float32"]), "1 dtypes for 2 outputs"),
-    "unwritten": (lambda A: te.extern((4,), [A], lambda ins, outs: te.call_packed("f", ins[0]), name="E"), "does not write E"),
-    "input written": (lambda A: te.extern((4,), [A], lambda ins, outs: ins[0].vstore([0], 1.0), name="E"), "its body writes A"),
-    "foreign buffer": (lambda A: te.extern((4,), [A], lambda ins, outs: te.decl_buffer((4,), name="X").vstore([0], 1.0), name="E"),
-                       "uses the buffer X"),
-    "loose axis": (lambda A: te.extern((4,), [A], lambda ins, outs: outs[0].vstore([te.reduce_axis((0, 4), "k")], 1.0), name="E"),
-                   "uses the axis k"),
-    "buffers": (lambda A: te.extern((4,), [A], _nothing, name="E", in_buffers=[te.decl_buffer((5,), name="A")]),
-                r"the tensor float32 of shape \(4,\)"),
-    "too many buffers": (lambda A: te.extern((4,), [A], _nothing, name="E", out_buffers=[]), "0 out_buffers for 1 tensors"),
+    "unwritten": (
+        lambda A: te.extern((4,), [A], lambda ins, outs: te.call_packed("f", ins[0]), name="E"),
+        "does not write E",
+    ),
+    "input written": (
+        lambda A: te.extern((4,), [A], lambda ins, outs: ins[0].vstore([0], 1.0), name="E"),
+        "its body writes A",
+    ),
+    "foreign buffer": (
+        lambda A: te.extern((4,), [A], lambda ins, outs: te.decl_buffer((4,), name="X").vstore([0], 1.0), name="E"),
+        "uses the buffer X",
+    ),
+    "loose axis": (
+        lambda A: te.extern((4,), [A], lambda ins, outs: outs[0].vstore([te.reduce_axis((0, 4), "k")], 1.0), name="E"),
+        "uses the axis k",
+    ),
+    "buffers": (
+        lambda A: te.extern((4,), [A], _nothing, name="E", in_buffers=[te.decl_buffer((5,), name="A")]),
+        r"the tensor float32 of shape \(4,\)",
+    ),
+    "too many buffers": (
+        lambda A: te.extern((4,), [A], _nothing, name="E", out_buffers=[]),
+        "0 out_buffers for 1 tensors",
+    ),
 }
 
 
@@ -303,10 +337,14 @@ def test_loop_primitives_are_refused() -> None:
     s = te.create_schedule(D.op)
     before = str(s)
     refused: list[tuple[Any, Any]] = [
-        (lambda: s[C].split(B.op.axis[0], 2), NotAnAxisOfStage), (lambda: s[C].parallel(C.op.dims[0][0]), NotAnAxisOfStage),
-        (lambda: s[C].vectorize(D.op.axis[1]), NotAnAxisOfStage), (lambda: s.cache_write(C, "local"), BadCacheWrite),
-        (lambda: s[C].compute_inline(), CannotInline), (lambda: s[B].compute_inline(), CannotInline),
-        (lambda: s.rfactor(C, B.op.axis[0]), tw.ScheduleError), (lambda: s[C].tensorize(B.op.axis[0], None), tw.ScheduleError),
+        (lambda: s[C].split(B.op.axis[0], 2), NotAnAxisOfStage),
+        (lambda: s[C].parallel(C.op.dims[0][0]), NotAnAxisOfStage),
+        (lambda: s[C].vectorize(D.op.axis[1]), NotAnAxisOfStage),
+        (lambda: s.cache_write(C, "local"), BadCacheWrite),
+        (lambda: s[C].compute_inline(), CannotInline),
+        (lambda: s[B].compute_inline(), CannotInline),
+        (lambda: s.rfactor(C, B.op.axis[0]), tw.ScheduleError),
+        (lambda: s[C].tensorize(B.op.axis[0], None), tw.ScheduleError),
     ]
     for call, error in refused:
         with pytest.raises(error, match=r"TW02\d\d"):
@@ -318,7 +356,11 @@ def test_loop_primitives_are_refused() -> None:
 
 def test_the_text_reads_back() -> None:
     A = te.placeholder((3, 2), name="A")
-    C = te.extern((3, 2), [A], lambda ins, outs: te.call_packed("a function", ins[0], outs[0], 2, 0.5, "text"), name="C")
+    C = te.extern(
+        (3, 2), [A], lambda ins, outs: te.call_packed("a function", ins[0], outs[0], 2, 0.5, "text"), name="C"
+    )
     function = tw.lower(te.create_schedule(C.op), [A, C], name="packed")
     assert str(parse(str(function))) == str(function)
-    assert 'call_packed(int32, "a function", packed_array(handle, access_ptr(handle, A[0, 0], 0, 1), 2, 3, 2)' in str(function)
+    assert 'call_packed(int32, "a function", packed_array(handle, access_ptr(handle, A[0, 0], 0, 1), 2, 3, 2)' in str(
+        function
+    )

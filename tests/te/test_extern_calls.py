@@ -208,7 +208,9 @@ def test_registering() -> None:
 
     assert packed.find_func("plain") is plain
     assert tw.register_func("named", plain) is plain
-    with pytest.raises(FunctionNameTaken, match=r"(?s)TW0108: a function named 'named' is registered already.*override=True"):
+    with pytest.raises(
+        FunctionNameTaken, match=r"(?s)TW0108: a function named 'named' is registered already.*override=True"
+    ):
         tw.register_func("named", len)
     tw.register_func("named", len, override=True)
     assert packed.find_func("named") is len
@@ -216,7 +218,9 @@ def test_registering() -> None:
 
 def test_a_function_that_nobody_registered() -> None:
     A, C = calls("nobody's")
-    with pytest.raises(PackedNotRegistered, match=r"(?s)TW0423: the program calls the packed function \"nobody's\".*register_func"):
+    with pytest.raises(
+        PackedNotRegistered, match=r"(?s)TW0423: the program calls the packed function \"nobody's\".*register_func"
+    ):
         tw.build([A, C])
     with pytest.raises(UnknownOutsideCode, match="no function of this name is registered"):
         tw.build([A, C], target="interpret")(np.zeros(4, "float32"), np.zeros(4, "float32"))
@@ -238,7 +242,9 @@ def test_where_python_is_not(tmp_path: Path) -> None:
         f.export(tmp_path / "libpacked.so")
     assert not list(tmp_path.iterdir())
     for target in ("cuda -arch=sm_90", "cuda -emulate"):
-        with pytest.raises(tw.CudaError, match=r"(?s)TW0816: cannot build main for a GPU.*'copy', which runs on the host"):
+        with pytest.raises(
+            tw.CudaError, match=r"(?s)TW0816: cannot build main for a GPU.*'copy', which runs on the host"
+        ):
             tw.build([A, C], target=target)
 
 
@@ -300,8 +306,11 @@ def test_what_is_not_traced_when_it_is_not_reached(capsys: pytest.CaptureFixture
 
 def test_bad_traces() -> None:
     A = te.placeholder((4,), name="A")
-    for args, match in (([], "nothing to print"), (["text"], "its last argument, which it gives, is a string"),
-                        ([te.const(1).astype("int32x4")], "is a vector")):
+    for args, match in (
+        ([], "nothing to print"),
+        (["text"], "its last argument, which it gives, is a string"),
+        ([te.const(1).astype("int32x4")], "is a vector"),
+    ):
         with pytest.raises(te_errors.BadOutsideCall, match=f"(?s)cannot trace.*{match}"):
             te.trace(args)
     with pytest.raises(te_errors.BadOutsideCall, match="its tag is 3"):

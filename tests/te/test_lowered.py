@@ -12,8 +12,10 @@ B, I = te.placeholder((5, 7), "bool", name="B"), te.placeholder((5, 7), "int8", 
 P = te.placeholder((6,), "int32", name="P")
 rng = np.random.default_rng(0)
 VALUES = {
-    A: rng.standard_normal((5, 7)).astype("float32"), S: np.array(2, "float32"),
-    B: rng.integers(0, 2, (5, 7)).astype(bool), I: rng.integers(-128, 128, (5, 7)).astype("int8"),
+    A: rng.standard_normal((5, 7)).astype("float32"),
+    S: np.array(2, "float32"),
+    B: rng.integers(0, 2, (5, 7)).astype(bool),
+    I: rng.integers(-128, 128, (5, 7)).astype("int8"),
     P: np.array([0, 2, 2, 5, 6, 7], "int32"),
 }
 k = te.reduce_axis((0, 7), "k")
@@ -22,7 +24,8 @@ k = te.reduce_axis((0, 7), "k")
 def argmax(i):
     reducer = te.comm_reducer(
         lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.select(x[1] >= y[1], x[1], y[1])),
-        lambda index, value: (te.const(-1, index), te.min_value(value)), name="argmax",
+        lambda index, value: (te.const(-1, index), te.min_value(value)),
+        name="argmax",
     )
     return reducer((k, A[i, k]), axis=k)
 
@@ -38,8 +41,10 @@ def rows(i):
 
 
 CASES = {
-    "joined reductions": te.compute((5,), lambda i: (
-        te.sum(A[i, k], axis=k, where=k < 3), te.max(A[i, k], axis=k, init=1.0), te.min(A[i, k], axis=k))),
+    "joined reductions": te.compute(
+        (5,),
+        lambda i: (te.sum(A[i, k], axis=k, where=k < 3), te.max(A[i, k], axis=k, init=1.0), te.min(A[i, k], axis=k)),
+    ),
     "argmax": te.compute((5,), argmax),
     "one element of argmax": te.compute((5,), lambda i: argmax(i)[0]),
     "dependent extent": te.compute((5,), triangle),
@@ -52,7 +57,8 @@ CASES = {
     "wrapping": I * I + 100,
     "wrapping sum": te.compute((5,), lambda i: te.sum(I[i, k], axis=k)),
     "padding": te.compute(
-        (7, 9), lambda i, j: te.if_then_else(te.all(i >= 1, i < 6, j >= 1, j < 8), A[i - 1, j - 1], 0)),
+        (7, 9), lambda i, j: te.if_then_else(te.all(i >= 1, i < 6, j >= 1, j < 8), A[i - 1, j - 1], 0)
+    ),
     "no iteration": te.compute((3,), lambda i: te.prod(te.const(2.0), axis=te.reduce_axis((0, 0)))),
     "no element": te.compute((0, 3), lambda i, j: A[i, j]),
     "several values": te.compute((5,), lambda i: (A[i, 0], te.max(i, 2), ~B[i, 1])),

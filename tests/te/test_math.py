@@ -20,8 +20,10 @@ from tilewright.ir.dtype import SCALAR_TYPES, DType
 INTEGERS = [d for d in SCALAR_TYPES if "int" in d]
 FLOATS = [d for d in SCALAR_TYPES if "float" in d]
 NUMBERS = INTEGERS + FLOATS
-SAME = ("exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh "
-        "atanh erf sigmoid")
+SAME = (
+    "exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh "
+    "atanh erf sigmoid"
+)
 
 
 def var(dtype: str) -> e.Var:
@@ -43,8 +45,13 @@ def test_two_typed_operands(a, b):
         expected = a if x.bits > y.bits else b
     else:
         expected = a if x.bits > y.bits or (x.bits == y.bits and x.kind == "uint") else b
-    for made in (var(a) + var(b), var(b) * var(a), te.max(var(a), var(b)), te.select(True, var(a), var(b)),
-                 var(a) % var(b)):
+    for made in (
+        var(a) + var(b),
+        var(b) * var(a),
+        te.max(var(a), var(b)),
+        te.select(True, var(a), var(b)),
+        var(a) % var(b),
+    ):
         assert made.dtype == expected
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -125,26 +132,46 @@ def test_a_python_number_takes_the_other_sides_dtype(dtype):
 
 def test_numpy_scalars_keep_their_own_dtype():
     x = var("int32")
-    assert [(x * np.float16(2)).dtype, (np.float16(2) * x).dtype, (np.int64(2) + x).dtype,
-            (x + np.bool_(True)).dtype] == [
-        "float16", "float16", "int64", "int32"]
+    assert [
+        (x * np.float16(2)).dtype,
+        (np.float16(2) * x).dtype,
+        (np.int64(2) + x).dtype,
+        (x + np.bool_(True)).dtype,
+    ] == ["float16", "float16", "int64", "int32"]
     assert (var("float32") * np.float64(0.5)).dtype == "float32", "a numpy float64 is a Python float"
 
 
 def test_bool_counts_as_int32_in_arithmetic():
     p = var("bool")
     assert [(p + p).dtype, (p + 1).dtype, (p * var("float16")).dtype, (-p).dtype, (p & p).dtype, (p < p).dtype] == [
-        "int32", "int32", "float16", "int32", "bool", "bool"]
+        "int32",
+        "int32",
+        "float16",
+        "int32",
+        "bool",
+        "bool",
+    ]
     assert isinstance(te.max(p, p), e.Or) and isinstance(te.min(p, p), e.And)
 
 
 def test_constants_fold_in_their_own_dtype():
     i8 = te.const(127, "int8")
-    assert [int(x) for x in (i8 + 1, te.const(0, "uint8") - 1, te.const(-128, "int8") // -1, te.const(5, "int32") // 0,
-                             te.const(-7) // 2, te.const(-7) % 2, te.truncdiv(te.const(-7), 2),
-                             te.truncmod(te.const(-7), 2),
-                             te.const(1) << 4, te.const(6) & 3, te.const(6) ^ 3)] == [
-        -128, 255, -128, 0, -4, 1, -3, -1, 16, 2, 5]
+    assert [
+        int(x)
+        for x in (
+            i8 + 1,
+            te.const(0, "uint8") - 1,
+            te.const(-128, "int8") // -1,
+            te.const(5, "int32") // 0,
+            te.const(-7) // 2,
+            te.const(-7) % 2,
+            te.truncdiv(te.const(-7), 2),
+            te.truncmod(te.const(-7), 2),
+            te.const(1) << 4,
+            te.const(6) & 3,
+            te.const(6) ^ 3,
+        )
+    ] == [-128, 255, -128, 0, -4, 1, -3, -1, 16, 2, 5]
 
 
 def test_integer_division_agrees_with_numpy_on_all_int8_pairs():
@@ -152,16 +179,17 @@ def test_integer_division_agrees_with_numpy_on_all_int8_pairs():
     a, b = (grid.ravel() for grid in np.meshgrid(values, values))
     with np.errstate(all="ignore"):
         quotients, remainders, fmods = a // b, a % b, np.fmod(a, b)
-    for x, y, quotient, remainder, fmod in zip(*(v.tolist() for v in (a, b, quotients, remainders, fmods)),
-                                               strict=True):
+    for x, y, quotient, remainder, fmod in zip(
+        *(v.tolist() for v in (a, b, quotients, remainders, fmods)), strict=True
+    ):
         p, q = e.IntImm(x, DType("int8")), e.IntImm(y, DType("int8"))
         assert (int(p // q), int(p % q), int(te.truncmod(p, q))) == (quotient, remainder, fmod)
 
 
 def test_constants():
-    assert [te.const(*x).dtype for x in ((1,), (2**31,), (True,), (1.0,), (1, "float16"), (np.int8(3),),
-                                         (2.7, "int32"))] == [
-        "int32", "int64", "bool", "float32", "float16", "int8", "int32"]
+    assert [
+        te.const(*x).dtype for x in ((1,), (2**31,), (True,), (1.0,), (1, "float16"), (np.int8(3),), (2.7, "int32"))
+    ] == ["int32", "int64", "bool", "float32", "float16", "int8", "int32"]
     assert te.const(0.1, "float16").value == float(np.float16(0.1)) and te.const(10**400, "float32").value == math.inf
     assert te.const(2.7, "int32").value == 2
 
@@ -186,7 +214,14 @@ def test_limits_of_floats(dtype):
 def test_float_functions_keep_floats_and_take_integers_as_float32(name):
     function = getattr(te, name)
     assert [function(var(d)).dtype for d in ("float16", "bfloat16", "float32", "float64", "int8", "int64", "bool")] == [
-        "float16", "bfloat16", "float32", "float64", "float32", "float32", "float32"]
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "float32",
+        "float32",
+        "float32",
+    ]
     assert isinstance(function(var("float32")), e.Call) and function(var("float32")).name == name
 
 
@@ -197,28 +232,35 @@ def test_rounding_leaves_integers_alone(name):
 
 
 def test_classifying():
-    assert [te.isnan(var("float16")).dtype, te.isinf(var("float64")).dtype,
-            te.isfinite(var("float32")).dtype] == ["bool"] * 3
+    assert [te.isnan(var("float16")).dtype, te.isinf(var("float64")).dtype, te.isfinite(var("float32")).dtype] == [
+        "bool"
+    ] * 3
     x = var("int32")
     assert [bool(te.isnan(x)), bool(te.isinf(x)), bool(te.isfinite(x))] == [False, False, True]
 
 
 def test_functions_of_two_and_three():
     h, f, i = var("float16"), var("float32"), var("int32")
-    assert [te.atan2(h, 2.0).dtype, te.atan2(h, f).dtype, te.hypot(i, i).dtype, te.copysign(2, h).dtype,
-            te.fma(h, 2, 1.0).dtype,
-            te.fma(h, f, i).dtype, te.pow(i, 0.5).dtype, te.power(h, h).dtype] == [
-        "float16", "float32", "float32", "float16", "float16", "float32", "float32", "float16"]
+    assert [
+        te.atan2(h, 2.0).dtype,
+        te.atan2(h, f).dtype,
+        te.hypot(i, i).dtype,
+        te.copysign(2, h).dtype,
+        te.fma(h, 2, 1.0).dtype,
+        te.fma(h, f, i).dtype,
+        te.pow(i, 0.5).dtype,
+        te.power(h, h).dtype,
+    ] == ["float16", "float32", "float32", "float16", "float16", "float32", "float32", "float16"]
     with pytest.raises(TypeError, match=r"te\.atan2 takes 2 arguments, got 1"):
         te.atan2(h)
 
 
 def test_powers():
     x = te.var("x", "int64")
-    assert [fold(x ** n, {x: 3}) for n in (0, 1, 2, 5, 13)] == [1, 3, 9, 243, 3**13]
-    assert sum(isinstance(node, e.Mul) for node in _nodes(x ** 1000)) < 20
+    assert [fold(x**n, {x: 3}) for n in (0, 1, 2, 5, 13)] == [1, 3, 9, 243, 3**13]
+    assert sum(isinstance(node, e.Mul) for node in _nodes(x**1000)) < 20
     f = var("float32")
-    assert isinstance(f ** 2, e.Mul) and (f ** 0.5).name == "pow" and (f ** -1).name == "pow"
+    assert isinstance(f**2, e.Mul) and (f**0.5).name == "pow" and (f**-1).name == "pow"
 
 
 def _nodes(expr):
@@ -231,8 +273,10 @@ def _nodes(expr):
 def test_tf32_rounds_to_ten_bits_halves_away_from_zero(target: str):
     a = te.placeholder((9,), name="a")
     b = te.tf32(a)
-    given = np.array([1 + 2**-11, 1 + 2**-11 - 2**-23, -1 - 2**-11, 1 + 2**-10, -0.0, np.inf, 3.4028e38, np.nan, 1e-42], "float32")
-    given[7:8].view("uint32")[0] = 0x7f800001  # a NaN whose payload TF32 has not
+    given = np.array(
+        [1 + 2**-11, 1 + 2**-11 - 2**-23, -1 - 2**-11, 1 + 2**-10, -0.0, np.inf, 3.4028e38, np.nan, 1e-42], "float32"
+    )
+    given[7:8].view("uint32")[0] = 0x7F800001  # a NaN whose payload TF32 has not
     expected = np.array([1 + 2**-10, 1, -1 - 2**-10, 1 + 2**-10, -0.0, np.inf, np.inf, np.nan, 0], "float32")
     tw.build([a, b], target=target)(given, found := np.full(9, 77, "float32"))
     np.testing.assert_array_equal(found, expected)
@@ -241,12 +285,18 @@ def test_tf32_rounds_to_ten_bits_halves_away_from_zero(target: str):
 
 def test_bits():
     x, p = var("uint8"), var("bool")
-    assert [te.popcount(x).dtype, te.clz(x).dtype, (x >> 2).dtype, (~x).dtype, (x ^ var("int32")).dtype,
-            (p << 3).dtype] == [
-        "uint8", "int32", "uint8", "uint8", "int32", "int32"]
+    assert [
+        te.popcount(x).dtype,
+        te.clz(x).dtype,
+        (x >> 2).dtype,
+        (~x).dtype,
+        (x ^ var("int32")).dtype,
+        (p << 3).dtype,
+    ] == ["uint8", "int32", "uint8", "uint8", "int32", "int32"]
     r = te.reinterpret("int32", var("float32"))
-    assert r.dtype == "int32" and r.name == "reinterpret" and te.reinterpret("float32",
-        var("float32")).dtype == "float32"
+    assert (
+        r.dtype == "int32" and r.name == "reinterpret" and te.reinterpret("float32", var("float32")).dtype == "float32"
+    )
     assert te.reinterpret("uint16", te.placeholder((3,), "bfloat16")).dtype == "uint16"
 
 
@@ -256,10 +306,20 @@ def test_absolute_values():
     assert abs(u) is u and abs(var("int8")).dtype == "int8"
 
 
-@pytest.mark.parametrize(("function", "expected"), [
-    (te.floordiv, -4), (te.floormod, 1), (te.truncdiv, -3), (te.truncmod, -1), (te.indexdiv, -4), (te.indexmod, 1),
-    (te.ceildiv, -3), (te.fmod, -1), (te.power, 49),
-])
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (te.floordiv, -4),
+        (te.floormod, 1),
+        (te.truncdiv, -3),
+        (te.truncmod, -1),
+        (te.indexdiv, -4),
+        (te.indexmod, 1),
+        (te.ceildiv, -3),
+        (te.fmod, -1),
+        (te.power, 49),
+    ],
+)
 def test_named_divisions(function, expected):
     assert int(function(te.const(-7), 2)) == expected and function(var("int32"), 2).dtype == "int32"
 
@@ -284,23 +344,45 @@ def test_logic():
     assert isinstance(both, e.And) and isinstance(te.any(i > 0, j > 0), e.Or) and isinstance(~(i > 0), e.Not)
     assert te.all() is ops.TRUE and te.any() is ops.FALSE and isinstance((i > 0) & (j > 0), e.And)
     positive = i > 0
-    assert te.likely(i < 3).name == "likely" and te.all(positive, True) is positive and te.any(positive,
-        True) is ops.TRUE
+    assert (
+        te.likely(i < 3).name == "likely" and te.all(positive, True) is positive and te.any(positive, True) is ops.TRUE
+    )
 
 
 def test_casts_of_constants_saturate_and_wrap():
-    assert [te.const(300).astype("uint8").value, te.const(-1).astype("uint8").value,
-            te.const(3e9).astype("int32").value,
-            te.const(math.nan).astype("int32").value, te.const(-2.7).astype("int32").value,
-            te.const(0.5).astype("bool").value] == [
-        44, 255, 2**31 - 1, 0, -2, 1]
+    assert [
+        te.const(300).astype("uint8").value,
+        te.const(-1).astype("uint8").value,
+        te.const(3e9).astype("int32").value,
+        te.const(math.nan).astype("int32").value,
+        te.const(-2.7).astype("int32").value,
+        te.const(0.5).astype("bool").value,
+    ] == [44, 255, 2**31 - 1, 0, -2, 1]
 
 
 def test_functions_of_whole_tensors():
     A, B = te.placeholder((2, 3), name="A"), te.placeholder((3,), name="B")
-    made = [te.exp(A), te.sigmoid(B), te.atan2(A, B), te.select(A > 0, A, B), te.if_then_else(A > B, 1.0, B),
-            te.pow(A, 2),
-            te.floordiv(A, B), te.abs(A), te.isnan(A), te.max(A, B, 0.0)]
+    made = [
+        te.exp(A),
+        te.sigmoid(B),
+        te.atan2(A, B),
+        te.select(A > 0, A, B),
+        te.if_then_else(A > B, 1.0, B),
+        te.pow(A, 2),
+        te.floordiv(A, B),
+        te.abs(A),
+        te.isnan(A),
+        te.max(A, B, 0.0),
+    ]
     assert [(str(t.dtype), len(t.shape)) for t in made] == [
-        ("float32", 2), ("float32", 1), ("float32", 2), ("float32", 2), ("float32", 2), ("float32", 2), ("float32", 2),
-        ("float32", 2), ("bool", 2), ("float32", 2)]
+        ("float32", 2),
+        ("float32", 1),
+        ("float32", 2),
+        ("float32", 2),
+        ("float32", 2),
+        ("float32", 2),
+        ("float32", 2),
+        ("float32", 2),
+        ("bool", 2),
+        ("float32", 2),
+    ]

@@ -33,9 +33,18 @@ def placed_at_a_tensor() -> None:
 
 
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
-    "sum(A[i, k])": (lambda: te.compute((4,), lambda i: sum(A[i, k])), r"TW0107: `A\[i, k\]` cannot be iterated.*te\.sum\("),
-    "round(x)": (lambda: te.compute((4,), lambda i: round(A[i, 0])), r"TW0107: the value of `A\[i, 0\]`.*te's functions"),
-    "a table": (lambda: te.compute((4,), lambda i: TABLE[i]), r"TW0107: compute reads an array of numpy.*te\.placeholder"),
+    "sum(A[i, k])": (
+        lambda: te.compute((4,), lambda i: sum(A[i, k])),
+        r"TW0107: `A\[i, k\]` cannot be iterated.*te\.sum\(",
+    ),
+    "round(x)": (
+        lambda: te.compute((4,), lambda i: round(A[i, 0])),
+        r"TW0107: the value of `A\[i, 0\]`.*te's functions",
+    ),
+    "a table": (
+        lambda: te.compute((4,), lambda i: TABLE[i]),
+        r"TW0107: compute reads an array of numpy.*te\.placeholder",
+    ),
     "A[0, 0] = 1": (assign, r"TW0125: tensor A cannot be assigned to.*te\.compute\(A\.shape"),
     "len(A)": (lambda: len(A), r"TW0125: tensor A has no length.*A\.shape"),
     "np.dot": (lambda: np.dot(A, B), r"TW0128: np\.dot.*write topi\.matmul"),
@@ -45,12 +54,22 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "A.sum()": (lambda: A.sum(), r"TW0136: Tensor has no sum.*write topi\.sum"),
     "te.array": (lambda: te.array([1]), r"TW0136: te has no array.*write te\.placeholder"),
     "tw.compile": (lambda: tw.compile([A]), r"TW0136: tw has no compile.*write tw\.build"),
-    "a dtype as tag": (lambda: te.compute((4,), lambda i: A[i, 0], "C", "int8"), r"TW0111: .* the tag 'int8'.*astype\(\"int8\"\)"),
-    "a wrong keyword": (lambda: (s := scheduled())[0][s[1]].split(axis=s[1].op.axis[0], factor=2),
-                        r"TW0222: cannot call split of C.*'axis'.*split\(parent, factor=None"),
-    "too few arguments": (lambda: (s := scheduled())[0][s[1]].tile(*s[1].op.axis, 8),
-                          r"TW0222: cannot call tile.*x_factor, y_factor\)"),
-    "a list of axes": (lambda: (s := scheduled())[0][s[1]].reorder(s[1].op.axis), r"TW0222.*one by one: \*s\[C\]\.op\.axis"),
+    "a dtype as tag": (
+        lambda: te.compute((4,), lambda i: A[i, 0], "C", "int8"),
+        r"TW0111: .* the tag 'int8'.*astype\(\"int8\"\)",
+    ),
+    "a wrong keyword": (
+        lambda: (s := scheduled())[0][s[1]].split(axis=s[1].op.axis[0], factor=2),
+        r"TW0222: cannot call split of C.*'axis'.*split\(parent, factor=None",
+    ),
+    "too few arguments": (
+        lambda: (s := scheduled())[0][s[1]].tile(*s[1].op.axis, 8),
+        r"TW0222: cannot call tile.*x_factor, y_factor\)",
+    ),
+    "a list of axes": (
+        lambda: (s := scheduled())[0][s[1]].reorder(s[1].op.axis),
+        r"TW0222.*one by one: \*s\[C\]\.op\.axis",
+    ),
     "a tensor as a stage": (placed_at_a_tensor, r"TW0222.*pass s\[D\]"),
 }
 

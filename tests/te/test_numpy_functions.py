@@ -21,11 +21,11 @@ _INTEGERS = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_sh
 @pytest.mark.parametrize("name", sorted({*UFUNCS} - {"divmod"}))
 def test_a_ufunc_of_elements_and_of_whole_tensors_is_numpys(name: str) -> None:
     ufunc = getattr(np, name)
-    values = [_NUMBERS, _OTHERS][:ufunc.nin]
+    values = [_NUMBERS, _OTHERS][: ufunc.nin]
     if name == "arccosh":
         values = [_NUMBERS + 2]
     if name in _INTEGERS:
-        values = [np.arange(1, 8, dtype="int32"), np.array([3, 1, 4, 1, 5, 2, 6], "int32")][:ufunc.nin]
+        values = [np.arange(1, 8, dtype="int32"), np.array([3, 1, 4, 1, 5, 2, 6], "int32")][: ufunc.nin]
     if name == "power":
         values[0] = np.abs(values[0])
     with np.errstate(all="ignore"):
@@ -62,13 +62,22 @@ def test_a_numpy_scalar_on_the_left_keeps_to_our_types() -> None:
     assert str(np.float32(2) < A[i]) == str(A[i] > np.float32(2)) or "<" in str(np.float32(2) < A[i])
 
 
-@pytest.mark.parametrize("program, fix", [
-    (lambda A: np.sum(A[0]), r"write te\.sum\(x, axis=k\)"), (lambda A: np.max(A), r"write topi\.max"),
-    (lambda A: np.matmul(A, A), r"topi\.matmul"), (lambda A: np.add(A, 1, out=np.zeros(4)), r"np\.add with out="),
-    (lambda A: np.cbrt(A[0]), r"te\.power"), (lambda A: np.add.outer(A, A), r"np\.add\.outer"),
-    (lambda A: np.where(A[0] > 0, A[0], 0), r"te\.if_then_else"), (lambda A: np.clip(A[0], 0, 1), r"te\.min\(te\.max"),
-    (lambda A: np.round(A[0]), r"te\.nearbyint"), (lambda A: np.isclose(A, A), r"te\.abs\(a - b\)"),
-], ids=["sum", "max", "matmul", "out", "cbrt", "outer", "where", "clip", "round", "isclose"])
+@pytest.mark.parametrize(
+    "program, fix",
+    [
+        (lambda A: np.sum(A[0]), r"write te\.sum\(x, axis=k\)"),
+        (lambda A: np.max(A), r"write topi\.max"),
+        (lambda A: np.matmul(A, A), r"topi\.matmul"),
+        (lambda A: np.add(A, 1, out=np.zeros(4)), r"np\.add with out="),
+        (lambda A: np.cbrt(A[0]), r"te\.power"),
+        (lambda A: np.add.outer(A, A), r"np\.add\.outer"),
+        (lambda A: np.where(A[0] > 0, A[0], 0), r"te\.if_then_else"),
+        (lambda A: np.clip(A[0], 0, 1), r"te\.min\(te\.max"),
+        (lambda A: np.round(A[0]), r"te\.nearbyint"),
+        (lambda A: np.isclose(A, A), r"te\.abs\(a - b\)"),
+    ],
+    ids=["sum", "max", "matmul", "out", "cbrt", "outer", "where", "clip", "round", "isclose"],
+)
 def test_what_numpy_cannot_do_with_symbols_says_what_to_write(program: object, fix: str) -> None:
     assert callable(program)
     with pytest.raises(TypeError, match=fix) as raised:
@@ -83,9 +92,20 @@ def test_numpy_tells_the_shape_of_what_is_symbolic() -> None:
     assert np.shape(A) is A.shape and np.ndim(A) == 2 and np.shape(A[0, 0]) == () and np.ndim(A[0, 0]) == 0
 
 
-@pytest.mark.parametrize("convert", [
-    float, int, round, complex, math.floor, math.ceil, math.trunc, lambda x: f"{x:.2f}",
-], ids=["float", "int", "round", "complex", "floor", "ceil", "trunc", "format"])
+@pytest.mark.parametrize(
+    "convert",
+    [
+        float,
+        int,
+        round,
+        complex,
+        math.floor,
+        math.ceil,
+        math.trunc,
+        lambda x: f"{x:.2f}",
+    ],
+    ids=["float", "int", "round", "complex", "floor", "ceil", "trunc", "format"],
+)
 def test_no_number_of_python_is_made_of_what_is_symbolic(convert: Callable[[Any], object]) -> None:
     A = te.placeholder((4,), name="A")
     for symbolic in (A, A[0], te.var("n")):
@@ -113,14 +133,22 @@ def test_the_operator_at_names_the_operator_that_does_it() -> None:
             product()
 
 
-@pytest.mark.parametrize("ask, meant", [
-    (lambda: te.reduceaxis, "te.reduce_axis"), (lambda: tw.biuld, "tw.build"), (lambda: tw.topi.softmax, "topi.nn.softmax"),
-    (lambda: tw.topi.nn.relux, "topi.nn.relu"), (lambda: tw.autotune.tuner_, "autotune.tune"),
-    (lambda: te.maximum, r"te.max(a, b)"), (lambda: te.vectorise, "s[T].vectorize(axis)"),
-    (lambda: te.placeholder((3,)).as_type, "Tensor.astype"),
-    (lambda: te.create_schedule(te.compute((3,), lambda i: i)).cacheread, "Schedule.cache_read"),
-    (lambda: te.create_schedule(te.compute((3,), lambda i: i)).vectorize, "s[T].vectorize"),
-], ids=["te", "tw", "topi", "topi.nn", "autotune", "elsewhere", "primitive", "tensor", "schedule", "of a stage"])
+@pytest.mark.parametrize(
+    "ask, meant",
+    [
+        (lambda: te.reduceaxis, "te.reduce_axis"),
+        (lambda: tw.biuld, "tw.build"),
+        (lambda: tw.topi.softmax, "topi.nn.softmax"),
+        (lambda: tw.topi.nn.relux, "topi.nn.relu"),
+        (lambda: tw.autotune.tuner_, "autotune.tune"),
+        (lambda: te.maximum, r"te.max(a, b)"),
+        (lambda: te.vectorise, "s[T].vectorize(axis)"),
+        (lambda: te.placeholder((3,)).as_type, "Tensor.astype"),
+        (lambda: te.create_schedule(te.compute((3,), lambda i: i)).cacheread, "Schedule.cache_read"),
+        (lambda: te.create_schedule(te.compute((3,), lambda i: i)).vectorize, "s[T].vectorize"),
+    ],
+    ids=["te", "tw", "topi", "topi.nn", "autotune", "elsewhere", "primitive", "tensor", "schedule", "of a stage"],
+)
 def test_a_name_that_there_is_not_says_which_was_meant(ask: object, meant: str) -> None:
     """TW0136, and TW0227 of schedules."""
     assert callable(ask)

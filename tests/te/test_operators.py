@@ -40,9 +40,11 @@ def test_constants_wrap_as_numpy_wraps(dtype):
         x, y = (e.IntImm(int(v), DType(dtype)) for v in (a, b))
         with np.errstate(all="ignore"):
             assert [int(v) for v in (x + y, x - y, x * y, te.min(x, y), x < y)] == [
-                int(v) for v in (a + b, a - b, a * b, min(a, b), a < b)]
+                int(v) for v in (a + b, a - b, a * b, min(a, b), a < b)
+            ]
             assert [int(v) for v in (x & y, x | y, x ^ y, x >> 3, x << 3)] == [
-                int(v) for v in (a & b, a | b, a ^ b, a >> 3, a << 3)]
+                int(v) for v in (a & b, a | b, a ^ b, a >> 3, a << 3)
+            ]
 
 
 def test_neutral_elements_fold_for_integers_alone():
@@ -64,9 +66,15 @@ def test_shifts_out_of_range_are_left_to_run_time():
 
 def test_vectors_meet_scalars_and_each_other():
     v = e.Ramp(te.const(0), te.const(1), 4)
-    assert [(v + 1).dtype, (1 + v).dtype, (v * te.var("i")).dtype, (v < 3).dtype, (v + 0.5).dtype, (-v).dtype,
-            te.exp(v).dtype] == [
-        "int32x4", "int32x4", "int32x4", "boolx4", "float32x4", "int32x4", "float32x4"]
+    assert [
+        (v + 1).dtype,
+        (1 + v).dtype,
+        (v * te.var("i")).dtype,
+        (v < 3).dtype,
+        (v + 0.5).dtype,
+        (-v).dtype,
+        te.exp(v).dtype,
+    ] == ["int32x4", "int32x4", "int32x4", "boolx4", "float32x4", "int32x4", "float32x4"]
     assert ops.const(1, "int32x4").dtype == "int32x4" and ops.cast(te.var("i"), "int64x4").dtype == "int64x4"
     with pytest.raises(TensorExpressionError, match="TW0104: vectors of 2 and 4 lanes do not match"):
         _ = v + e.Ramp(te.const(0), te.const(1), 2)
@@ -97,7 +105,7 @@ def test_bits_of_floats_are_refused():
 
 def test_powers_of_integers_need_a_constant():
     i = te.var("i")
-    for call in (lambda: i ** i, lambda: 2 ** i, lambda: i ** -1):
+    for call in (lambda: i**i, lambda: 2**i, lambda: i**-1):
         with pytest.raises(TensorExpressionError, match=r"integer power .* needs a constant exponent of at least 0"):
             call()
     assert isinstance(i ** te.const(2), e.Mul) and int(te.const(True) ** 0) == 1

@@ -10,7 +10,8 @@ from tilewright.ir.expr import Reduce
 def argmax_reducer():
     return te.comm_reducer(
         lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.select(x[1] >= y[1], x[1], y[1])),
-        lambda index, value: (te.const(-1, index), te.min_value(value)), name="argmax",
+        lambda index, value: (te.const(-1, index), te.min_value(value)),
+        name="argmax",
     )
 
 
@@ -26,9 +27,15 @@ def test_each_reduction_is_numpys_in_its_own_dtype(name, dtype):
     assert evaluate(B, {A: a}) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize(("name", "dtype", "expected"), [
-    ("sum", "int32", np.sum), ("prod", "int32", np.prod), ("max", "bool", np.any), ("min", "bool", np.all),
-])
+@pytest.mark.parametrize(
+    ("name", "dtype", "expected"),
+    [
+        ("sum", "int32", np.sum),
+        ("prod", "int32", np.prod),
+        ("max", "bool", np.any),
+        ("min", "bool", np.all),
+    ],
+)
 def test_sums_and_products_of_bools_count_and_extrema_stay_bool(name, dtype, expected):
     A = te.placeholder((4, 2), "bool", name="A")
     a = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], bool)
@@ -127,8 +134,14 @@ def test_reductions_over_the_same_axes_share_one_loop_nest():
     A = te.placeholder((3, 6), name="A")
     a = np.arange(18, dtype="float32").reshape(3, 6)
     k = te.reduce_axis((0, 6), "k")
-    total, least, some = te.compute((3,), lambda i: (
-        te.sum(A[i, k], axis=k), te.min(A[i, k], axis=k, init=4), te.sum(A[i, k] * A[i, k], axis=k, where=k < 2)))
+    total, least, some = te.compute(
+        (3,),
+        lambda i: (
+            te.sum(A[i, k], axis=k),
+            te.min(A[i, k], axis=k, init=4),
+            te.sum(A[i, k] * A[i, k], axis=k, where=k < 2),
+        ),
+    )
     op = total.op
     assert least.op is op and some.op is op and all(isinstance(value, Reduce) for value in op.body)
     assert [value.value_index for value in op.body] == [0, 1, 2] and len({id(v.sources) for v in op.body}) == 1

@@ -27,8 +27,11 @@ def test_the_elements_of_a_tuple_go_on_sharing_their_sources():
 
 
 def test_a_domain_that_reads_a_replaced_tensor_is_made_anew():
-    V, P, Q = te.placeholder((6,), name="V"), te.placeholder((4,), "int32", name="P"), te.placeholder((4,), "int32",
-        name="Q")
+    V, P, Q = (
+        te.placeholder((6,), name="V"),
+        te.placeholder((4,), "int32", name="P"),
+        te.placeholder((4,), "int32", name="Q"),
+    )
 
     def row(i):
         k = te.reduce_axis((P[i], P[i + 1]), "k")
@@ -37,8 +40,9 @@ def test_a_domain_that_reads_a_replaced_tensor_is_made_anew():
 
     B = te.compute((3,), row)
     C = B.op.replace_inputs({P: Q})
-    assert C.input_tensors == (V, Q) and all(new is not old for new,
-                                             old in zip(C.reduce_axis, B.op.reduce_axis, strict=True))
+    assert C.input_tensors == (V, Q) and all(
+        new is not old for new, old in zip(C.reduce_axis, B.op.reduce_axis, strict=True)
+    )
     values = {V: np.arange(6, dtype="float32"), Q: np.array([0, 2, 2, 6], "int32")}
     expected = [sum(k + j for k in range(*ends) for j in range(k)) for ends in ((0, 2), (2, 2), (2, 6))]
     assert (evaluate(C.output(0), values) == expected).all()

@@ -18,7 +18,9 @@ from tilewright.te import errors as te_errors
 BOTH = ("llvm", "interpret")
 
 
-def agree(s: Any, args: list[Any], inputs: list[Any], wanted: list[np.ndarray], targets: tuple[str, ...] = BOTH) -> None:
+def agree(
+    s: Any, args: list[Any], inputs: list[Any], wanted: list[np.ndarray], targets: tuple[str, ...] = BOTH
+) -> None:
     """Every target computes `wanted` into the last arguments."""
     for target in targets:
         made = [np.full(one.shape, 77, one.dtype) for one in wanted]
@@ -48,7 +50,9 @@ def test_the_loops_of_a_scan() -> None:
     X, _, _, S = cumulative(te.size_var("m"), te.size_var("n"))
     R = te.compute(S.shape, lambda t, i: S[t, i] * 2, name="R")
     s = te.create_schedule(R.op)
-    assert str(s) == """\
+    assert (
+        str(s)
+        == """\
 def R[m: size, n: size](X: float32[m, n], R: out float32[m, n]):
     if int64(m) < 1:
         if int64(n) > 0:
@@ -62,6 +66,7 @@ def R[m: size, n: size](X: float32[m, n], R: out float32[m, n]):
     for t in m:
         for i in n:
             R[t, i] = S[t, i] * 2.0"""
+    )
     verify(tw.lower(s, [X, R]), "loops")
     assert (S.op.scan_axis.kind, [axis.name for axis in S.op.spatial_axis_]) == ("ordered", ["S.ax1"])
     for target in BOTH:
@@ -92,7 +97,10 @@ def test_several_first_steps_of_a_state_that_is_a_vector() -> None:
 def two_states(X: te.Tensor, l: Any) -> list[te.Tensor]:
     m, n = X.shape
     a, b = te.placeholder((m, n), name="a"), te.placeholder((m, l), name="b")
-    first = te.compute((1, n), lambda _, i: X[0, i], name="first_a"), te.compute((1, l), lambda _, i: 0.0, name="first_b")
+    first = (
+        te.compute((1, n), lambda _, i: X[0, i], name="first_a"),
+        te.compute((1, l), lambda _, i: 0.0, name="first_b"),
+    )
     next_a = te.compute((m, n), lambda t, i: a[t - 1, i] * 0.5 + X[t, i], name="next_a")
     next_b = te.compute((m, l), lambda t, i: b[t - 1, i] + a[t - 1, 0] * 0.5 + next_a[t, 0], name="next_b")
     made: list[te.Tensor] = te.scan(list(first), [next_a, next_b], [a, b], inputs=[X], name="two")
@@ -179,7 +187,9 @@ SCHEDULES: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_schedules_of_a_step(name: str) -> None:
-    X, init, doubled, update, S, state = staged(te.size_var("m"), te.size_var("n")) if name != "tiled" else staged(7, 10)
+    X, init, doubled, update, S, state = (
+        staged(te.size_var("m"), te.size_var("n")) if name != "tiled" else staged(7, 10)
+    )
     s = te.create_schedule(S.op)
     SCHEDULES[name](s, init, doubled, update, state, X)
     function = tw.lower(s, [X, S])
@@ -231,7 +241,11 @@ def test_what_is_the_same_in_every_step_is_computed_once(own: bool) -> None:
 def test_a_reduction_in_a_step_and_rfactor() -> None:
     """h[t] = tanh(W h[t - 1] + x[t])."""
     m, n = 5, 6
-    X, W, state = te.placeholder((m, n), name="X"), te.placeholder((n, n), name="W"), te.placeholder((m, n), name="state")
+    X, W, state = (
+        te.placeholder((m, n), name="X"),
+        te.placeholder((n, n), name="W"),
+        te.placeholder((m, n), name="state"),
+    )
     k = te.reduce_axis((0, n), "k")
     init = te.compute((1, n), lambda _, i: 0.0, name="init")
     product = te.compute((m, n), lambda t, i: te.sum(W[i, k] * state[t - 1, k], axis=k), name="product")
@@ -257,7 +271,9 @@ def lstm(time: int, batch: int, width: int) -> tuple[Any, ...]:
     h, c = (te.placeholder((time, batch, width), name=name) for name in "hc")
     init = [te.compute((1, batch, width), lambda *i: 0.0, name=f"{name}0") for name in "hc"]
     k = te.reduce_axis((0, width), "k")
-    gates = te.compute((time, batch, 4, width), lambda t, b, g, i: te.sum(h[t - 1, b, k] * W[g, i, k], axis=k), name="hidden")
+    gates = te.compute(
+        (time, batch, 4, width), lambda t, b, g, i: te.sum(h[t - 1, b, k] * W[g, i, k], axis=k), name="hidden"
+    )
     total = te.compute(gates.shape, lambda *i: gates[i] + X[i], name="gates")
     gate = lambda g, f: te.compute(h.shape, lambda t, b, i: f(total[t, b, g, i]), name=f"gate{g}")
     entry, change, forget, out = gate(0, te.sigmoid), gate(1, te.tanh), gate(2, te.sigmoid), gate(3, te.sigmoid)
@@ -318,6 +334,7 @@ def test_a_scan_within_the_steps_of_another() -> None:
 
 def test_an_extern_in_a_step() -> None:
     """What Python makes of the whole state, each step."""
+
     @tw.register_func("test_scan.turn", override=True)
     def turn(x: Any, y: Any) -> None:
         y[...] = x[::-1]
@@ -328,7 +345,9 @@ def test_an_extern_in_a_step() -> None:
     turned = te.extern((3,), [row], lambda ins, outs: te.call_packed("test_scan.turn", ins[0], outs[0]), name="turned")
     update = te.compute((5, 3), lambda t, i: turned[i], name="update")
     S = te.scan(init, update, state, inputs=[X], name="S")
-    with pytest.raises(ReadsOtherSteps, match=r"(?s)TW0348: cannot compute row in a step.*it reads steps -1 to 3 of state"):
+    with pytest.raises(
+        ReadsOtherSteps, match=r"(?s)TW0348: cannot compute row in a step.*it reads steps -1 to 3 of state"
+    ):
         tw.build([X, S])  # the extern reads all rows, also those to come
 
 
@@ -340,7 +359,9 @@ def test_reads_of_steps_that_are_not_there() -> None:
 
     x = np.arange(1, 7, dtype="float32")
     for index in (lambda t: lambda s: s[t - 2], lambda t: lambda s: s[t + 1 - t % 2], lambda t: lambda s: s[5 - t]):
-        with pytest.raises(ReadsOtherSteps, match=r"(?s)TW0348: cannot compute update in a step of the scan S.*it reads step"):
+        with pytest.raises(
+            ReadsOtherSteps, match=r"(?s)TW0348: cannot compute update in a step of the scan S.*it reads step"
+        ):
             tw.build(list(steps(index)))
     X, S = steps(lambda t: lambda s: s[t - 2], 2)
     agree(te.create_schedule(S.op), [X, S], [x], [np.array([1, 2, 4, 6, 9, 12], "float32")])
@@ -422,7 +443,9 @@ def test_env_threads_put_all_steps_in_one_kernel() -> None:
     s, X, S = bound(4)
     lines = [line for line in str(s).splitlines() if " in thread(" in line]
     assert [line.strip() for line in lines[:2]] == [
-        'for blockIdx.x in thread("blockIdx.x", 1):', 'for threadIdx.x in thread("threadIdx.x", 4):']
+        'for blockIdx.x in thread("blockIdx.x", 1):',
+        'for threadIdx.x in thread("threadIdx.x", 4):',
+    ]
     same_again(s, S.op)
     x = np.random.default_rng(8).random((6, 11), np.float32)
     agree(s, [X, S], [x], [double_sums(x)], (*BOTH, "cuda -emulate"))
@@ -435,15 +458,23 @@ def test_env_threads_that_do_not_fit() -> None:
     s = te.create_schedule(S.op)
     thread = te.thread_axis((0, 4), "threadIdx.x")
     for stage, given, match in (
-            (init, thread, "init is no scan"), (S, update.op.axis[0], "is no thread axis"), (S, 3, "3 is no thread axis"),
-            (S, te.thread_axis("threadIdx.x"), "threadIdx.x has no extent"), (S, [thread, thread], "threadIdx.x is given twice")):
+        (init, thread, "init is no scan"),
+        (S, update.op.axis[0], "is no thread axis"),
+        (S, 3, "3 is no thread axis"),
+        (S, te.thread_axis("threadIdx.x"), "threadIdx.x has no extent"),
+        (S, [thread, thread], "threadIdx.x is given twice"),
+    ):
         with pytest.raises(BadEnvThreads, match=f"(?s)TW0260: cannot put threads around stage.*{match}"):
             s[stage].env_threads(given)
     assert not s.records
     s[S].env_threads(thread)
     with pytest.raises(BadEnvThreads, match="it has its threads already"):
         s[S].env_threads(te.thread_axis((0, 4), "threadIdx.y"))
-    for call in (lambda: s[S].reorder(S.op.scan_axis, thread), lambda: s[S].unroll(thread), lambda: s[S].parallel(thread)):
+    for call in (
+        lambda: s[S].reorder(S.op.scan_axis, thread),
+        lambda: s[S].unroll(thread),
+        lambda: s[S].parallel(thread),
+    ):
         with pytest.raises(ScanLoopsStay, match=r"(?s)TW0261.*(it stands around all steps|each step is computed from)"):
             call()
     for call in (lambda: s[S].split(thread, 2), lambda: s[S].fuse(thread, S.op.scan_axis)):
@@ -459,15 +490,22 @@ def test_time_keeps_its_order() -> None:
     _, _, _, S = cumulative(6, 4)
     s = te.create_schedule(S.op)
     t = S.op.scan_axis
-    for call in (lambda: s[S].parallel(t), lambda: s[S].vectorize(t),
-                 lambda: s[S].bind(t, te.thread_axis("threadIdx.x"))):
-        with pytest.raises(ScanLoopsStay, match=r"(?s)TW0261.*'S.idx' of stage S.*each step is computed from earlier ones"):
+    for call in (
+        lambda: s[S].parallel(t),
+        lambda: s[S].vectorize(t),
+        lambda: s[S].bind(t, te.thread_axis("threadIdx.x")),
+    ):
+        with pytest.raises(
+            ScanLoopsStay, match=r"(?s)TW0261.*'S.idx' of stage S.*each step is computed from earlier ones"
+        ):
             call()
     outer, inner = s[S].split(t, 2)
     for axis in (outer, inner):
         with pytest.raises(ScanLoopsStay, match="TW0261"):
             s[S].parallel(axis)
-    with pytest.raises(ScanLoopsStay, match=r"(?s)TW0261.*update reads state\[.*\], 1 step before its own, which would come later"):
+    with pytest.raises(
+        ScanLoopsStay, match=r"(?s)TW0261.*update reads state\[.*\], 1 step before its own, which would come later"
+    ):
         s[S].reorder(inner, outer)
     assert [record.primitive for record in s.records] == ["split"]
 
@@ -479,8 +517,10 @@ def test_primitives_that_a_scan_does_not_take() -> None:
         with pytest.raises(CannotInline, match="S, which reads it, is a scan"):
             s[T].compute_inline()
     refused: list[tuple[Any, Any]] = [
-        (lambda: s[S].compute_inline(), CannotInline), (lambda: s.cache_write(S, "local"), BadCacheWrite),
-        (lambda: s.rfactor(S, S.op.scan_axis), tw.ScheduleError), (lambda: s[S].set_store_predicate(True), tw.ScheduleError),
+        (lambda: s[S].compute_inline(), CannotInline),
+        (lambda: s.cache_write(S, "local"), BadCacheWrite),
+        (lambda: s.rfactor(S, S.op.scan_axis), tw.ScheduleError),
+        (lambda: s[S].set_store_predicate(True), tw.ScheduleError),
         (lambda: s[S].storage_align(S.op.scan_axis, 8, 0), tw.ScheduleError),
     ]
     for call, error in refused:
@@ -492,7 +532,9 @@ def test_primitives_that_a_scan_does_not_take() -> None:
 def test_what_is_a_part_of_a_scan_stays_in_it() -> None:
     X, init, update, S = cumulative(6, 4)
     s = te.create_schedule(S.op)
-    with pytest.raises(PartOfScan, match=r"(?s)TW0347: cannot lower: update is a part of the scan S.*is computed step by step"):
+    with pytest.raises(
+        PartOfScan, match=r"(?s)TW0347: cannot lower: update is a part of the scan S.*is computed step by step"
+    ):
         tw.lower(s, [X, S, update])
     with pytest.raises(PartOfScan, match="init is the beginning of its state"):
         tw.lower(s, [X, S, init])
@@ -515,12 +557,16 @@ def test_a_state_is_read_in_steps_alone() -> None:
     update = te.compute((6, 4), lambda t, i: before[t, i] + X[t, i], name="update")
     S = te.scan(init, update, state, inputs=[X], name="S")
     R = te.compute((6, 4), lambda t, i: S[t, i] + state[t, i], name="R")
-    with pytest.raises(OutsideOfScan, match=r"(?s)TW0346: cannot lower: R lies outside the steps of the scan S.*reads the state"):
+    with pytest.raises(
+        OutsideOfScan, match=r"(?s)TW0346: cannot lower: R lies outside the steps of the scan S.*reads the state"
+    ):
         tw.lower(te.create_schedule(R.op), [X, R])
     s = te.create_schedule(S.op)
     outer, _ = s[S].split(S.op.scan_axis, 2)
     s[before].compute_at(s[S], outer)
-    with pytest.raises(ReadsOtherSteps, match=r"it reads steps .* of state by `t - 1`: at step S\.idx\.outer \* 2 \+ 1 only those"):
+    with pytest.raises(
+        ReadsOtherSteps, match=r"it reads steps .* of state by `t - 1`: at step S\.idx\.outer \* 2 \+ 1 only those"
+    ):
         tw.lower(s, [X, S])
     with pytest.raises(tw.LoweringError, match="the output S is not among the arguments"):
         tw.lower(te.create_schedule(S.op), [X, state])
@@ -539,20 +585,34 @@ def test_a_read_before_the_begin_is_found_where_no_scan_is() -> None:
 def _scan(m: int = 6, first: Any = (1, 4), steps: Any = (6, 4), dtype: str = "float32", back: int = 1) -> Any:
     state = te.placeholder((m, 4), name="state")
     init = te.compute(first, lambda *i: te.const(0, dtype), name="init")
-    update = te.compute(steps, lambda t, *i: state[(t - back, *i)] if len(i) == 1 else te.const(0, "float32"), name="update")
+    update = te.compute(
+        steps, lambda t, *i: state[(t - back, *i)] if len(i) == 1 else te.const(0, "float32"), name="update"
+    )
     return te.scan(init, update, state, name="S")
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "the step itself": (lambda: _scan(back=0), r"the update update reads state\[t, i0\], the step that it computes"),
-    "init's shape": (lambda: _scan(first=(1, 5)), r"the init is init: float32\[1, 5\], the state state: float32\[6, 4\]"),
+    "init's shape": (
+        lambda: _scan(first=(1, 5)),
+        r"the init is init: float32\[1, 5\], the state state: float32\[6, 4\]",
+    ),
     "update's shape": (lambda: _scan(steps=(6,)), r"the update is update: float32\[6\]"),
     "dtype": (lambda: _scan(dtype="int32"), r"the init is init: int32\[1, 4\]"),
     "too many first steps": (lambda: _scan(first=(7, 4)), "7 first steps are more than the 6 that there are"),
     "no tensor": (lambda: te.scan(1, 2, 3, name="S"), "init has 1, no tensor"),
-    "numbers": (lambda: te.scan([], [], [te.placeholder((3,))], name="S"), "it has 0 initial tensors, 0 updates and 1 states"),
-    "no placeholder": (lambda: te.scan(*[te.compute((3,), lambda i: 0.0)] * 3, name="S"), "no placeholder with a first axis"),
-    "placeholder as update": (lambda: te.scan(*[te.placeholder((3,), name="P")] * 3, name="S"), "the update P is a placeholder"),
+    "numbers": (
+        lambda: te.scan([], [], [te.placeholder((3,))], name="S"),
+        "it has 0 initial tensors, 0 updates and 1 states",
+    ),
+    "no placeholder": (
+        lambda: te.scan(*[te.compute((3,), lambda i: 0.0)] * 3, name="S"),
+        "no placeholder with a first axis",
+    ),
+    "placeholder as update": (
+        lambda: te.scan(*[te.placeholder((3,), name="P")] * 3, name="S"),
+        "the update P is a placeholder",
+    ),
 }
 
 
@@ -591,14 +651,20 @@ def test_steps_in_blocks_that_go_on_with_their_own() -> None:
     agree(s, [X, S], [x], [wanted], ("interpret", "cuda -emulate"))
 
 
-@pytest.mark.parametrize("read", [
-    lambda state, X, t, i: state[t - 1, 11 - i] + X[t, i], lambda state, X, t, i: state[t - 1, 0] + X[t, i],
-    lambda state, X, t, i: state[t - 1, (i + 1) % 12] + X[t, i],
-])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda state, X, t, i: state[t - 1, 11 - i] + X[t, i],
+        lambda state, X, t, i: state[t - 1, 0] + X[t, i],
+        lambda state, X, t, i: state[t - 1, (i + 1) % 12] + X[t, i],
+    ],
+)
 def test_steps_that_need_other_blocks_are_refused(read: Callable[..., Any]) -> None:
     """Nothing orders blocks: a kernel would read what another block has yet to store."""
     s, X, S = blocks_of(read)
-    with pytest.raises(tw.CudaError, match=r"(?s)TW0817.*an iteration of 'S.idx' depends on other blocks.*blocks store S"):
+    with pytest.raises(
+        tw.CudaError, match=r"(?s)TW0817.*an iteration of 'S.idx' depends on other blocks.*blocks store S"
+    ):
         tw.build(s, [X, S], target="cuda -emulate")
 
 
@@ -624,7 +690,9 @@ def test_a_choice_does_not_make_steps_that_a_cache_mixes_with_time() -> None:
     X, state = te.placeholder((2, 5), name="X"), te.placeholder((2, 5), name="state")
     init = te.compute((1, 5), lambda _, i: X[0, i], "init")
     k = te.reduce_axis((0, 5), "k")
-    update = te.compute((2, 5), lambda t, i: te.max(te.if_then_else((k + i) % 2 == 0, state[t - 1, k], X[t, i]), axis=k), "update")
+    update = te.compute(
+        (2, 5), lambda t, i: te.max(te.if_then_else((k + i) % 2 == 0, state[t - 1, k], X[t, i]), axis=k), "update"
+    )
     S = te.scan(init, update, state, inputs=[X], name="S")
     s = te.create_schedule(S.op)
     _, i_outer, t_inner, _ = s[update].tile(*update.op.axis, 8, 4)
@@ -646,11 +714,15 @@ def test_a_cache_that_mixes_time_with_other_axes_is_refused() -> None:
 
 @pytest.mark.parametrize("bound", [(), ("first",), ("step",), ("first", "step")], ids="+".join)
 @pytest.mark.parametrize("width", [1, 3, 8])
-def test_a_stage_without_loops_for_the_threads_around_it_is_computed_by_the_first(bound: tuple[str, ...], width: int) -> None:
+def test_a_stage_without_loops_for_the_threads_around_it_is_computed_by_the_first(
+    bound: tuple[str, ...], width: int
+) -> None:
     X = te.placeholder((7, width), "int64", name="X")
     state = te.placeholder((7, width), "int64", name="state")
-    stages = {"first": te.compute((1, width), lambda _, i: X[0, i], "first"),
-              "step": te.compute((7, width), lambda t, i: te.max(state[t - 1, i], X[t, i]), "step")}
+    stages = {
+        "first": te.compute((1, width), lambda _, i: X[0, i], "first"),
+        "step": te.compute((7, width), lambda t, i: te.max(state[t - 1, i], X[t, i]), "step"),
+    }
     greatest = te.scan(stages["first"], stages["step"], state, inputs=[X])
     s = te.create_schedule(greatest.op)
     thread = te.thread_axis((0, 4), "threadIdx.x")
@@ -664,7 +736,9 @@ def test_a_stage_without_loops_for_the_threads_around_it_is_computed_by_the_firs
 def test_a_first_step_outside_of_the_threads_of_the_others_begins_no_reduction() -> None:
     X, state = te.placeholder((5, 1), "int64", name="X"), te.placeholder((5, 1), "int64", name="state")
     first = te.compute((1, 1), lambda _, i: X[0, i], "first")
-    greatest = te.scan(first, te.compute((5, 1), lambda t, i: te.max(state[t - 1, i], X[t, i]), "step"), state, inputs=[X])
+    greatest = te.scan(
+        first, te.compute((5, 1), lambda t, i: te.max(state[t - 1, i], X[t, i]), "step"), state, inputs=[X]
+    )
     s = te.create_schedule(greatest.op)
     block, thread = te.thread_axis((0, 1), "blockIdx.x"), te.thread_axis((0, 4), "threadIdx.x")
     s[greatest].env_threads([block, thread])

@@ -11,9 +11,19 @@ import tilewright as tw
 from tilewright import te
 from tilewright.ir.interpret.interpreter import run as interpret
 from tilewright.ir.verify import verify
-from tilewright.schedule.lowering.errors import ConsumerOutsideAttach, NestedParallelLoops, OutsideOfScan, ReadsOtherSteps
+from tilewright.schedule.lowering.errors import (
+    ConsumerOutsideAttach,
+    NestedParallelLoops,
+    OutsideOfScan,
+    ReadsOtherSteps,
+)
 
-LAST = {"same": lambda i, n: i, "turned": lambda i, n: n - 1 - i, "next": lambda i, n: (i + 1) % n, "first": lambda i, n: i - i}
+LAST = {
+    "same": lambda i, n: i,
+    "turned": lambda i, n: n - 1 - i,
+    "next": lambda i, n: (i + 1) % n,
+    "first": lambda i, n: i - i,
+}
 """How a step reads the last dimension of a state."""
 
 
@@ -32,7 +42,9 @@ class Drawn:
         self._declare()
 
     def _declare(self) -> None:
-        shape: tuple[Any, ...] = tuple(te.size_var(f"n{at}") for at in range(len(self.shape))) if self.symbolic else self.shape
+        shape: tuple[Any, ...] = (
+            tuple(te.size_var(f"n{at}") for at in range(len(self.shape))) if self.symbolic else self.shape
+        )
         n = shape[-1]
         self.X = te.placeholder(shape, "int32", "X")
         state, second = te.placeholder(shape, "int32", "state"), te.placeholder(shape, "int32", "second")
@@ -42,13 +54,23 @@ class Drawn:
             return tensor[(i[0] - back, *i[1:-1], LAST[how](i[-1], n))]
 
         k = te.reduce_axis((0, n), "k")
-        between = te.compute(shape, lambda *i: (
-            te.sum(state[(i[0] - self.lag, *i[1:-1], k)], axis=k) if self.sums else at(state, i, self.other, self.lag) * 3),
-            name="between")
-        update = te.compute(shape, lambda *i: at(state, i, self.last, self.near) + between[i] - self.X[i], name="update")
+        between = te.compute(
+            shape,
+            lambda *i: (
+                te.sum(state[(i[0] - self.lag, *i[1:-1], k)], axis=k)
+                if self.sums
+                else at(state, i, self.other, self.lag) * 3
+            ),
+            name="between",
+        )
+        update = te.compute(
+            shape, lambda *i: at(state, i, self.last, self.near) + between[i] - self.X[i], name="update"
+        )
         self.stages = [init, between, update]
         if self.two:
-            also = te.compute(shape, lambda *i: second[(i[0] - self.near, *i[1:])] - at(update, i, self.other, 0), name="also")
+            also = te.compute(
+                shape, lambda *i: second[(i[0] - self.near, *i[1:])] - at(update, i, self.other, 0), name="also"
+            )
             begin = te.compute((self.first, *shape[1:]), lambda *i: self.X[i], name="begin")
             self.stages += [also, begin]
             self.results = te.scan([init, begin], [update, also], [state, second], inputs=[self.X], name="S")
@@ -62,7 +84,9 @@ class Drawn:
         state, second = x * 2, x.copy()
         for t in range(self.first, len(x)):
             old = state[t - self.lag]
-            between = np.broadcast_to(old.sum(-1, keepdims=True), old.shape) if self.sums else 3 * old[..., pick[self.other]]
+            between = (
+                np.broadcast_to(old.sum(-1, keepdims=True), old.shape) if self.sums else 3 * old[..., pick[self.other]]
+            )
             state[t] = state[t - self.near][..., pick[self.last]] + between - x[t]
             second[t] = second[t - self.near] - state[t][..., pick[self.other]]
         return [state.astype("int32"), second.astype("int32")][: len(self.results)]
@@ -75,10 +99,14 @@ class Drawn:
         moves = [
             lambda: scan.reorder(*(scan.leaf_iter_vars[at] for at in rng.permutation(len(scan.leaf_iter_vars)))),
             lambda: (s[between] if rng.integers(2) else s[update]).compute_at(
-                scan, scan.leaf_iter_vars[int(rng.integers(len(scan.leaf_iter_vars)))]),
-            lambda: s[between].compute_inline(), lambda: s.cache_read(self.state, "local", [between]),
+                scan, scan.leaf_iter_vars[int(rng.integers(len(scan.leaf_iter_vars)))]
+            ),
+            lambda: s[between].compute_inline(),
+            lambda: s.cache_read(self.state, "local", [between]),
             lambda: s.cache_write(update, "local"),
-            lambda: s[between].compute_at(s[update], s[update].leaf_iter_vars[int(rng.integers(len(s[update].leaf_iter_vars)))]),
+            lambda: s[between].compute_at(
+                s[update], s[update].leaf_iter_vars[int(rng.integers(len(s[update].leaf_iter_vars)))]
+            ),
             lambda: s.cache_read(self.X, "local", [update]),
         ]
         for _ in range(int(rng.integers(0, 3))):
@@ -96,8 +124,11 @@ class Drawn:
                 if kind == "split":
                     attempted(lambda stage=stage, axis=axis: stage.split(axis, int(rng.integers(1, 5))))
                 elif kind == "reorder":
-                    attempted(lambda stage=stage: stage.reorder(*(stage.leaf_iter_vars[at] for at in rng.permutation(
-                        len(stage.leaf_iter_vars)))))
+                    attempted(
+                        lambda stage=stage: stage.reorder(
+                            *(stage.leaf_iter_vars[at] for at in rng.permutation(len(stage.leaf_iter_vars)))
+                        )
+                    )
                 elif kind == "fuse":
                     attempted(lambda stage=stage: stage.fuse(*stage.leaf_iter_vars[:2]))
                 else:
@@ -120,7 +151,7 @@ def check(case: int, machine_code: bool) -> None:
     try:
         function = tw.lower(s, args)
     except (ConsumerOutsideAttach, OutsideOfScan, ReadsOtherSteps, NestedParallelLoops):
-        return      # placed where a reader or an earlier step is not, or parallel within what is parallel
+        return  # placed where a reader or an earlier step is not, or parallel within what is parallel
     verify(function, "loops")
     made = [np.full_like(one, 77) for one in wanted]
     interpret(function, [x, *made])

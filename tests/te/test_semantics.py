@@ -84,9 +84,9 @@ def test_padding_never_loads_out_of_bounds(choice: Callable[..., Any], width: in
     k = te.reduce_axis((0, 5), "k")
     B = te.compute((width,), lambda i: te.sum(P[i + k], axis=k), name="B")
     memory = np.full(width + 64, np.nan, "float32")
-    a = memory[32:32 + width]
+    a = memory[32 : 32 + width]
     a[:] = np.arange(width)
-    expected = np.convolve(a, np.ones(5, "float32"))[2:width + 2]
+    expected = np.convolve(a, np.ones(5, "float32"))[2 : width + 2]
     for inline, target in itertools.product((False, True), ("llvm", "interpret")):
         s = te.create_schedule(B.op)
         if inline:
@@ -112,8 +112,13 @@ def test_integer_division_by_zero_is_never_a_signal(dtype: str) -> None:
     outputs = te.compute(x.shape, lambda i: tuple(divisions(A[i], B[i])), name="C")
     with np.errstate(all="ignore"):
         remainder = np.fmod(x, y)
-        quotient = np.array([int(abs(int(p)) // abs(int(q))) * (1 if (p < 0) == (q < 0) else -1) if q else 0
-                             for p, q in zip(x, y, strict=True)], object)
+        quotient = np.array(
+            [
+                int(abs(int(p)) // abs(int(q))) * (1 if (p < 0) == (q < 0) else -1) if q else 0
+                for p, q in zip(x, y, strict=True)
+            ],
+            object,
+        )
         quotient = np.array([int(q) % 2**info.bits for q in quotient], "uint64").astype(dtype)
         expected = [x // y, x % y, quotient, remainder]
     for lanes in (1, 8):
@@ -129,21 +134,34 @@ def test_integer_division_by_zero_is_never_a_signal(dtype: str) -> None:
 def test_convolutions_with_groups_dilation_and_stride(dilation: int, groups: int, stride: int) -> None:
     channels, size, reach = 6, 11, 2 * dilation + 1
     rows = (size + 2 - reach) // stride + 1
-    D, W = te.placeholder((channels, size, size), "int32", name="D"), te.placeholder(
-        (6, channels // groups, 3, 3), "int32", name="W")
-    P = te.compute((channels, size + 2, size + 2), lambda c, y, x: te.if_then_else(
-        te.all(y >= 1, y <= size, x >= 1, x <= size), D[c, y - 1, x - 1], 0), name="P")
+    D, W = (
+        te.placeholder((channels, size, size), "int32", name="D"),
+        te.placeholder((6, channels // groups, 3, 3), "int32", name="W"),
+    )
+    P = te.compute(
+        (channels, size + 2, size + 2),
+        lambda c, y, x: te.if_then_else(te.all(y >= 1, y <= size, x >= 1, x <= size), D[c, y - 1, x - 1], 0),
+        name="P",
+    )
     c, v, h = (te.reduce_axis((0, extent), name) for extent, name in ((channels // groups, "c"), (3, "v"), (3, "h")))
     each, inputs = 6 // groups, channels // groups
-    C = te.compute((6, rows, rows), lambda o, y, x: te.sum(
-        P[o // each * inputs + c, y * stride + v * dilation, x * stride + h * dilation] * W[o, c, v, h],
-        axis=[c, v, h]), name="C")
+    C = te.compute(
+        (6, rows, rows),
+        lambda o, y, x: te.sum(
+            P[o // each * inputs + c, y * stride + v * dilation, x * stride + h * dilation] * W[o, c, v, h],
+            axis=[c, v, h],
+        ),
+        name="C",
+    )
     rng = np.random.default_rng(0)
-    d, w = rng.integers(-4, 5, (channels, size, size)).astype("int32"), rng.integers(-4, 5, (6, inputs, 3, 3)).astype("int32")
+    d, w = (
+        rng.integers(-4, 5, (channels, size, size)).astype("int32"),
+        rng.integers(-4, 5, (6, inputs, 3, 3)).astype("int32"),
+    )
     padded, expected = np.pad(d, ((0, 0), (1, 1), (1, 1))), np.zeros((6, rows, rows), "int32")
     for o, i, y, x in itertools.product(range(6), range(inputs), range(3), range(3)):
-        part = padded[o // each * inputs + i, y * dilation:, x * dilation:]
-        expected[o] += w[o, i, y, x] * part[:(rows - 1) * stride + 1:stride, :(rows - 1) * stride + 1:stride]
+        part = padded[o // each * inputs + i, y * dilation :, x * dilation :]
+        expected[o] += w[o, i, y, x] * part[: (rows - 1) * stride + 1 : stride, : (rows - 1) * stride + 1 : stride]
     s = te.create_schedule(C.op)
     s[P].compute_inline()
     o, y, x = C.op.axis

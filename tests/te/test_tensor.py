@@ -49,16 +49,18 @@ def test_shapes_are_taken_as_users_write_them(shape):
 
 
 def test_dtypes_are_taken_as_users_write_them():
-    assert [te.placeholder((1,), d).dtype for d in (np.float16, np.dtype("uint8"), "bfloat16", float, bool,
-                                                    "int64")] == [
-        "float16", "uint8", "bfloat16", "float32", "bool", "int64"]
+    assert [
+        te.placeholder((1,), d).dtype for d in (np.float16, np.dtype("uint8"), "bfloat16", float, bool, "int64")
+    ] == ["float16", "uint8", "bfloat16", "float32", "bool", "int64"]
 
 
 def test_lambda_parameters_name_the_axes():
     C = te.compute((2, 3), lambda row, column: row + column, name="C")
     assert [axis.name for axis in C.op.axis] == ["row", "column"]
-    assert [(axis.kind, int(axis.dom.begin), int(axis.dom.extent)) for axis in C.op.axis] == [("data", 0, 2),
-        ("data", 0, 3)]
+    assert [(axis.kind, int(axis.dom.begin), int(axis.dom.extent)) for axis in C.op.axis] == [
+        ("data", 0, 2),
+        ("data", 0, 3),
+    ]
 
 
 def test_varargs_get_all_axes():
@@ -78,8 +80,9 @@ def test_parameters_with_defaults_capture_and_are_no_axes():
 
 def test_axis_dtypes_follow_the_extent():
     n64 = te.var("n", "int64")
-    dtypes = [te.compute((extent,), lambda i: i).op.axis[0].dtype for extent in (2**30 - 1, 2**30, 2**40, n64,
-        te.var("m"))]
+    dtypes = [
+        te.compute((extent,), lambda i: i).op.axis[0].dtype for extent in (2**30 - 1, 2**30, 2**40, n64, te.var("m"))
+    ]
     assert dtypes == ["int32", "int64", "int64", "int64", "int32"]
     assert te.compute((te.var("b", "uint8"),), lambda i: i).op.axis[0].dtype == "int32"
 
@@ -177,7 +180,10 @@ def test_indices_are_int32_or_int64():
     I = te.placeholder((4,), "uint8", name="I")
     load = A[I[0] + 255]
     assert [load.indices[0].dtype, A[np.int64(3)].indices[0].dtype, A[te.var("q", "uint32")].indices[0].dtype] == [
-        "int32", "int64", "int64"]
+        "int32",
+        "int64",
+        "int64",
+    ]
     assert str(load) == "A[int32(I[0] + 255)]"
 
 
@@ -199,14 +205,30 @@ def test_equality_of_tensors_is_an_expression_with_the_truth_of_identity():
 def test_comparisons_of_whole_tensors():
     A, B = te.placeholder((2, 3), name="A"), te.placeholder((3,), name="B")
     a, b = data((2, 3)), data((3,), seed=1)
-    for symbol, made, expected in [("<", A < B, a < b), ("<=", A <= 1, a <= 1), (">", A > B, a > b),
-                                   (">=", 0.5 >= A, a <= 0.5),
-                                   ("==", A == A, a == a), ("!=", A != B, a != b)]:
+    for symbol, made, expected in [
+        ("<", A < B, a < b),
+        ("<=", A <= 1, a <= 1),
+        (">", A > B, a > b),
+        (">=", 0.5 >= A, a <= 0.5),
+        ("==", A == A, a == a),
+        ("!=", A != B, a != b),
+    ]:
         assert made.dtype == "bool" and (evaluate(made, {A: a, B: b}) == expected).all(), symbol
 
 
-@pytest.mark.parametrize(("x", "y"), [((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 1), (4,)), ((1, 1), (2, 3)), ((), (3,)),
-                                      ((2, 1, 3), (5, 1)), ((0, 3), (1, 3)), ((1,), (1,))])
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ((3, 4), (3, 4)),
+        ((3, 4), (4,)),
+        ((3, 1), (4,)),
+        ((1, 1), (2, 3)),
+        ((), (3,)),
+        ((2, 1, 3), (5, 1)),
+        ((0, 3), (1, 3)),
+        ((1,), (1,)),
+    ],
+)
 def test_broadcasting_is_numpys(x, y):
     A, B = te.placeholder(x, name="A"), te.placeholder(y, name="B")
     a, b = data(x), data(y, seed=1)
@@ -219,22 +241,37 @@ def test_symbolic_broadcasting():
     n, m = te.var("n"), te.size_var("m")
     A, B, C = te.placeholder((n, m + 1), name="A"), te.placeholder((1, m + 1), name="B"), te.placeholder((1,), name="C")
     made = A + B + C
-    assert made.shape[0] is n and evaluate(made, {A: data((2, 4)), B: data((1, 4)), C: data((1,))},
-                                           {n: 2, m: 3}) == pytest.approx(
-        data((2, 4)) + data((1, 4)) + data((1,)))
+    assert made.shape[0] is n and evaluate(
+        made, {A: data((2, 4)), B: data((1, 4)), C: data((1,))}, {n: 2, m: 3}
+    ) == pytest.approx(data((2, 4)) + data((1, 4)) + data((1,)))
 
 
 def test_operators_and_their_reflections():
     A, I = te.placeholder((5,), name="A"), te.placeholder((5,), "int32", name="I")
     a, i = np.abs(data((5,))) + 1, np.array([-7, -1, 1, 3, 9], "int32")
     cases = [
-        (A + 1, a + 1), (1 - A, 1 - a), (2 * A, 2 * a), (1 / A, 1 / a), (A / 2, a / 2), (A ** 2, a ** 2),
-        (A ** 0.5, a ** 0.5),
-        (2 ** A, np.float32(2) ** a), (-A, -a), (+A, a), (abs(I), abs(i)), (I // 2, i // 2), (7 // I, 7 // i),
+        (A + 1, a + 1),
+        (1 - A, 1 - a),
+        (2 * A, 2 * a),
+        (1 / A, 1 / a),
+        (A / 2, a / 2),
+        (A**2, a**2),
+        (A**0.5, a**0.5),
+        (2**A, np.float32(2) ** a),
+        (-A, -a),
+        (+A, a),
+        (abs(I), abs(i)),
+        (I // 2, i // 2),
+        (7 // I, 7 // i),
         (I % 3, i % 3),
-        (7 % I, 7 % i), (I << 2, i << 2), (I & 6, i & 6), (~I, ~i), (np.float32(3) * A, 3 * a),
+        (7 % I, 7 % i),
+        (I << 2, i << 2),
+        (I & 6, i & 6),
+        (~I, ~i),
+        (np.float32(3) * A, 3 * a),
         (A * te.const(2.0), a * 2),
-        (I * 0.5, i.astype("float32") * 0.5), (I.astype("int64") * 10**10, i.astype("int64") * 10**10),
+        (I * 0.5, i.astype("float32") * 0.5),
+        (I.astype("int64") * 10**10, i.astype("int64") * 10**10),
     ]
     for at, (made, expected) in enumerate(cases):
         found = evaluate(made, {A: a, I: i})
@@ -245,8 +282,14 @@ def test_operators_and_their_reflections():
 def test_logic_on_bool_tensors():
     P, Q = te.placeholder((4,), "bool", name="P"), te.placeholder((4,), "bool", name="Q")
     p, q = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
-    for made, expected in [(P & Q, p & q), (P | Q, p | q), (P ^ Q, p ^ q), (~P, ~p), (te.all(P, Q), p & q),
-                           (te.any(P, Q), p | q)]:
+    for made, expected in [
+        (P & Q, p & q),
+        (P | Q, p | q),
+        (P ^ Q, p ^ q),
+        (~P, ~p),
+        (te.all(P, Q), p & q),
+        (te.any(P, Q), p | q),
+    ]:
         assert made.dtype == "bool" and (evaluate(made, {P: p, Q: q}) == expected).all()
 
 
@@ -260,8 +303,12 @@ def test_whole_tensors_with_scalars_of_the_program():
 def test_names_and_tags_of_elementwise_operations():
     A, B = te.placeholder((3, 4), name="A"), te.placeholder((4,), name="B")
     assert [(t.op.name, t.op.tag) for t in (A + A, A * B, te.exp(A), -A, A < B)] == [
-        ("T_add", "broadcast"), ("T_multiply", "broadcast"), ("T_exp", "elemwise"), ("T_negative", "elemwise"),
-        ("T_less", "broadcast")]
+        ("T_add", "broadcast"),
+        ("T_multiply", "broadcast"),
+        ("T_exp", "elemwise"),
+        ("T_negative", "elemwise"),
+        ("T_less", "broadcast"),
+    ]
     assert A.astype("float32") is A and A.astype("int8").dtype == "int8"
 
 

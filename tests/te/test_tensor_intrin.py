@@ -68,18 +68,23 @@ def test_vectors_go_on_in_the_next_row() -> None:
         f(a, g)
         np.testing.assert_array_equal(g, b)
     assert "ramp(0, 1, 4)" in str(A.vload([0, 0], "int8x4"))
-    text = tw.build(Function("f", (A, B), B.vstore([0], A.vload([1, 0], "int8x16")), (B,), {"stage": "loops"})).source("ir")
+    text = tw.build(Function("f", (A, B), B.vstore([0], A.vload([1, 0], "int8x16")), (B,), {"stage": "loops"})).source(
+        "ir"
+    )
     assert "A[ramp(int64(6), int64(1), 16)]" in text, "rows that follow each other are one contiguous vector"
 
 
-@pytest.mark.parametrize(("wrong", "match"), [
-    (lambda A, B: A.vload([0], "int8x4"), "A has 2 dimensions and was accessed with 1 index"),
-    (lambda A, B: A.vload([0, 0], "uint8x4"), "cannot load uint8x4 from A"),
-    (lambda A, B: B.vstore([0], te.const(1, "int32")), "cannot store int32 to B"),
-    (lambda A, B: A.vload([0, 1.5]), "the index of an access to A is no integer"),
-    (lambda A, B: A.access_ptr("x"), "its mode is 'x'"),
-    (lambda A, B: A.access_ptr(7), "its mode is 7"),
-])
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        (lambda A, B: A.vload([0], "int8x4"), "A has 2 dimensions and was accessed with 1 index"),
+        (lambda A, B: A.vload([0, 0], "uint8x4"), "cannot load uint8x4 from A"),
+        (lambda A, B: B.vstore([0], te.const(1, "int32")), "cannot store int32 to B"),
+        (lambda A, B: A.vload([0, 1.5]), "the index of an access to A is no integer"),
+        (lambda A, B: A.access_ptr("x"), "its mode is 'x'"),
+        (lambda A, B: A.access_ptr(7), "its mode is 7"),
+    ],
+)
 def test_wrong_accesses(wrong: Any, match: str) -> None:
     A, B = buffers(((4, 8), "int8"), ((24,), "int8"))
     with pytest.raises(tw.TensorExpressionError, match=rf"(?s)TW0130.*{match}"):
@@ -92,7 +97,10 @@ def test_wrong_use_of_the_builder() -> None:
         ib.emit("gemv()")
     with pytest.raises(tw.TensorExpressionError, match="an else_scope without an if_scope"), ib.else_scope():
         pass
-    with pytest.raises(tw.TensorExpressionError, match="unknown kind of loop 'threads'"), ib.for_range(0, 4, kind="threads"):
+    with (
+        pytest.raises(tw.TensorExpressionError, match="unknown kind of loop 'threads'"),
+        ib.for_range(0, 4, kind="threads"),
+    ):
         pass
     with pytest.raises(tw.TensorExpressionError, match=r"(?s)cannot allocate buf.*its scope is 'register'"):
         ib.allocate("int8", 4, scope="register")
@@ -113,9 +121,13 @@ def test_wrong_intrinsics() -> None:
     with pytest.raises(tw.TensorExpressionError, match=r"(?s)cannot bind a .*int8 of shape .8,., the tensor float32"):
         te.decl_tensor_intrin(c.op, lambda ins, outs: call, binds={a: te.decl_buffer((8,), "int8")})
     with pytest.raises(tw.TensorExpressionError, match=r"(?s)binds has z, which c does not read"):
-        te.decl_tensor_intrin(c.op, lambda ins, outs: call, binds={te.placeholder((8,), name="z"): te.decl_buffer((8,))})
+        te.decl_tensor_intrin(
+            c.op, lambda ins, outs: call, binds={te.placeholder((8,), name="z"): te.decl_buffer((8,))}
+        )
     with pytest.raises(tw.TensorExpressionError, match=r"(?s)uses the buffer other.*none of those"):
-        te.decl_tensor_intrin(c.op, lambda ins, outs: BufferStore(te.decl_buffer((8,), name="other"), const(0.0), (const(0),)))
+        te.decl_tensor_intrin(
+            c.op, lambda ins, outs: BufferStore(te.decl_buffer((8,), name="other"), const(0.0), (const(0),))
+        )
     with pytest.raises(tw.TensorExpressionError, match=r"(?s)writes the buffer a.*c only reads a.*access_ptr\(\"r\"\)"):
         te.decl_tensor_intrin(c.op, lambda ins, outs: te.call_extern("int32", "f", ins[0].access_ptr("rw")))
     with pytest.raises(tw.TensorExpressionError, match="writes the buffer a"):
@@ -126,10 +138,15 @@ def test_wrong_intrinsics() -> None:
         te.decl_tensor_intrin(total.op, lambda ins, outs: (call, call, None))
 
 
-@pytest.mark.parametrize(("options", "match"), [
-    ({"strides": [1]}, "1 strides for 2 dimensions"), ({"scope": "register"}, "its scope is 'register'"),
-    ({"data_alignment": 24}, "no power of two"), ({"offset_factor": -1}, "offset_factor is -1"),
-])
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"strides": [1]}, "1 strides for 2 dimensions"),
+        ({"scope": "register"}, "its scope is 'register'"),
+        ({"data_alignment": 24}, "no power of two"),
+        ({"offset_factor": -1}, "offset_factor is -1"),
+    ],
+)
 def test_wrong_buffers(options: dict[str, Any], match: str) -> None:
     with pytest.raises(tw.TensorExpressionError, match=rf"(?s)TW0133.*{match}"):
         te.decl_buffer((4, 4), "int8", "b", **options)
@@ -139,7 +156,9 @@ def test_calls_by_name() -> None:
     x = te.var("x", "float32")
     assert str(te.call_intrin("float32", "tir.exp", x)) == "exp(x)"
     assert te.call_intrin("int32", "reinterpret", x).dtype == "int32"
-    with pytest.raises(tw.TensorExpressionError, match=r"(?s)TW0134: cannot call the intrinsic 'tir.warp' .*there is none"):
+    with pytest.raises(
+        tw.TensorExpressionError, match=r"(?s)TW0134: cannot call the intrinsic 'tir.warp' .*there is none"
+    ):
         te.call_intrin("float32", "tir.warp", x)
     with pytest.raises(tw.TensorExpressionError, match="it takes 2 operands"):
         te.call_intrin("float32", "pow", x)
@@ -153,8 +172,11 @@ def test_calls_by_name() -> None:
 
 def test_outside_functions_in_a_compute() -> None:
     A = te.placeholder((20,), name="A")
-    B = te.compute((20,), lambda i: te.call_pure_extern("float32", "cbrtf", A[i]) + te.call_llvm_intrin(
-        "float32", "llvm.fabs.f32", A[i]), "B")
+    B = te.compute(
+        (20,),
+        lambda i: te.call_pure_extern("float32", "cbrtf", A[i]) + te.call_llvm_intrin("float32", "llvm.fabs.f32", A[i]),
+        "B",
+    )
     s = te.create_schedule(B.op)
     s[B].vectorize(B.op.axis[0])
     a = np.linspace(-3, 3, 20, dtype="float32")
@@ -165,8 +187,18 @@ def test_outside_functions_in_a_compute() -> None:
 
 def test_the_target_decides_once() -> None:
     A = te.placeholder((4,), "int32", "A")
-    B = te.compute((4,), lambda i: A[i] + te.select(te.target_has("interpreter"), 100, te.if_then_else(
-        te.all(te.target_has("sse2"), ~te.target_has("no-such-thing")), 10, 1)), "B")
+    B = te.compute(
+        (4,),
+        lambda i: (
+            A[i]
+            + te.select(
+                te.target_has("interpreter"),
+                100,
+                te.if_then_else(te.all(te.target_has("sse2"), ~te.target_has("no-such-thing")), 10, 1),
+            )
+        ),
+        "B",
+    )
     s = te.create_schedule(B.op)
     for target, plus in (("llvm", 10), ("interpret", 100)):
         found = np.zeros(4, "int32")

@@ -29,7 +29,9 @@ def test_boxes_of_classes_that_score_come_first(clip: bool) -> None:
     scores, offsets = RANDOM.random((2, 4, 9), "float32"), RANDOM.standard_normal((2, 36), "float32")
     anchors = np.sort(RANDOM.random((1, 9, 4), "float32"), -1)
     given = placeholders(scores, offsets, anchors)
-    boxes, counts = evaluate(given, topi.vision.ssd.multibox_transform_loc(*given, clip, 0.7), [scores, offsets, anchors])
+    boxes, counts = evaluate(
+        given, topi.vision.ssd.multibox_transform_loc(*given, clip, 0.7), [scores, offsets, anchors]
+    )
     for b in range(2):
         rows: list[Any] = []
         for j in range(9):
@@ -37,19 +39,21 @@ def test_boxes_of_classes_that_score_come_first(clip: bool) -> None:
             if scores[b, kind, j] < 0.7:
                 continue
             low, high = anchors[0, j, :2], anchors[0, j, 2:]
-            centre = offsets[b, 4 * j:4 * j + 2] * 0.1 * (high - low) + (low + high) / 2
-            reach = np.exp(offsets[b, 4 * j + 2:4 * j + 4] * 0.2) * (high - low) / 2
+            centre = offsets[b, 4 * j : 4 * j + 2] * 0.1 * (high - low) + (low + high) / 2
+            reach = np.exp(offsets[b, 4 * j + 2 : 4 * j + 4] * 0.2) * (high - low) / 2
             box = np.concatenate([centre - reach, centre + reach])
             rows.append([kind - 1, scores[b, kind, j], *(box.clip(0, 1) if clip else box)])
         assert counts[b] == len(rows)
-        np.testing.assert_allclose(boxes[b, :len(rows)], rows, rtol=1e-5, atol=1e-6)
-        assert (boxes[b, len(rows):] == -1).all()
+        np.testing.assert_allclose(boxes[b, : len(rows)], rows, rtol=1e-5, atol=1e-6)
+        assert (boxes[b, len(rows) :] == -1).all()
 
 
 def test_proposals_are_the_best_that_do_not_overlap_again_and_again() -> None:
     scores, deltas = RANDOM.random((2, 4, 3, 4), "float32"), RANDOM.standard_normal((2, 8, 3, 4), "float32") * 0.2
     about = np.asarray([[40, 60, 1], [48, 50, 2]], "float32")
-    found = run(lambda a, b, c: topi.vision.rcnn.proposal(a, b, c, (1, 2), (1,), 16, 0.3, 20, 6, 8), scores, deltas, about)
+    found = run(
+        lambda a, b, c: topi.vision.rcnn.proposal(a, b, c, (1, 2), (1,), 16, 0.3, 20, 6, 8), scores, deltas, about
+    )
     for b in range(2):
         boxes, ranks = _moved(deltas[b], scores[b], about[b])
         stay: list[int] = []
@@ -57,8 +61,8 @@ def test_proposals_are_the_best_that_do_not_overlap_again_and_again() -> None:
             if all(_overlap(boxes[j], boxes[k]) <= 0.3 for k in stay):
                 stay.append(int(j))
         expected = (stay * 6)[:6]
-        assert (found[6 * b:6 * b + 6, 0] == b).all()
-        np.testing.assert_allclose(found[6 * b:6 * b + 6, 1:], boxes[expected], rtol=1e-4, atol=1e-3)
+        assert (found[6 * b : 6 * b + 6, 0] == b).all()
+        np.testing.assert_allclose(found[6 * b : 6 * b + 6, 1:], boxes[expected], rtol=1e-4, atol=1e-3)
 
 
 def _moved(deltas: Any, scores: Any, about: Any) -> tuple[Any, Any]:
@@ -69,8 +73,8 @@ def _moved(deltas: Any, scores: Any, about: Any) -> tuple[Any, Any]:
                 reach = 0.5 * (16 * scale - 1)
                 low = np.asarray([w * 16 + 7.5 - reach, h * 16 + 7.5 - reach])
                 extent = 16 * scale
-                centre = deltas[4 * k:4 * k + 2, h, w] * extent + low + 0.5 * (extent - 1)
-                half = 0.5 * (np.exp(deltas[4 * k + 2:4 * k + 4, h, w]) * extent - 1)
+                centre = deltas[4 * k : 4 * k + 2, h, w] * extent + low + 0.5 * (extent - 1)
+                half = 0.5 * (np.exp(deltas[4 * k + 2 : 4 * k + 4, h, w]) * extent - 1)
                 ends = np.asarray([about[1] - 1, about[0] - 1])
                 box = np.concatenate([(centre - half).clip(0, ends), (centre + half).clip(0, ends)])
                 small = ((box[2:] - box[:2] + 1) < 8 * about[2]).any()

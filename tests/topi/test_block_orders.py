@@ -32,12 +32,23 @@ def _run(values: np.ndarray, count: int, ascending: bool, monkeypatch: pytest.Mo
     return kernel
 
 
-@pytest.mark.parametrize(("rows", "extent", "kind", "count"), [
-    (1, 1, "float32", 0), (67, 3, "int8", 0), (2, 31, "float32", 0), (3, 64, "float16", 2), (2, 257, "int64", 0),
-    (1, 4097, "int32", 3),
-])
+@pytest.mark.parametrize(
+    ("rows", "extent", "kind", "count"),
+    [
+        (1, 1, "float32", 0),
+        (67, 3, "int8", 0),
+        (2, 31, "float32", 0),
+        (3, 64, "float16", 2),
+        (2, 257, "int64", 0),
+        (1, 4097, "int32", 3),
+    ],
+)
 def test_rows_are_sorted_by_blocks_and_ties_by_place(
-    rows: int, extent: int, kind: str, count: int, monkeypatch: pytest.MonkeyPatch,
+    rows: int,
+    extent: int,
+    kind: str,
+    count: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     values = np.random.default_rng(extent).integers(-4, 5, (rows, extent)).astype(kind)
     if values.dtype.kind == "f" and extent > 4:

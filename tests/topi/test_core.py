@@ -17,14 +17,41 @@ from topi_run import SIZES, evaluate, floats, placeholders, run, whole
 EPS = 2.0**-23
 
 UNARY = {
-    "abs": np.abs, "negative": np.negative, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "erf": scipy.special.erf,
-    "sigmoid": scipy.special.expit, "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh,
-    "tanh": np.tanh, "atan": np.arctan, "asinh": np.arcsinh, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
-    "nearbyint": np.rint, "sign": np.sign, "square": np.square, "identity": np.array, "exp10": lambda x: 10.0**x,
+    "abs": np.abs,
+    "negative": np.negative,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "erf": scipy.special.erf,
+    "sigmoid": scipy.special.expit,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "nearbyint": np.rint,
+    "sign": np.sign,
+    "square": np.square,
+    "identity": np.array,
+    "exp10": lambda x: 10.0**x,
     "round": lambda x: np.trunc(x + np.copysign(0.5, x)),
 }
-POSITIVE = {"log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt,
-            "rsqrt": lambda x: 1 / np.sqrt(x), "acosh": lambda x: np.arccosh(x), "ceil_log2": lambda x: np.ceil(np.log2(x))}
+POSITIVE = {
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "acosh": lambda x: np.arccosh(x),
+    "ceil_log2": lambda x: np.ceil(np.log2(x)),
+}
 WITHIN_ONE = {"asin": np.arcsin, "acos": np.arccos, "atanh": np.arctanh}
 
 
@@ -38,12 +65,34 @@ def test_unary_mathematics(name: str) -> None:
 
 
 BINARY = {
-    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
-    "floor_divide": np.floor_divide, "floor_mod": np.mod, "mod": np.fmod, "trunc_mod": np.fmod, "equal": np.equal,
-    "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal, "greater": np.greater,
-    "greater_equal": np.greater_equal, "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "floor_divide": np.floor_divide,
+    "floor_mod": np.mod,
+    "mod": np.fmod,
+    "trunc_mod": np.fmod,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
 }
-SHAPES = [((5, 17), (5, 17)), ((5, 17), (17,)), ((5, 1), (1, 17)), ((3, 1, 5), (4, 1)), ((0, 3), (3,)), ((1,), (1,)), ((), (7,))]
+SHAPES = [
+    ((5, 17), (5, 17)),
+    ((5, 17), (17,)),
+    ((5, 1), (1, 17)),
+    ((3, 1, 5), (4, 1)),
+    ((0, 3), (3,)),
+    ((1,), (1,)),
+    ((), (7,)),
+]
 
 
 @pytest.mark.parametrize(("left", "right"), SHAPES)
@@ -74,12 +123,20 @@ def test_bits(name: str) -> None:
 def test_operators_between_floats() -> None:
     a, b = floats((4, 31), low=0.2), floats((31,), low=0.2, seed=1)
     x, y = a.astype("float64"), b.astype("float64")
-    for operator, want in ((topi.divide, x / y), (topi.power, x**y), (topi.hypot, np.hypot(x, y)), (topi.atan2, np.arctan2(x, y)),
-                           (topi.log_add_exp, np.logaddexp(x, y)), (topi.trunc_divide, np.trunc(x / y))):
+    for operator, want in (
+        (topi.divide, x / y),
+        (topi.power, x**y),
+        (topi.hypot, np.hypot(x, y)),
+        (topi.atan2, np.arctan2(x, y)),
+        (topi.log_add_exp, np.logaddexp(x, y)),
+        (topi.trunc_divide, np.trunc(x / y)),
+    ):
         np.testing.assert_allclose(run(operator, a, b), want, rtol=16 * EPS, atol=4 * EPS)
     infinite = np.array([-np.inf, np.inf, 0.0], "float32")
-    np.testing.assert_array_equal(run(topi.log_add_exp, infinite, infinite[:2].repeat([2, 1])),
-                                  np.logaddexp(infinite, infinite[:2].repeat([2, 1])))
+    np.testing.assert_array_equal(
+        run(topi.log_add_exp, infinite, infinite[:2].repeat([2, 1])),
+        np.logaddexp(infinite, infinite[:2].repeat([2, 1])),
+    )
 
 
 def test_scalars_and_numbers_are_operands_too() -> None:
@@ -93,7 +150,9 @@ def test_choices_and_conversions() -> None:
     c, a, b = whole((4, 1), "int32", -1, 2), floats((4, 9)), floats((9,), seed=1)
     np.testing.assert_array_equal(run(topi.where, c, a, b), np.where(c != 0, a, b))
     np.testing.assert_array_equal(run(lambda x: topi.clip(x, -0.5, 1.0), a), np.clip(a, -0.5, 1.0))
-    np.testing.assert_array_equal(run(lambda x: topi.clip(x, 2, 5), whole((9,), "uint8")), np.clip(whole((9,), "uint8"), 2, 5))
+    np.testing.assert_array_equal(
+        run(lambda x: topi.clip(x, 2, 5), whole((9,), "uint8")), np.clip(whole((9,), "uint8"), 2, 5)
+    )
     for dtype in ("int32", "float64", "float16", "bool", "uint8"):
         got = run(lambda x, dtype=dtype: topi.cast(x, dtype), np.abs(a) * 3)
         np.testing.assert_array_equal(got, (np.abs(a) * 3).astype(dtype))
@@ -113,7 +172,9 @@ def test_tensors_from_nothing() -> None:
     assert evaluate([], topi.zeros((), "float64"), []) == 0
     np.testing.assert_array_equal(run(topi.ones_like, floats((3, 0))), np.ones((3, 0), "float32"))
     for arguments in ((5,), (2, 11), (0, 10, 3), (10, 0, -3), (0,), (5, 5), (0.0, 1.0, 0.25), (3, 1)):
-        np.testing.assert_array_equal(evaluate([], topi.arange(*arguments), []), np.arange(*arguments).astype("float32"))
+        np.testing.assert_array_equal(
+            evaluate([], topi.arange(*arguments), []), np.arange(*arguments).astype("float32")
+        )
     np.testing.assert_array_equal(evaluate([], topi.arange(7, dtype="int64"), []), np.arange(7))
 
 
@@ -133,7 +194,9 @@ def test_reductions(shape: tuple[int, ...]) -> None:
     axes: list[Any] = [None, 0, -1, (0, len(shape) - 1)]
     for axis in axes:
         keepdims = (len(shape) + axes.index(axis)) % 2 == 0
-        results = run(lambda a, axis=axis, keepdims=keepdims: [getattr(topi, name)(a, axis, keepdims) for name in names], x)
+        results = run(
+            lambda a, axis=axis, keepdims=keepdims: [getattr(topi, name)(a, axis, keepdims) for name in names], x
+        )
         for name, got in zip(names, results, strict=True):
             want = getattr(np, name)(x if name in ("all", "any") else x.astype("float64"), axis=axis, keepdims=keepdims)
             assert got.shape == want.shape
@@ -145,7 +208,9 @@ def test_sums_are_within_the_documented_bound() -> None:
     bound = x.shape[1] * EPS / 2 * np.abs(x.astype("float64")).sum(1)
     assert (np.abs(run(lambda a: topi.sum(a, 1), x) - x.astype("float64").sum(1)) <= bound).all()
     half = floats((4, 9001), "float16", 0, 1)
-    np.testing.assert_allclose(run(lambda a: topi.mean(a, 1), half).astype("float64"), half.astype("float64").mean(1), rtol=2e-3)
+    np.testing.assert_allclose(
+        run(lambda a: topi.mean(a, 1), half).astype("float64"), half.astype("float64").mean(1), rtol=2e-3
+    )
     assert run(lambda a: topi.sum(a, 1), half).dtype == np.float16
 
 
@@ -155,7 +220,7 @@ def test_reductions_of_integers(dtype: str) -> None:
     axes = (None, 0, 1)
     results = run(lambda a: [one(a, axis) for axis in axes for one in (topi.sum, topi.max, topi.mean)], x)
     for at, axis in enumerate(axes):
-        total, most, mean = results[3 * at: 3 * at + 3]
+        total, most, mean = results[3 * at : 3 * at + 3]
         np.testing.assert_array_equal(total, x.sum(axis, dtype="int32" if dtype == "bool" else dtype))
         np.testing.assert_array_equal(most, x.max(axis))
         np.testing.assert_allclose(mean, x.mean(axis), rtol=1e-6, atol=1e-6)
@@ -232,33 +297,54 @@ def test_large_transpose_and_concatenation() -> None:
     a, b = floats((130, 75)), floats((41, 75), seed=1)
     np.testing.assert_array_equal(run(topi.transpose, a), a.T)
     np.testing.assert_array_equal(run(lambda x, y: topi.concatenate([x, y]), a, b), np.concatenate([a, b]))
-    np.testing.assert_array_equal(run(lambda x, y: topi.concatenate([topi.transpose(x), topi.transpose(y)], -1), a, b),
-                                  np.concatenate([a.T, b.T], 1))
+    np.testing.assert_array_equal(
+        run(lambda x, y: topi.concatenate([topi.transpose(x), topi.transpose(y)], -1), a, b),
+        np.concatenate([a.T, b.T], 1),
+    )
 
 
-@pytest.mark.parametrize("begin, end, strides", [
-    ([1], [5], None), ([1, 2], [7, -1], [2, 3]), ([-1, 0], [-9, 3], [-2, 1]), ([5], [2], None), ([0, -3], [100, 100], [1, 1]),
-    ([7, 8], [-20, -20], [-1, -3]), ([3, 3], [3, 4], [1, 1]),
-])
+@pytest.mark.parametrize(
+    "begin, end, strides",
+    [
+        ([1], [5], None),
+        ([1, 2], [7, -1], [2, 3]),
+        ([-1, 0], [-9, 3], [-2, 1]),
+        ([5], [2], None),
+        ([0, -3], [100, 100], [1, 1]),
+        ([7, 8], [-20, -20], [-1, -3]),
+        ([3, 3], [3, 4], [1, 1]),
+    ],
+)
 def test_slices(begin: list[int], end: list[int], strides: list[int] | None) -> None:
     a = floats((8, 9))
     steps = strides or [1] * len(begin)
-    want = a[tuple(slice(low, None if by < 0 and high < -8 else high, by) for low, high, by in zip(begin, end, steps, strict=True))]
+    want = a[
+        tuple(
+            slice(low, None if by < 0 and high < -8 else high, by)
+            for low, high, by in zip(begin, end, steps, strict=True)
+        )
+    ]
     np.testing.assert_array_equal(run(lambda x: topi.strided_slice(x, begin, end, strides), a), want)
 
 
 def test_parts_and_joints() -> None:
     a, b = floats((6, 8)), floats((6, 8), seed=1)
-    np.testing.assert_array_equal(run(lambda x: topi.strided_slice(x, [2, -3], [3, 2], slice_mode="size"), a), a[2:5, 5:7])
+    np.testing.assert_array_equal(
+        run(lambda x: topi.strided_slice(x, [2, -3], [3, 2], slice_mode="size"), a), a[2:5, 5:7]
+    )
     np.testing.assert_array_equal(run(lambda x: topi.strided_slice(x, [1], [4], axes=[1]), a), a[:, 1:4])
     for sections, axis in ((2, 0), (4, 1), ([1, 5], -1), ([0, 3, 3], 0)):
         parts = run(lambda x, n=sections, axis=axis: topi.split(x, n, axis), a)
         for got, want in zip(parts, np.split(a, sections, axis), strict=True):
             np.testing.assert_array_equal(got, want)
     for axis in (0, 1, -1, 2):
-        np.testing.assert_array_equal(run(lambda x, y, axis=axis: topi.stack([x, y, x], axis), a, b), np.stack([a, b, a], axis))
+        np.testing.assert_array_equal(
+            run(lambda x, y, axis=axis: topi.stack([x, y, x], axis), a, b), np.stack([a, b, a], axis)
+        )
     empty = floats((0, 8))
-    np.testing.assert_array_equal(run(lambda x, y, z: topi.concatenate([x, y, z]), a, empty, b), np.concatenate([a, empty, b]))
+    np.testing.assert_array_equal(
+        run(lambda x, y, z: topi.concatenate([x, y, z]), a, empty, b), np.concatenate([a, empty, b])
+    )
     got = run(lambda x: topi.pad(x, (1, 0), (2, 3), 9.0), a)
     np.testing.assert_array_equal(got, np.pad(a, ((1, 2), (0, 3)), constant_values=9))
     np.testing.assert_array_equal(run(lambda x: topi.nn.pad(x, (2, 1)), a), np.pad(a, ((2, 2), (1, 1))))
@@ -271,7 +357,9 @@ def test_lookups() -> None:
     a = floats((5, 7, 3))
     index = whole((2, 3), "int32", -9, 20)
     np.testing.assert_array_equal(run(lambda x, i: topi.take(x, i, 1), a, index), np.take(a, index, 1, mode="clip"))
-    np.testing.assert_array_equal(run(lambda x, i: topi.take(x, i, -1, mode="wrap"), a, index), np.take(a, index, 2, mode="wrap"))
+    np.testing.assert_array_equal(
+        run(lambda x, i: topi.take(x, i, -1, mode="wrap"), a, index), np.take(a, index, 2, mode="wrap")
+    )
     np.testing.assert_array_equal(run(lambda x, i: topi.take(x, i), a, index * 5), np.take(a, index * 5, mode="clip"))
     unsigned = whole((4,), "uint8", 0, 5)
     np.testing.assert_array_equal(run(lambda x, i: topi.take(x, i, 0, mode="fast"), a, unsigned), a[unsigned])
@@ -293,8 +381,10 @@ def test_layouts() -> None:
     np.testing.assert_array_equal(run(lambda x: topi.layout_transform(x, "NCHW", "NHWC"), a), a.transpose(0, 2, 3, 1))
     blocked = np.pad(a, ((0, 0), (0, 3), (0, 0), (0, 0))).reshape(2, 4, 4, 3, 5).transpose(0, 1, 3, 4, 2)
     np.testing.assert_array_equal(run(lambda x: topi.layout_transform(x, "NCHW", "NCHW4c"), a), blocked)
-    np.testing.assert_array_equal(run(lambda x: topi.layout_transform(x, "NCHW4c", "NHWC"), np.ascontiguousarray(blocked)),
-                                  np.pad(a, ((0, 0), (0, 3), (0, 0), (0, 0))).transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(
+        run(lambda x: topi.layout_transform(x, "NCHW4c", "NHWC"), np.ascontiguousarray(blocked)),
+        np.pad(a, ((0, 0), (0, 3), (0, 0), (0, 0))).transpose(0, 2, 3, 1),
+    )
 
 
 # Activations
@@ -305,18 +395,27 @@ def test_activations() -> None:
     x = a.astype("float64")
     sigmoid = scipy.special.expit
     for operator, want in (
-        (topi.nn.relu, np.maximum(x, 0)), (topi.nn.relu6, np.clip(x, 0, 6)),
+        (topi.nn.relu, np.maximum(x, 0)),
+        (topi.nn.relu6, np.clip(x, 0, 6)),
         (lambda t: topi.nn.leaky_relu(t, 0.1), np.where(x > 0, x, x * 0.1)),
-        (topi.nn.sigmoid, sigmoid(x)), (topi.nn.tanh, np.tanh(x)), (topi.nn.silu, x * sigmoid(x)),
+        (topi.nn.sigmoid, sigmoid(x)),
+        (topi.nn.tanh, np.tanh(x)),
+        (topi.nn.silu, x * sigmoid(x)),
         (topi.nn.gelu, x * 0.5 * (1 + scipy.special.erf(x / math.sqrt(2)))),
         (lambda t: topi.nn.gelu(t, "tanh"), x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
-        (topi.nn.elu, np.where(x > 0, x, np.expm1(x))), (topi.nn.softplus, np.logaddexp(x, 0)),
-        (topi.nn.hard_sigmoid, np.clip(x + 3, 0, 6) / 6), (topi.nn.hard_swish, x * np.clip(x + 3, 0, 6) / 6),
+        (topi.nn.elu, np.where(x > 0, x, np.expm1(x))),
+        (topi.nn.softplus, np.logaddexp(x, 0)),
+        (topi.nn.hard_sigmoid, np.clip(x + 3, 0, 6) / 6),
+        (topi.nn.hard_swish, x * np.clip(x + 3, 0, 6) / 6),
     ):
         np.testing.assert_allclose(run(operator, a), want, rtol=16 * EPS, atol=8 * EPS)
     half = a.astype("float16")
-    np.testing.assert_allclose(run(topi.nn.silu, half).astype("float64"), half.astype("float64") * sigmoid(half.astype("float64")),
-                               rtol=2**-10, atol=2**-14)
+    np.testing.assert_allclose(
+        run(topi.nn.silu, half).astype("float64"),
+        half.astype("float64") * sigmoid(half.astype("float64")),
+        rtol=2**-10,
+        atol=2**-14,
+    )
 
 
 def test_channels() -> None:
@@ -328,7 +427,9 @@ def test_channels() -> None:
     np.testing.assert_allclose(run(topi.nn.scale_shift_nchw, a, c, d), x * at(c) + at(d), rtol=8 * EPS, atol=8 * EPS)
     np.testing.assert_allclose(run(topi.nn.prelu, a, c), np.where(x > 0, x, x * at(c)), rtol=4 * EPS)
     got = run(topi.nn.batch_norm_inference, a, c, d, mean, var)
-    np.testing.assert_allclose(got, (x - at(mean)) / np.sqrt(at(var) + 1e-5) * at(c) + at(d), rtol=32 * EPS, atol=64 * EPS)
+    np.testing.assert_allclose(
+        got, (x - at(mean)) / np.sqrt(at(var) + 1e-5) * at(c) + at(d), rtol=32 * EPS, atol=64 * EPS
+    )
     last = np.ascontiguousarray(a.transpose(0, 2, 3, 1))
     got = run(lambda *t: topi.nn.batch_norm_inference(*t, axis=-1), last, c, d, mean, var)
     want = run(topi.nn.batch_norm_inference, a, c, d, mean, var).transpose(0, 2, 3, 1)
@@ -349,8 +450,12 @@ def test_shapes_unknown_until_the_call() -> None:
     kernel = tw.build(topi.schedule([c, total, flat, joined]), [a, b, c, total, flat, joined])
     for shape in ((7, 33), (1, 1), (0, 4), (65, 130)):
         x, y = floats(shape), floats(shape[1:], seed=1)
-        results = [np.zeros(shape, "float32"), np.zeros(shape[0], "float32"), np.zeros(x.size, "float32"),
-                   np.zeros((shape[0], 2 * shape[1]), "float32")]
+        results = [
+            np.zeros(shape, "float32"),
+            np.zeros(shape[0], "float32"),
+            np.zeros(x.size, "float32"),
+            np.zeros((shape[0], 2 * shape[1]), "float32"),
+        ]
         kernel(x, y, *results)
         np.testing.assert_array_equal(results[0], np.maximum(x + y, 0))
         np.testing.assert_allclose(results[1], np.exp(x.astype("float64")).sum(1), rtol=1e-5)
@@ -358,45 +463,55 @@ def test_shapes_unknown_until_the_call() -> None:
         np.testing.assert_array_equal(results[3], np.concatenate([x, x], 1))
 
 
-@pytest.mark.parametrize("wrong, message", [
-    (lambda a: topi.sum(a, 2), r"sum: A: float32\[4, 5\] has no axis 2"),
-    (lambda a: topi.sum(a, (0, -2)), "given an axis twice"),
-    (lambda a: topi.argmax(te.placeholder((0, 2), name="E"), 0), "no elements to choose from"),
-    (lambda a: topi.transpose(a, (0, 0)), "does not name every axis once"),
-    (lambda a: topi.reshape(a, (3, 7)), "cannot reshape"),
-    (lambda a: topi.reshape(a, (-1, 3)), "cannot reshape"),
-    (lambda a: topi.squeeze(a, 0), "not known to have the extent 1"),
-    (lambda a: topi.concatenate([a, topi.transpose(a)], 0), "cannot concatenate"),
-    (lambda a: topi.concatenate([]), "takes a list of tensors"),
-    (lambda a: topi.stack([a, topi.cast(a, "int32")]), "cannot stack"),
-    (lambda a: topi.split(a, 3), "cannot split 4 elements into 3"),
-    (lambda a: topi.strided_slice(a, [0], [1, 2]), "no slice"),
-    (lambda a: topi.take(a, a), "takes integer indices"),
-    (lambda a: topi.take(a, topi.cast(a, "int32"), mode="raise"), "no mode 'raise'"),
-    (lambda a: topi.pad(a, (1,)), "a number from 0 on for each dimension"),
-    (lambda a: topi.broadcast_to(a, (5, 4)), "cannot broadcast A"),
-    (lambda a: topi.layout_transform(a, "NC", "NH"), "cannot go from NC to NH"),
-    (lambda a: topi.layout_transform(a, "N1", "NC"), "there is no layout 'N1'"),
-    (lambda a: topi.nn.gelu(a, "fast"), "no approximation 'fast'"),
-    (lambda a: topi.nn.bias_add(a, te.placeholder((4,), name="b")), "does not have a value for each index"),
-    (lambda a: topi.arange(0, 3, 0), "how many elements"),
-    (lambda a: topi.nn.relu(3), "relu takes a tensor"),
-    (lambda a: topi.repeat(a, -1), "counts from 0 on"),
-    (lambda a: topi.elemwise_sum([]), "nothing to add"),
-    (lambda a: topi.elemwise_sum([a, topi.transpose(a)]), "tensors of one shape"),
-])
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        (lambda a: topi.sum(a, 2), r"sum: A: float32\[4, 5\] has no axis 2"),
+        (lambda a: topi.sum(a, (0, -2)), "given an axis twice"),
+        (lambda a: topi.argmax(te.placeholder((0, 2), name="E"), 0), "no elements to choose from"),
+        (lambda a: topi.transpose(a, (0, 0)), "does not name every axis once"),
+        (lambda a: topi.reshape(a, (3, 7)), "cannot reshape"),
+        (lambda a: topi.reshape(a, (-1, 3)), "cannot reshape"),
+        (lambda a: topi.squeeze(a, 0), "not known to have the extent 1"),
+        (lambda a: topi.concatenate([a, topi.transpose(a)], 0), "cannot concatenate"),
+        (lambda a: topi.concatenate([]), "takes a list of tensors"),
+        (lambda a: topi.stack([a, topi.cast(a, "int32")]), "cannot stack"),
+        (lambda a: topi.split(a, 3), "cannot split 4 elements into 3"),
+        (lambda a: topi.strided_slice(a, [0], [1, 2]), "no slice"),
+        (lambda a: topi.take(a, a), "takes integer indices"),
+        (lambda a: topi.take(a, topi.cast(a, "int32"), mode="raise"), "no mode 'raise'"),
+        (lambda a: topi.pad(a, (1,)), "a number from 0 on for each dimension"),
+        (lambda a: topi.broadcast_to(a, (5, 4)), "cannot broadcast A"),
+        (lambda a: topi.layout_transform(a, "NC", "NH"), "cannot go from NC to NH"),
+        (lambda a: topi.layout_transform(a, "N1", "NC"), "there is no layout 'N1'"),
+        (lambda a: topi.nn.gelu(a, "fast"), "no approximation 'fast'"),
+        (lambda a: topi.nn.bias_add(a, te.placeholder((4,), name="b")), "does not have a value for each index"),
+        (lambda a: topi.arange(0, 3, 0), "how many elements"),
+        (lambda a: topi.nn.relu(3), "relu takes a tensor"),
+        (lambda a: topi.repeat(a, -1), "counts from 0 on"),
+        (lambda a: topi.elemwise_sum([]), "nothing to add"),
+        (lambda a: topi.elemwise_sum([a, topi.transpose(a)]), "tensors of one shape"),
+    ],
+)
 def test_refusals(wrong: Any, message: str) -> None:
     a = placeholders(floats((4, 5)))[0]
     with pytest.raises(TensorExpressionError, match=message):
         wrong(a)
 
 
-@pytest.mark.parametrize(("shape", "new", "sizes", "message"), [
-    (("h",), ("h // 2", 2), (5,), "outside"), (("h", "w"), (-1, "w // 2 * 2"), (3, 5), "outside"),
-    (("h", "w"), ("w", -1), (3, 5), ""), (("h", "w"), ("h", "w // 4", 4), (2, 8), ""),
-    (("h", "w"), ("h", "w // 4", 4), (2, 11), "outside"),
-])
-def test_a_reshape_that_would_leave_elements_out_fails_at_the_call(shape: Any, new: Any, sizes: Any, message: str) -> None:
+@pytest.mark.parametrize(
+    ("shape", "new", "sizes", "message"),
+    [
+        (("h",), ("h // 2", 2), (5,), "outside"),
+        (("h", "w"), (-1, "w // 2 * 2"), (3, 5), "outside"),
+        (("h", "w"), ("w", -1), (3, 5), ""),
+        (("h", "w"), ("h", "w // 4", 4), (2, 8), ""),
+        (("h", "w"), ("h", "w // 4", 4), (2, 11), "outside"),
+    ],
+)
+def test_a_reshape_that_would_leave_elements_out_fails_at_the_call(
+    shape: Any, new: Any, sizes: Any, message: str
+) -> None:
     symbols = {name: te.size_var(name) for name in "hw"}
     extents = [eval(one, dict(symbols)) if isinstance(one, str) else one for one in new]
     x = te.placeholder(tuple(symbols[name] for name in shape), name="x")

@@ -1,6 +1,6 @@
 """Drawn compositions of topi's operators under topi.schedule, against numpy (tilewright/tools/fuzz/operators.py).
 
-    tilewright fuzz --mode operators --seed 7 --cases 120:121      # one case again
+tilewright fuzz --mode operators --seed 7 --cases 120:121      # one case again
 """
 
 from __future__ import annotations
@@ -66,6 +66,24 @@ def test_a_wrong_schedule_is_found_made_smaller_and_written(monkeypatch: pytest.
 
 
 def test_the_command_has_the_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fuzz", "--mode", "operators", "--seed", "1", "--cases", "3", "--workers", "0", "--target", "llvm",
-                 "--out", str(tmp_path)]) == 0
+    assert (
+        main(
+            [
+                "fuzz",
+                "--mode",
+                "operators",
+                "--seed",
+                "1",
+                "--cases",
+                "3",
+                "--workers",
+                "0",
+                "--target",
+                "llvm",
+                "--out",
+                str(tmp_path),
+            ]
+        )
+        == 0
+    )
     assert "3 cases, 0 failed" in capsys.readouterr().out

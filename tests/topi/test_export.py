@@ -20,7 +20,9 @@ def test_a_library_packs_the_weights_of_a_dense_layer_and_uses_them(tmp_path: Pa
     tw.build({"pack": [w, packed], "layer": [x, panels, bias, y]}).export(str(library))
     loaded = tw.load(str(library))
     rng = np.random.default_rng(5)
-    weights, data, shift = (rng.standard_normal(shape).astype("float32") for shape in ((features, depth), (rows, depth), features))
+    weights, data, shift = (
+        rng.standard_normal(shape).astype("float32") for shape in ((features, depth), (rows, depth), features)
+    )
     kept, found = np.empty([int(extent) for extent in packed.shape], "float32"), np.empty((rows, features), "float32")
     loaded["pack"](weights, kept)
     np.testing.assert_array_equal(kept, topi.nn.prepack_dense(weights))

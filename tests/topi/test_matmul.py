@@ -47,8 +47,18 @@ def product(m, k, n, transpose_a=False, transpose_b=False, seed=0):
 
 
 FORMS = [(False, False), (True, False), (False, True), (True, True)]
-SHAPES = [(1, 1, 1), (5, 1, 3), (7, 13, 17), (64, 64, 64), (1, 100, 67), (67, 100, 2), (3, 700, 33),
-          (20, 600, 45), (300, 70, 130), (37, 4096, 52)]
+SHAPES = [
+    (1, 1, 1),
+    (5, 1, 3),
+    (7, 13, 17),
+    (64, 64, 64),
+    (1, 100, 67),
+    (67, 100, 2),
+    (3, 700, 33),
+    (20, 600, 45),
+    (300, 70, 130),
+    (37, 4096, 52),
+]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -76,7 +86,10 @@ def test_nothing_to_add_up(shape):
 @pytest.mark.parametrize("batches", drawn.part([(3, 3), (1, 4), (4, 1), (1, 1)], 2))
 def test_batches(batches, form):
     x, y = normal((batches[0], 20, 33)), normal((batches[1], 33, 70), 1)
-    X, Y = (te.placeholder(stored(value, swap).shape, name=name) for value, swap, name in zip((x, y), form, "XY", strict=True))
+    X, Y = (
+        te.placeholder(stored(value, swap).shape, name=name)
+        for value, swap, name in zip((x, y), form, "XY", strict=True)
+    )
     Z = topi.batch_matmul(X, Y, transpose_a=form[0], transpose_b=form[1])
     assert within_bound(run([X, Y], Z, [stored(x, form[0]), stored(y, form[1])]), x, y)
 
@@ -112,20 +125,34 @@ def test_weights_packed_beforehand(rows, outs):
     packed = topi.nn.prepack_dense(w)
     W = te.placeholder(w.shape, name="W")
     assert numpy.array_equal(run([W], topi.nn.prepack_dense(W), [w]), packed)
-    X, P, B = te.placeholder(x.shape, name="X"), te.placeholder(packed.shape, name="P"), te.placeholder(b.shape, name="B")
+    X, P, B = (
+        te.placeholder(x.shape, name="X"),
+        te.placeholder(packed.shape, name="P"),
+        te.placeholder(b.shape, name="B"),
+    )
     found = run([X, P, B], topi.nn.packed_dense(X, P, outs, B), [x, packed, b])
     assert within_bound(found - b, x, w.T, 4 * UNIT * (abs(x) @ abs(w.T) + abs(b)).max())
 
 
-@pytest.mark.parametrize(("dtype", "out", "unit"), [
-    ("float64", None, 2.0**-53), ("float16", "float32", UNIT), ("bfloat16", "float32", UNIT), ("int8", "int32", 0.0),
-    ("int32", None, 0.0)])
+@pytest.mark.parametrize(
+    ("dtype", "out", "unit"),
+    [
+        ("float64", None, 2.0**-53),
+        ("float16", "float32", UNIT),
+        ("bfloat16", "float32", UNIT),
+        ("int8", "int32", 0.0),
+        ("int32", None, 0.0),
+    ],
+)
 @pytest.mark.parametrize("form", FORMS[::3])
 def test_types(dtype, out, unit, form):
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else numpy.dtype(dtype)
     rng = numpy.random.default_rng(1)
     a, b = (rng.integers(-100, 100, shape).astype(kind) for shape in ((35, 50), (50, 41)))
-    A, B = (te.placeholder(stored(one, swap).shape, dtype, name=name) for one, swap, name in zip((a, b), form, "AB", strict=True))
+    A, B = (
+        te.placeholder(stored(one, swap).shape, dtype, name=name)
+        for one, swap, name in zip((a, b), form, "AB", strict=True)
+    )
     found = run([A, B], topi.matmul(A, B, *form, out_dtype=out), [stored(a, form[0]), stored(b, form[1])])
     a, b = a.astype("float64"), b.astype("float64")
     assert (abs(found - a @ b) <= 51 * unit * (abs(a) @ abs(b))).all()
@@ -149,7 +176,10 @@ def test_what_operands_are_made_of_is_computed_as_they_are_packed():
 def test_sizes_that_the_call_decides(unknown, form):
     sizes = {"m": 70, "n": 90, "k": 33}
     m, n, k = (te.var(name) if name in unknown else sizes[name] for name in "mnk")
-    A, B = te.placeholder((k, m) if form[0] else (m, k), name="A"), te.placeholder((n, k) if form[1] else (k, n), name="B")
+    A, B = (
+        te.placeholder((k, m) if form[0] else (m, k), name="A"),
+        te.placeholder((n, k) if form[1] else (k, n), name="B"),
+    )
     bias = te.placeholder((n,), name="bias")
     C = topi.matmul(A, B, *form)
     D = te.compute(C.shape, lambda i, j: C[i, j] + bias[j], name="D")
@@ -184,18 +214,27 @@ def test_schedules_replay():
 A, B3 = te.placeholder((4, 5), name="A"), te.placeholder((2, 4, 5), name="B3")
 
 
-@pytest.mark.parametrize(("declare", "message"), [
-    (lambda: topi.matmul(A, A), "cannot multiply A: float32.4, 5. by A"),
-    (lambda: topi.matmul(A, B3), "2 dimensions are asked for, and there are 2 and 3"),
-    (lambda: topi.matmul(A, 3), "takes tensors"),
-    (lambda: topi.matmul(A, te.placeholder((te.var("p"), 3), name="P")), "the sum would run over 5 elements of A and p of P"),
-    (lambda: topi.batch_matmul(B3, te.placeholder((3, 4, 5), name="C3")), "the batches 2 and 3 differ"),
-    (lambda: topi.nn.dense(A, A, te.placeholder((5,), name="b")), "the sum would run over 4 elements of dense and 5 of b"),
-    (lambda: topi.nn.dense(A, A, A), "a bias has one dimension"),
-    (lambda: topi.nn.packed_dense(A, A, 4), "three dimensions"),
-    (lambda: topi.nn.packed_dense(A, te.placeholder((1, 5, 16), name="P"), 17), "finds no 17 features"),
-    (lambda: topi.nn.prepack_dense(B3), "takes a matrix"),
-])
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (lambda: topi.matmul(A, A), "cannot multiply A: float32.4, 5. by A"),
+        (lambda: topi.matmul(A, B3), "2 dimensions are asked for, and there are 2 and 3"),
+        (lambda: topi.matmul(A, 3), "takes tensors"),
+        (
+            lambda: topi.matmul(A, te.placeholder((te.var("p"), 3), name="P")),
+            "the sum would run over 5 elements of A and p of P",
+        ),
+        (lambda: topi.batch_matmul(B3, te.placeholder((3, 4, 5), name="C3")), "the batches 2 and 3 differ"),
+        (
+            lambda: topi.nn.dense(A, A, te.placeholder((5,), name="b")),
+            "the sum would run over 4 elements of dense and 5 of b",
+        ),
+        (lambda: topi.nn.dense(A, A, A), "a bias has one dimension"),
+        (lambda: topi.nn.packed_dense(A, A, 4), "three dimensions"),
+        (lambda: topi.nn.packed_dense(A, te.placeholder((1, 5, 16), name="P"), 17), "finds no 17 features"),
+        (lambda: topi.nn.prepack_dense(B3), "takes a matrix"),
+    ],
+)
 def test_refusals(declare, message):
     with pytest.raises(BadOperand, match=message):
         declare()
@@ -212,10 +251,16 @@ def test_products_that_do_not_say_so():
     assert within_bound(run([A, B], C, [a, b]), a, numpy.swapaxes(b, -1, -2))
 
 
-@pytest.mark.parametrize("body", [
-    lambda A, B, i, j, k: A[i, k] * B[k, j] * 2.0, lambda A, B, i, j, k: A[i, k] + B[k, j],
-    lambda A, B, i, j, k: A[i, k] * B[(k + j) % 40, j], lambda A, B, i, j, k: A[i, k] * A[k, j]],
-    ids=["scaled", "sums", "skewed", "squared"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda A, B, i, j, k: A[i, k] * B[k, j] * 2.0,
+        lambda A, B, i, j, k: A[i, k] + B[k, j],
+        lambda A, B, i, j, k: A[i, k] * B[(k + j) % 40, j],
+        lambda A, B, i, j, k: A[i, k] * A[k, j],
+    ],
+    ids=["scaled", "sums", "skewed", "squared"],
+)
 def test_what_calls_itself_a_product_and_is_none(body):
     a, b = normal((40, 40)), normal((40, 40), 1)
     A, B = te.placeholder(a.shape, name="A"), te.placeholder(b.shape, name="B")
@@ -224,6 +269,6 @@ def test_what_calls_itself_a_product_and_is_none(body):
     inputs = [one for one in (A, B) if one in C.op.input_tensors]
     plain = tw.build(te.create_schedule(C), [*inputs, C])
     wanted = numpy.empty((40, 40), "float32")
-    arrays = [a, b][:len(inputs)]
+    arrays = [a, b][: len(inputs)]
     plain(*arrays, wanted)
     assert numpy.allclose(run(inputs, C, arrays), wanted, atol=1e-4)

@@ -25,21 +25,33 @@ def test_convolution_of_one_dimension(size, stride, padding, dilation) -> None:
     windows = sliding_window_view(np.pad(x, ((0, 0), (0, 0), (low, high))), reach, 2)[:, :, ::stride, ::dilation]
     want = np.einsum("ncwk,ock->now", windows, w)
     close(run(lambda a, b: topi.nn.conv1d(a, b, stride, padding, dilation), x, w), want)
-    across = run(lambda a, b: topi.nn.conv1d(a, b, stride, padding, dilation, 1, "NWC"),
-                 x.transpose(0, 2, 1).copy(), w.transpose(2, 1, 0).copy())
+    across = run(
+        lambda a, b: topi.nn.conv1d(a, b, stride, padding, dilation, 1, "NWC"),
+        x.transpose(0, 2, 1).copy(),
+        w.transpose(2, 1, 0).copy(),
+    )
     close(across, want.transpose(0, 2, 1))
 
 
 def test_groups_of_one_and_three_dimensions() -> None:
     x, w = floats((1, 6, 3, 4, 5)), floats((4, 3, 2, 2, 3), seed=1)
     windows = [sliding_window_view(x[:, part], (2, 2, 3), (2, 3, 4)) for part in (slice(0, 3), slice(3, 6))]
-    want = np.concatenate([np.einsum("ncdhwxyz,ocxyz->nodhw", a, b) for a, b in zip(windows, (w[:2], w[2:]), strict=True)], 1)
+    want = np.concatenate(
+        [np.einsum("ncdhwxyz,ocxyz->nodhw", a, b) for a, b in zip(windows, (w[:2], w[2:]), strict=True)], 1
+    )
     close(run(lambda a, b: topi.nn.conv3d_ncdhw(a, b, 1, 0, 1, 2), x, w), want)
-    last = run(lambda a, b: topi.nn.conv3d_ndhwc(a, b, 1, 0, 1, 2), x.transpose(0, 2, 3, 4, 1).copy(),
-               w.transpose(2, 3, 4, 1, 0).copy())
+    last = run(
+        lambda a, b: topi.nn.conv3d_ndhwc(a, b, 1, 0, 1, 2),
+        x.transpose(0, 2, 3, 4, 1).copy(),
+        w.transpose(2, 3, 4, 1, 0).copy(),
+    )
     close(last, want.transpose(0, 2, 3, 4, 1))
-    close(run(lambda a, b: topi.nn.group_conv1d_ncw(a, b, 1, 0, 1, 2), x[:, :, 0, 0].copy(), w[:, :, 0, 0].copy()),
-          run(lambda a, b: topi.nn.group_conv2d_nchw(a, b, 1, 0, 1, 2), x[:, :, :1, 0].copy(), w[:, :, :1, 0].copy())[:, :, 0])
+    close(
+        run(lambda a, b: topi.nn.group_conv1d_ncw(a, b, 1, 0, 1, 2), x[:, :, 0, 0].copy(), w[:, :, 0, 0].copy()),
+        run(lambda a, b: topi.nn.group_conv2d_nchw(a, b, 1, 0, 1, 2), x[:, :, :1, 0].copy(), w[:, :, :1, 0].copy())[
+            :, :, 0
+        ],
+    )
     with pytest.raises(tw.TilewrightError, match="do not fit"):
         topi.nn.conv1d_ncw(te.placeholder((1, 4, 9)), te.placeholder((2, 3, 3)))
     with pytest.raises(tw.TilewrightError, match="there is no layout 'NCHW' of one dimension"):
@@ -50,7 +62,7 @@ def test_transposed_convolution_is_the_gradient_of_a_convolution() -> None:
     y, w = floats((2, 3, 4)), floats((3, 2, 3), seed=1)
     want = np.zeros((2, 2, 10), "float32")
     for i in range(4):
-        want[:, :, 2 * i:2 * i + 3] += np.einsum("nc,cok->nok", y[:, :, i], w)
+        want[:, :, 2 * i : 2 * i + 3] += np.einsum("nc,cok->nok", y[:, :, i], w)
     close(run(lambda a, b: topi.nn.conv1d_transpose_ncw(a, b, 2, (1, 0), "float32", 1), y, w), want[:, :, 1:])
     with pytest.raises(tw.TilewrightError, match="takes away more"):
         topi.nn.conv1d_transpose_ncw(te.placeholder((1, 3, 4)), te.placeholder((3, 2, 3)), 1, 3)
@@ -60,12 +72,17 @@ def test_pooling_of_one_and_three_dimensions() -> None:
     x = floats((1, 2, 5, 4, 7))
     want = sliding_window_view(x, (2, 3, 2), (2, 3, 4))[:, :, ::2, :, ::3].max((-1, -2, -3))
     close(run(lambda a: topi.nn.pool3d(a, (2, 3, 2), (2, 1, 3), 1, 0, "max"), x), want, 0)
-    mean = sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 0), (0, 0))), (2, 2, 2), (2, 3, 4)).mean((-1, -2, -3))
+    mean = sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 0), (0, 0))), (2, 2, 2), (2, 3, 4)).mean(
+        (-1, -2, -3)
+    )
     close(run(lambda a: topi.nn.pool3d(a, 2, 1, 1, (1, 0, 0, 0, 0, 0), "avg"), x), mean)
     row = x[:, :, 0, 0].copy()
-    close(run(lambda a: topi.nn.pool1d(a, 3, 2, 2, (1, 1), "max"), row),
-          sliding_window_view(np.pad(row, ((0, 0), (0, 0), (1, 1)), constant_values=-9), 5, 2)[:, :, ::2, ::2].max(-1), 0)
-    parts = [row[:, :, 7 * i // 3:-(-7 * (i + 1) // 3)].mean(-1) for i in range(3)]
+    close(
+        run(lambda a: topi.nn.pool1d(a, 3, 2, 2, (1, 1), "max"), row),
+        sliding_window_view(np.pad(row, ((0, 0), (0, 0), (1, 1)), constant_values=-9), 5, 2)[:, :, ::2, ::2].max(-1),
+        0,
+    )
+    parts = [row[:, :, 7 * i // 3 : -(-7 * (i + 1) // 3)].mean(-1) for i in range(3)]
     close(run(lambda a: topi.nn.adaptive_pool1d(a, 3, "avg"), row), np.stack(parts, -1))
     close(run(lambda a: topi.nn.adaptive_pool3d(a, 1, "max"), x), x.max((2, 3, 4), keepdims=True), 0)
     with pytest.raises(tw.TilewrightError, match="is not 'NCW'"):
@@ -75,7 +92,9 @@ def test_pooling_of_one_and_three_dimensions() -> None:
 @pytest.mark.parametrize("shape", [(3, 4), (1, 1), (0, 3), (2, 0)])
 def test_dilation(shape) -> None:
     x = floats(shape)
-    want = np.full([max((extent - 1) * step + 1, 0) if extent else 0 for extent, step in zip(shape, (2, 3), strict=True)], 5.0)
+    want = np.full(
+        [max((extent - 1) * step + 1, 0) if extent else 0 for extent, step in zip(shape, (2, 3), strict=True)], 5.0
+    )
     want[::2, ::3] = x
     close(run(lambda a: topi.nn.dilate(a, (2, 3), 5.0), x), want, 0)
     with pytest.raises(tw.TilewrightError, match="takes a number from 1 on"):
@@ -85,8 +104,11 @@ def test_dilation(shape) -> None:
 def test_reflections() -> None:
     x = floats((3, 5))
     for mode in ("reflect", "symmetric"):
-        close(run(lambda a, mode=mode: topi.nn.mirror_pad(a, (2, 0), (1, 4), mode.upper()), x),
-              np.pad(x, ((2, 1), (0, 4)), mode=mode), 0)
+        close(
+            run(lambda a, mode=mode: topi.nn.mirror_pad(a, (2, 0), (1, 4), mode.upper()), x),
+            np.pad(x, ((2, 1), (0, 4)), mode=mode),
+            0,
+        )
     with pytest.raises(tw.TilewrightError, match="told no reflection"):
         topi.nn.mirror_pad(te.placeholder((3,)), (3,), (0,), "REFLECT")
 
@@ -98,8 +120,11 @@ def test_space_to_depth_and_batch_and_back() -> None:
     close(run(lambda a: topi.nn.space_to_depth(a, 2), x), deep, 0)
     close(run(lambda a: topi.nn.depth_to_space(a, 2), deep.copy()), x, 0)
     by_channel = floats((1, 8, 1, 3)).copy()
-    close(run(lambda a: topi.nn.depth_to_space(a, 2, mode="CRD"), by_channel),
-          by_channel.reshape(1, 2, 2, 2, 1, 3).transpose(0, 1, 4, 2, 5, 3).reshape(1, 2, 2, 6), 0)
+    close(
+        run(lambda a: topi.nn.depth_to_space(a, 2, mode="CRD"), by_channel),
+        by_channel.reshape(1, 2, 2, 2, 1, 3).transpose(0, 1, 4, 2, 5, 3).reshape(1, 2, 2, 6),
+        0,
+    )
     y = floats((2, 3, 4, 1))
     many = run(lambda a: topi.nn.space_to_batch_nd(a, (2, 3), (1, 0), (0, 2)), y)
     wide = np.pad(y, ((0, 0), (1, 0), (0, 2), (0, 0))).reshape(2, 2, 2, 2, 3, 1)
@@ -109,13 +134,17 @@ def test_space_to_depth_and_batch_and_back() -> None:
         topi.nn.space_to_depth(te.placeholder((1, 1, 3, 4)), 2)
 
 
-@pytest.mark.parametrize("declare, shape, whole_size", [
-    (lambda a: topi.nn.space_to_depth(a, 2), (1, 2, "n", 4), 6),
-    (lambda a: topi.nn.depth_to_space(a, 2), (1, "n", 3, 1), 8),
-    (lambda a: topi.nn.space_to_batch_nd(a, [2], [1], [0]), (1, "n", 3), 5),
-    (lambda a: topi.nn.batch_to_space_nd(a, [3], [0], [0]), ("n", 2, 1), 9),
-    (lambda a: topi.reshape(a, (-1, 2)), ("n",), 6),
-], ids=["depth", "space", "batch", "back", "reshape"])
+@pytest.mark.parametrize(
+    "declare, shape, whole_size",
+    [
+        (lambda a: topi.nn.space_to_depth(a, 2), (1, 2, "n", 4), 6),
+        (lambda a: topi.nn.depth_to_space(a, 2), (1, "n", 3, 1), 8),
+        (lambda a: topi.nn.space_to_batch_nd(a, [2], [1], [0]), (1, "n", 3), 5),
+        (lambda a: topi.nn.batch_to_space_nd(a, [3], [0], [0]), ("n", 2, 1), 9),
+        (lambda a: topi.reshape(a, (-1, 2)), ("n",), 6),
+    ],
+    ids=["depth", "space", "batch", "back", "reshape"],
+)
 def test_symbolic_sizes_that_leave_a_rest_are_refused_at_the_call(declare, shape, whole_size) -> None:
     """What no block had taken was left out without a word."""
     n = te.var("n")
@@ -142,7 +171,9 @@ def test_norms_by_groups_and_batches() -> None:
     kept, m, v = run(lambda *t: topi.nn.batch_norm(*t, axis=1), x, g, b, mean, var)
     close(kept, (x - mean[:, None]) / np.sqrt(var[:, None] + 1e-5) * g[:, None] + b[:, None], 1e-5)
     assert (m == mean).all() and (v == var).all()
-    trained, m, v = run(lambda *t: topi.nn.batch_norm(*t, axis=1, scale=False, training=True, momentum=0.25), x, g, b, mean, var)
+    trained, m, v = run(
+        lambda *t: topi.nn.batch_norm(*t, axis=1, scale=False, training=True, momentum=0.25), x, g, b, mean, var
+    )
     ours, theirs = x.mean((0, 2)), x.var((0, 2))
     close(trained, (x - ours[:, None]) / np.sqrt(theirs[:, None] + 1e-5) + b[:, None], 1e-5)
     close(m, mean * 0.75 + ours * 0.25)
@@ -158,8 +189,13 @@ def test_products_of_tensors() -> None:
     close(run(lambda x, y: topi.tensordot(x, y, ((2, 1), (0, 1))), a, b), np.tensordot(a, b, ((2, 1), (0, 1))), 1e-5)
     close(run(lambda x, y: topi.tensordot(x, y, 1), a, b), np.tensordot(a, b, 1), 1e-5)
     close(run(lambda x, y: topi.tensordot(x, y, 0), a[0, 0], b[0, 0]), np.multiply.outer(a[0, 0], b[0, 0]))
-    for text, *of in (("ijk,kjl->il", a, b), ("ijk->ki", a), ("ijk,ijk", a, a), ("...k,k->...", a, b[:, 0, 0]),
-                      ("ii->i", a[:3, :3, 0])):
+    for text, *of in (
+        ("ijk,kjl->il", a, b),
+        ("ijk->ki", a),
+        ("ijk,ijk", a, a),
+        ("...k,k->...", a, b[:, 0, 0]),
+        ("ii->i", a[:3, :3, 0]),
+    ):
         close(run(lambda *t, text=text: topi.einsum(text, *t), *(one.copy() for one in of)), np.einsum(text, *of), 1e-5)
     with pytest.raises(tw.TilewrightError, match="cannot read 'ij->ik'"):
         topi.einsum("ij->ik", te.placeholder((2, 2)))
@@ -193,8 +229,10 @@ def test_orders_of_a_part_and_of_a_permutation() -> None:
     np.testing.assert_array_equal(run(topi.invert_permutation, np.array([2, 0, 3, 1], "int64")), [1, 3, 0, 2])
 
 
-@pytest.mark.parametrize(("kind", "write"), [
-    ("add", np.add), ("mul", np.multiply), ("min", np.minimum), ("max", np.maximum), ("update", None)])
+@pytest.mark.parametrize(
+    ("kind", "write"),
+    [("add", np.add), ("mul", np.multiply), ("min", np.minimum), ("max", np.maximum), ("update", None)],
+)
 def test_writing_to_places(kind, write) -> None:
     x, updates = whole((4, 3), "int32"), whole((5, 3), "int32", seed=1)
     index = np.array([[0, 3, 1], [-1, 0, 1], [2, 2, 1], [0, 1, 1], [3, 0, 0]], "int64")
@@ -235,8 +273,11 @@ def test_diagonals() -> None:
 def test_grids_shapes_and_windows() -> None:
     a, b = floats((3,)), floats((4,), seed=1)
     for indexing in ("ij", "xy"):
-        for got, want in zip(run(lambda x, y, how=indexing: topi.meshgrid([x, y], how), a, b), np.meshgrid(a, b, indexing=indexing),
-                             strict=True):
+        for got, want in zip(
+            run(lambda x, y, how=indexing: topi.meshgrid([x, y], how), a, b),
+            np.meshgrid(a, b, indexing=indexing),
+            strict=True,
+        ):
             close(got, want, 0)
     index = np.array([0, 5, 11], "int32")
     np.testing.assert_array_equal(run(lambda i: topi.unravel_index(i, (3, 4)), index), np.unravel_index(index, (3, 4)))
@@ -245,7 +286,11 @@ def test_grids_shapes_and_windows() -> None:
     np.testing.assert_array_equal(run(lambda t: topi.ndarray_size(t, "int64"), x), 12)
     close(run(lambda t: topi.collapse_sum(t, (1, 4)), x), x.sum(0), 1e-6)
     close(run(lambda t, like: topi.expand_like(t, like, (0, 1)), b, x), np.broadcast_to(b, x.shape), 0)
-    close(run(lambda t: topi.sliding_window(t, 1, (1, 2), (1, 2)), x), sliding_window_view(x, (1, 2), (1, 2))[:, :, ::2], 0)
+    close(
+        run(lambda t: topi.sliding_window(t, 1, (1, 2), (1, 2)), x),
+        sliding_window_view(x, (1, 2), (1, 2))[:, :, ::2],
+        0,
+    )
     with pytest.raises(tw.TilewrightError, match="cannot bring"):
         topi.collapse_sum(te.placeholder((3, 4)), (2, 4))
 
@@ -281,11 +326,14 @@ def test_dilation_by_a_structuring_function(stride, padding, far) -> None:
     steps, pads, apart = ([value] * 2 if isinstance(value, int) else value for value in (stride, padding, far))
     wide = np.pad(x, ((0, 0), (0, 0), (pads[0],) * 2, (pads[1],) * 2))
     reach = [(extent - 1) * by + 1 for extent, by in zip(w.shape[1:], apart, strict=True)]
-    windows = sliding_window_view(wide, reach, (2, 3))[:, :, ::steps[0], ::steps[1], ::apart[0], ::apart[1]]
+    windows = sliding_window_view(wide, reach, (2, 3))[:, :, :: steps[0], :: steps[1], :: apart[0], :: apart[1]]
     want = (windows + w[:, None, None]).max((4, 5))
     close(run(lambda a, b: topi.image.dilation2d_nchw(a, b, stride, padding, far), x, w), want)
-    last = run(lambda a, b: topi.image.dilation2d_nhwc(a, b, stride, padding, far), x.transpose(0, 2, 3, 1).copy(),
-               w.transpose(1, 2, 0).copy())
+    last = run(
+        lambda a, b: topi.image.dilation2d_nhwc(a, b, stride, padding, far),
+        x.transpose(0, 2, 3, 1).copy(),
+        w.transpose(1, 2, 0).copy(),
+    )
     close(last, want.transpose(0, 2, 3, 1))
     with pytest.raises(tw.TilewrightError, match="no window for the channels"):
         topi.image.dilation2d_nchw(te.placeholder((1, 2, 3, 3)), te.placeholder((3, 2, 2)), 1, 0)
@@ -297,22 +345,29 @@ def test_gradients_of_depthwise_convolutions(stride, size) -> None:
     windows = sliding_window_view(np.pad(x, ((0, 0), (1, 1), (0, 0), (0, 0))), (3, 2), (1, 2))[:, ::stride, ::stride]
     grads = floats((2, *windows.shape[1:3], 6), seed=2)
     heads = grads.reshape(*grads.shape[:3], 3, 2)
-    by_weight = run(lambda a, g: topi.nn.depthwise_conv2d_backward_weight_nhwc(a, g, grads.shape, w.shape, stride, (1, 0)),
-                    x, grads)
+    by_weight = run(
+        lambda a, g: topi.nn.depthwise_conv2d_backward_weight_nhwc(a, g, grads.shape, w.shape, stride, (1, 0)), x, grads
+    )
     close(by_weight, np.einsum("nyxcpq,nyxcm->pqcm", windows, heads), 1e-5)
     want = np.zeros((2, size + 2, 6, 3))
     for y, p in np.ndindex(heads.shape[1], 3):
         for at, q in np.ndindex(heads.shape[2], 2):
             want[:, y * stride + p, at * stride + q] += np.einsum("ncm,cm->nc", heads[:, y, at], w[p, q])
-    by_data = run(lambda a, g: topi.nn.depthwise_conv2d_backward_input_nhwc(a, g, grads.shape, x.shape, stride, (1, 0)), w, grads)
+    by_data = run(
+        lambda a, g: topi.nn.depthwise_conv2d_backward_input_nhwc(a, g, grads.shape, x.shape, stride, (1, 0)), w, grads
+    )
     close(by_data, want[:, 1:-1], 1e-5)
 
 
 def test_transposed_convolution_in_groups() -> None:
     x, w = floats((1, 4, 5, 6)), floats((4, 3, 3, 2), seed=1)
-    parts = [run(lambda a, b: topi.nn.conv2d_transpose(a, b, 2, 1, (1, 0)), x[:, part].copy(), w[part].copy())
-             for part in (slice(0, 2), slice(2, 4))]
+    parts = [
+        run(lambda a, b: topi.nn.conv2d_transpose(a, b, 2, 1, (1, 0)), x[:, part].copy(), w[part].copy())
+        for part in (slice(0, 2), slice(2, 4))
+    ]
     close(run(lambda a, b: topi.nn.conv2d_transpose(a, b, 2, 1, (1, 0), None, 2), x, w), np.concatenate(parts, 1))
     for channels, inputs, groups in ((4, 4, 3), (5, 4, 2), (4, 5, 2)):
         with pytest.raises(tw.TilewrightError, match="do not fit"):
-            topi.nn.conv2d_transpose(te.placeholder((1, channels, 5, 6)), te.placeholder((inputs, 3, 3, 2)), groups=groups)
+            topi.nn.conv2d_transpose(
+                te.placeholder((1, channels, 5, 6)), te.placeholder((inputs, 3, 3, 2)), groups=groups
+            )

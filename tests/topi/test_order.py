@@ -24,7 +24,9 @@ def drawn(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray[Any, 
 
 def ordered(x: np.ndarray[Any, Any], ascending: bool) -> np.ndarray[Any, Any]:
     """The places of rows in order: stable, NaNs the greatest."""
-    rank = np.unique(np.where(np.isnan(x), np.inf, x) if x.dtype.kind == "f" else x, return_inverse=True)[1].reshape(x.shape)
+    rank = np.unique(np.where(np.isnan(x), np.inf, x) if x.dtype.kind == "f" else x, return_inverse=True)[1].reshape(
+        x.shape
+    )
     if x.dtype.kind == "f":
         rank = np.where(np.isnan(x), rank.max(initial=0) + 1, rank)
     return np.argsort(rank if ascending else -rank, axis=1, kind="stable")
@@ -45,7 +47,7 @@ def test_rows_of_any_dtype_are_sorted_stably(dtype: str) -> None:
     for at, n in enumerate((2, 63, 64, 65, 300)):
         x = drawn((3, n), dtype, seed=n)
         want = ordered(x, at % 2 == 0)
-        got, = on("llvm", lambda a, up=at % 2 == 0: topi.argsort(a, is_ascend=up, dtype="int32"), x)
+        (got,) = on("llvm", lambda a, up=at % 2 == 0: topi.argsort(a, is_ascend=up, dtype="int32"), x)
         np.testing.assert_array_equal(got, want, err_msg=f"{dtype} {n}")
 
 
@@ -64,11 +66,11 @@ def test_the_first_of_a_row_are_those_of_its_order(k: int) -> None:
 def test_other_targets_give_the_same_order(target: str) -> None:
     x = drawn((3, 70), "float32")
     want = ordered(x, True)
-    got, = on(target, lambda a: topi.argsort(a, dtype="int32"), x)
+    (got,) = on(target, lambda a: topi.argsort(a, dtype="int32"), x)
     np.testing.assert_array_equal(got, want)
-    got, = on(target, lambda a: topi.topk(a, 3, is_ascend=True, ret_type="indices"), x)
+    (got,) = on(target, lambda a: topi.topk(a, 3, is_ascend=True, ret_type="indices"), x)
     np.testing.assert_array_equal(got, want[:, :3])
-    got, = on(target, lambda a: topi.sort(a, axis=0), np.ascontiguousarray(x[:, :5]))
+    (got,) = on(target, lambda a: topi.sort(a, axis=0), np.ascontiguousarray(x[:, :5]))
     np.testing.assert_array_equal(got, np.take_along_axis(x[:, :5], ordered(x[:, :5].T, True).T, 0))
 
 
@@ -90,13 +92,15 @@ def test_a_million_elements_take_a_few_walks_over_them() -> None:
     np.testing.assert_array_equal(on("llvm", topi.sort, x)[0], np.sort(x))
 
 
-@pytest.mark.parametrize("operator", [lambda a: topi.sort(a, is_ascend=False), lambda a: topi.topk(a, 3, ret_type="values")])
+@pytest.mark.parametrize(
+    "operator", [lambda a: topi.sort(a, is_ascend=False), lambda a: topi.topk(a, 3, ret_type="values")]
+)
 def test_gradients_go_to_the_elements_that_were_taken(operator: Callable[..., Any]) -> None:
     x = np.random.default_rng(2).permutation(40).reshape(2, 20).astype("float32")
     data = te.placeholder(x.shape, "float32", name="data")
     taken = operator(data)
     head = te.placeholder(taken.shape, "float32", name="head")
-    gradient, = te.gradient(taken, [data], head)
+    (gradient,) = te.gradient(taken, [data], head)
     k = int(taken.shape[1])
     weights, got = np.arange(2 * k, dtype="float32").reshape(2, k) + 1, np.empty_like(x)
     tw.build([data, head, gradient])(x, weights, got)
@@ -109,7 +113,9 @@ def test_gradients_go_to_the_elements_that_were_taken(operator: Callable[..., An
 @pytest.mark.parametrize("reduction", ["update", "add", "mul", "min", "max"])
 def test_updates_outside_are_left_out_and_meet_in_order(reduction: str, target: str) -> None:
     x, updates = drawn((5, 33), "int32"), drawn((7, 33), "int32", seed=1)
-    combine: Any = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}.get(reduction, lambda _, new: new)
+    combine: Any = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}.get(
+        reduction, lambda _, new: new
+    )
     index = np.random.default_rng(3).integers(-7, 7, (7, 33)).astype("int32")
     want = x.copy()
     with np.errstate(over="ignore"):
@@ -117,18 +123,23 @@ def test_updates_outside_are_left_out_and_meet_in_order(reduction: str, target: 
             at = int(index[i, j])
             if -5 <= at < 5:
                 want[at, j] = combine(want[at, j], updates[i, j])
-    got, = on(target, lambda a, k, u: topi.scatter_elements(a, k, u, 0, reduction), x, index, updates)
+    (got,) = on(target, lambda a, k, u: topi.scatter_elements(a, k, u, 0, reduction), x, index, updates)
     np.testing.assert_array_equal(got, want)
 
 
 def test_gradients_go_through_updates() -> None:
-    x, index, updates = te.placeholder((4, 3), name="x"), te.placeholder((2, 3), "int32", "index"), te.placeholder((2, 3), name="u")
+    x, index, updates = (
+        te.placeholder((4, 3), name="x"),
+        te.placeholder((2, 3), "int32", "index"),
+        te.placeholder((2, 3), name="u"),
+    )
     made = topi.scatter_elements(x, index, updates)
     head = te.placeholder((4, 3), name="head")
     by_x, by_u = te.gradient(made, [x, updates], head)
     places, weights = np.array([[0, 3, 1], [0, 2, 1]], "int32"), np.arange(12, dtype="float32").reshape(4, 3) + 1
     got_x, got_u = np.empty((4, 3), "float32"), np.empty((2, 3), "float32")
-    tw.build([x, index, updates, head, by_x, by_u])(np.zeros((4, 3), "float32"), places, np.zeros((2, 3), "float32"),
-                                                    weights, got_x, got_u)
+    tw.build([x, index, updates, head, by_x, by_u])(
+        np.zeros((4, 3), "float32"), places, np.zeros((2, 3), "float32"), weights, got_x, got_u
+    )
     np.testing.assert_array_equal(got_u, [[0, 11, 0], [1, 8, 6]])  # what the last update of a place overwrote has none
     np.testing.assert_array_equal(got_x, np.where([[0, 1, 1], [1, 1, 0], [1, 0, 1], [1, 0, 1]], weights, 0))

@@ -8,7 +8,7 @@ import tilewright as tw
 from tilewright import te, topi
 from topi_run import run
 
-ZERO = [0x09218ebde6c85537, 0x55941f5266d86105, 0x4bd25e16282434dc, 0xee29ec846bd2e40b]
+ZERO = [0x09218EBDE6C85537, 0x55941F5266D86105, 0x4BD25E16282434DC, 0xEE29EC846BD2E40B]
 """Of a key and a counter of zeros: Random123's known answer for threefry4x64 of 20 rounds."""
 
 
@@ -52,9 +52,13 @@ def test_generators_go_on() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_distributions(dtype) -> None:
     _, words = generated(key(5), 100, 99)
-    _, flat = run(lambda g, low, high: topi.random.uniform(g, low, high, (100, 99), dtype), key(5), np.array(-2, dtype),
-                  np.array(3, dtype))
-    bits, kept = (words & 0xffffffff, 9) if dtype == "float32" else (words, 12)
+    _, flat = run(
+        lambda g, low, high: topi.random.uniform(g, low, high, (100, 99), dtype),
+        key(5),
+        np.array(-2, dtype),
+        np.array(3, dtype),
+    )
+    bits, kept = (words & 0xFFFFFFFF, 9) if dtype == "float32" else (words, 12)
     unit = (bits >> np.uint64(kept)).astype("float64") / 2.0 ** (23 if dtype == "float32" else 52)
     np.testing.assert_allclose(flat, unit * 5 - 2, rtol=1e-6, atol=1e-6)
     assert flat.min() >= -2

@@ -25,10 +25,12 @@ def test_of_boxes_that_overlap_the_best_stay() -> None:
     given = placeholders(boxes)
     counts, kept, places = evaluate(given, theirs.vision.get_valid_counts(given[0], 0.3), [boxes])
     tensors = placeholders(kept, counts, places)
-    found, number = evaluate(tensors, theirs.vision.non_max_suppression(*tensors, iou_threshold=0.3), [kept, counts, places])
+    found, number = evaluate(
+        tensors, theirs.vision.non_max_suppression(*tensors, iou_threshold=0.3), [kept, counts, places]
+    )
     for b in range(2):
         valid = (boxes[b, :, 1] > 0.3) & (boxes[b, :, 0] >= 0)
-        np.testing.assert_array_equal(kept[b, :counts[b]], boxes[b, valid])
+        np.testing.assert_array_equal(kept[b, : counts[b]], boxes[b, valid])
         stay: list[int] = []
         for j in np.flatnonzero(valid)[np.argsort(-boxes[b, valid, 1], kind="stable")]:
             if all(boxes[b, j, 0] != boxes[b, k, 0] or overlap(boxes[b, j], boxes[b, k]) < 0.3 for k in stay):
@@ -43,14 +45,16 @@ def test_a_correlation_of_displaced_windows() -> None:
     wide = [np.pad(x, ((0, 0), (0, 0), (2, 2), (2, 2))) for x in (one, other)]
     for k, i, j in np.ndindex(*found.shape[1:]):
         y, x = i + 2 + (k // 3 - 1) * 2, j + 2 + (k % 3 - 1) * 2
-        want = (wide[0][0, :, i + 2:i + 5, j + 2:j + 5] * wide[1][0, :, y:y + 3, x:x + 3]).mean()
+        want = (wide[0][0, :, i + 2 : i + 5, j + 2 : j + 5] * wide[1][0, :, y : y + 3, x : x + 3]).mean()
         np.testing.assert_allclose(found[0, k, i, j], want, atol=1e-6)
 
 
 def test_gradients_of_pooling_and_volumes_resized() -> None:
     x = floats((1, 1, 5, 4))
     data, head = te.placeholder(x.shape, name="x"), te.placeholder((1, 1, 2, 2), name="g")
-    found = evaluate([head, data], theirs.nn.pool_grad(head, data, 2, 2, 0, "max"), [np.ones((1, 1, 2, 2), "float32"), x])
+    found = evaluate(
+        [head, data], theirs.nn.pool_grad(head, data, 2, 2, 0, "max"), [np.ones((1, 1, 2, 2), "float32"), x]
+    )
     blocks = x[0, 0, :4].reshape(2, 2, 2, 2).swapaxes(1, 2)
     expected = (blocks == blocks.max((2, 3), keepdims=True)).swapaxes(1, 2).reshape(4, 4)
     np.testing.assert_array_equal(found[0, 0], np.vstack([expected, np.zeros((1, 4))]))
@@ -64,8 +68,12 @@ def test_crops_and_regions_of_planes_are_planes() -> None:
     y, x = np.mgrid[:7, :9].astype("float32")
     plane = (2 * y + x)[None, None]
     boxes = np.float32([[0, 0, 1, 1], [0.25, 0.5, 0.75, 1.5]])
-    found = run(lambda a, b, i: theirs.image.crop_and_resize(a, b, i, (3, 3), extrapolation_value=-7.0), plane, boxes,
-                np.int32([0, 0]))
+    found = run(
+        lambda a, b, i: theirs.image.crop_and_resize(a, b, i, (3, 3), extrapolation_value=-7.0),
+        plane,
+        boxes,
+        np.int32([0, 0]),
+    )
     np.testing.assert_allclose(found[0, 0], plane[0, 0, ::3, ::4], atol=1e-5)
     np.testing.assert_allclose(found[1, 0, :, 2], -7)
     rois = np.float32([[0, 1, 1, 5, 4]])
@@ -93,7 +101,9 @@ def test_deformed_taps_with_the_channels_last_and_before_the_image() -> None:
     turned = [x.transpose(0, 3, 1, 2).copy(), (offset * 2).transpose(0, 3, 1, 2).copy(), w.transpose(3, 2, 0, 1).copy()]
     for partial in (True, False):
         first = run(lambda a, o, k, partial=partial: topi.nn.deformable_conv2d_nchw(a, o, k, partial=partial), *turned)
-        last = run(lambda a, o, k, partial=partial: topi.nn.deformable_conv2d_nhwc(a, o, k, partial=partial), x, offset * 2, w)
+        last = run(
+            lambda a, o, k, partial=partial: topi.nn.deformable_conv2d_nhwc(a, o, k, partial=partial), x, offset * 2, w
+        )
         np.testing.assert_allclose(last, first.transpose(0, 2, 3, 1), rtol=1e-6, atol=1e-6)
     places = [np.arange(5).reshape(-1, 1) + turned[1][:, 0], np.arange(4) + turned[1][:, 1]]
     outside = (places[0] < 0) | (places[1] < 0)

@@ -62,7 +62,11 @@ def test_the_errors_of_operators_say_what_they_take() -> None:
 
 
 def test_an_operator_that_is_spelt_wrong_is_found_in_the_packages_below() -> None:
-    for name, meant in (("sofmax", r"did you mean topi\.nn\.softmax"), ("softmax", r"write topi\.nn\.softmax"),
-                        ("matmull", r"did you mean topi\.matmul"), ("box_blurr", r"did you mean topi\.image\.box_blur")):
+    for name, meant in (
+        ("sofmax", r"did you mean topi\.nn\.softmax"),
+        ("softmax", r"write topi\.nn\.softmax"),
+        ("matmull", r"did you mean topi\.matmul"),
+        ("box_blurr", r"did you mean topi\.image\.box_blur"),
+    ):
         with pytest.raises(tw.TilewrightError, match=rf"TW0136: topi has no {name}\n(.*\n)*.*{meant}"):
             getattr(topi, name)

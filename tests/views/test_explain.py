@@ -35,7 +35,7 @@ def test_costs_of_a_matmul_are_what_one_counts_by_hand() -> None:
     assert [cost[name].iterations.value for name in "ijk"] == [64, 64 * 64, 64**3]
     assert cost[""].operations.value == cost["k"].operations.value == 2 * 64**3
     assert cost[""].bytes.value == 3 * 4 * 64 * 64
-    assert cost["j"].bytes.value == 4 * (64 + 64 * 64 + 64)    # one run: a row of A, all of B, a row of C
+    assert cost["j"].bytes.value == 4 * (64 + 64 * 64 + 64)  # one run: a row of A, all of B, a row of C
     assert cost["k"].bytes.value == 4 * (64 + 64 + 1)
     assert cost["k"].intensity == pytest.approx(2 * 64 / (4 * 129))
 
@@ -66,10 +66,12 @@ def test_triangular_loops_and_data_indices_are_bounded() -> None:
     A, I = te.placeholder((20, 30), name="A"), te.placeholder((20,), "int32", name="I")
     B = te.compute((20, 20), lambda i, j: A[I[i], j] * 2, name="B")
     cost = loops(te.create_schedule(B), [A, I, B])
-    assert cost["j"].bytes.value == 4 * (20 + 1 + 20)    # one row of A, whichever, an index, a row of B
-    assert str(cost[""].bytes) == "≤ 3,280"              # 20 rows, if the indices all differ
-    triangle = parse("def f(A: float32[10, 10], B: out float32[10, 10]):\n    for i in 10:\n        for j in i + 1:\n"
-                     "            B[i, j] = A[i, j] + 1.0")
+    assert cost["j"].bytes.value == 4 * (20 + 1 + 20)  # one row of A, whichever, an index, a row of B
+    assert str(cost[""].bytes) == "≤ 3,280"  # 20 rows, if the indices all differ
+    triangle = parse(
+        "def f(A: float32[10, 10], B: out float32[10, 10]):\n    for i in 10:\n        for j in i + 1:\n"
+        "            B[i, j] = A[i, j] + 1.0"
+    )
     inner = work_of(triangle).nested()[-1]
     assert (str(inner.trips), str(inner.operations), str(inner.bytes)) == ("≤ 10", "≤ 100", "≤ 80")
 
@@ -94,11 +96,16 @@ def test_explain_tells_regions_recomputation_storage_and_footprints() -> None:
     assert found.recompute == pytest.approx(40 / 34)
     assert found.storage is not None and found.storage.value == 10 * 64 * 4 and found.scope == "global"
     assert [(level.loop.strip(), level.stage, level.touched.value, level.own.value) for level in found.levels] == [
-        ("for i.outer in 4", "Y", 4 * (34 * 64 + 10 * 64 + 32 * 64), 2560), ("for i in 10", "X", 2 * 2560, 2560),
-        ("for j in 64", "X", 512, 256)]
+        ("for i.outer in 4", "Y", 4 * (34 * 64 + 10 * 64 + 32 * 64), 2560),
+        ("for i in 10", "X", 2 * 2560, 2560),
+        ("for j in 64", "X", 512, 256),
+    ]
     assert found.warnings == []
     text = str(found)
-    assert "stage X: computed at 'i.outer' of Y" in text and "recompute factor: 1.18 (2,560 elements computed, 2,176 in X)" in text
+    assert (
+        "stage X: computed at 'i.outer' of Y" in text
+        and "recompute factor: 1.18 (2,560 elements computed, 2,176 in X)" in text
+    )
 
 
 def test_overlapping_regions_that_blow_up_are_warned_of() -> None:
@@ -116,7 +123,8 @@ def test_loops_that_repeat_a_region_are_named_with_where_to_compute_it_instead()
     s[B].compute_at(s[C], c)
     assert s.explain(B).warnings == [
         "every element of B is computed 5 times: 'c' does not change its region, so each iteration computes it anew; "
-        "s[B].compute_at(s[C], i) would not"]
+        "s[B].compute_at(s[C], i) would not"
+    ]
     s[B].compute_at(s[C], i)
     assert s.explain(B).warnings == [] and s.explain(B).recompute == 1
     s[C].reorder(c, i, j)
@@ -175,7 +183,14 @@ def test_options_are_what_the_primitives_themselves_say() -> None:
     found = s.options(C)
     before = str(s), s.records
     legal = {(one.primitive, one.arguments) for one in found.legal}
-    assert {("split", "k"), ("vectorize", "j"), ("parallel", "i"), ("rfactor", "k"), ("cache_write", ""), ("fuse", "i, j")} <= legal
+    assert {
+        ("split", "k"),
+        ("vectorize", "j"),
+        ("parallel", "i"),
+        ("rfactor", "k"),
+        ("cache_write", ""),
+        ("fuse", "i, j"),
+    } <= legal
     refused = {(one.primitive, one.arguments): one.error for one in found.refused}
     for primitive, code in (("vectorize", "TW0203"), ("parallel", "TW0204")):
         error = refused[primitive, "k"]
@@ -209,7 +224,9 @@ def test_every_option_that_is_called_legal_can_be_taken_and_the_others_cannot() 
                     call(copy.stages[s.place_of(stage)])
                     assert str(copy).startswith("def Y("), (primitive, shown)
                 else:
-                    error = raised(lambda call=call, copy=copy: (call(copy.stages[s.place_of(stage)]), tw.lower(copy, args)))
+                    error = raised(
+                        lambda call=call, copy=copy: (call(copy.stages[s.place_of(stage)]), tw.lower(copy, args))
+                    )
                     assert error is not None and option.error is not None and error.code == option.error.code
 
 
@@ -234,7 +251,9 @@ def test_the_text_joins_what_shares_a_reason() -> None:
     lines = str(s.options(C)).splitlines()
     assert lines[0] == "stage C can take" and "and not" in lines
     assert next(line for line in lines if line.split()[0] == "vectorize") == f"  {'vectorize':<19}  i; j"
-    assert any(line.split()[0] == "set_scope" and "shared; local; warp" in line for line in lines[lines.index("and not"):])
+    assert any(
+        line.split()[0] == "set_scope" and "shared; local; warp" in line for line in lines[lines.index("and not") :]
+    )
 
 
 # steps
@@ -248,7 +267,11 @@ def test_steps_know_the_records_about_a_loop() -> None:
     s[C].vectorize(yi)
     steps = Steps(s)
     stage = steps.schedule[C]
-    assert [step.code[-1].split(" = ")[-1].split("(")[0] for step in steps.steps] == ["s[C].tile", "s[C].split", "s[C].vectorize"]
+    assert [step.code[-1].split(" = ")[-1].split("(")[0] for step in steps.steps] == [
+        "s[C].tile",
+        "s[C].split",
+        "s[C].vectorize",
+    ]
     assert steps.about(stage, stage.leaf_iter_vars[3]) == ([1, 3], [])
     assert steps.about(stage, stage.leaf_iter_vars[-1]) == ([2], [])
     inner, _ = s[C].split(s[C].leaf_iter_vars[0], 2)
@@ -262,7 +285,14 @@ def test_differences_leave_out_what_is_far_from_a_change() -> None:
     before = "\n".join(str(at) for at in range(20))
     after = before.replace("10", "ten")
     assert difference(before, after, 2) == [
-        ("@", "8 lines stay as they are"), (" ", "8"), (" ", "9"), ("-", "10"), ("+", "ten"), (" ", "11"), (" ", "12"),
-        ("@", "7 lines stay as they are")]
+        ("@", "8 lines stay as they are"),
+        (" ", "8"),
+        (" ", "9"),
+        ("-", "10"),
+        ("+", "ten"),
+        (" ", "11"),
+        (" ", "12"),
+        ("@", "7 lines stay as they are"),
+    ]
     assert difference("a\nb\nc", "a\nb\nc", 2) == [("@", "3 lines stay as they are")]
     assert [sign for sign, _ in difference(before, before)] == [" "] * 20

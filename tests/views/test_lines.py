@@ -89,12 +89,16 @@ def test_noting_lines_changes_no_instruction(program: Callable[..., tuple[te.Sch
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_every_line_noted_is_a_loop_or_a_store_of_the_text(program: Callable[..., tuple[te.Schedule, list[te.Tensor]]]) -> None:
+def test_every_line_noted_is_a_loop_or_a_store_of_the_text(
+    program: Callable[..., tuple[te.Schedule, list[te.Tensor]]],
+) -> None:
     function, found = lines_of(program)
     text = to_text(function).splitlines()
     stores = {node.line for node in walk(function.body) if isinstance(node, BufferStore)}
     loops = {node.line for node in walk(function.body) if isinstance(node, For)}
-    assert all(" = " in text[line - 1] for line in stores) and all(text[line - 1].lstrip().startswith("for ") for line in loops)
+    assert all(" = " in text[line - 1] for line in stores) and all(
+        text[line - 1].lstrip().startswith("for ") for line in loops
+    )
     assert {one.line for one in found} <= {0} | stores | loops
     assert {one.line for one in found} & stores == stores or program is not uneven_blur
     instructions = [one for one in found if one.is_instruction]
@@ -112,7 +116,9 @@ def test_multiplications_of_a_matmul_come_from_its_update_and_run_in_its_loops()
 
 def test_the_body_of_a_parallel_loop_runs_within_it() -> None:
     function, found = lines_of(blocked_matmul)
-    parallel = next(node.line for node in walk(function.body) if isinstance(node, For) and node.kind.value == "parallel")
+    parallel = next(
+        node.line for node in walk(function.body) if isinstance(node, For) and node.kind.value == "parallel"
+    )
     assert parallel in {one.line for one in found}
     assert any(one.within == parallel for one in found)
 
@@ -160,10 +166,16 @@ def test_noting_lines_changes_no_instruction_of_drawn_programs() -> None:
         except tw.LoweringError:
             continue
         plain, noted = (
-            [re.sub(r"\.L\w+", ".L", " ".join(line.split("#")[0].split())) for line in text.splitlines()
-             if re.match(r"\s+[a-z]", line)]
-            for text in (assembly([module_text([final], Target(), CodegenOptions(debug_lines=noting))[0]], Target())
-                         for noting in (False, True)))
+            [
+                re.sub(r"\.L\w+", ".L", " ".join(line.split("#")[0].split()))
+                for line in text.splitlines()
+                if re.match(r"\s+[a-z]", line)
+            ]
+            for text in (
+                assembly([module_text([final], Target(), CodegenOptions(debug_lines=noting))[0]], Target())
+                for noting in (False, True)
+            )
+        )
         assert plain == noted, f"case {case} of seed {drawn.SEED}"
         compared += 1
     assert compared * 4 >= count

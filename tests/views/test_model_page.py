@@ -15,13 +15,15 @@ def digits(rows: int | str = 5) -> tw.graph.Graph:
     rng = np.random.default_rng(0)
     b = tw.graph.Builder("digits <& co>")
     x = b.input("x", (rows, 17))
-    y = b.node("relu", b.node("matmul", x, b.param("v", rng.standard_normal((17, 3)).astype("float32"))), source="first layer")
+    y = b.node(
+        "relu", b.node("matmul", x, b.param("v", rng.standard_normal((17, 3)).astype("float32"))), source="first layer"
+    )
     b.output("score", b.node("softmax", y))
     return b.graph()
 
 
 def test_a_page_tells_of_every_kernel_and_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEWRIGHT_VERIFY", "1")    # the main of a model is well formed at each stage
+    monkeypatch.setenv("TILEWRIGHT_VERIFY", "1")  # the main of a model is well formed at each stage
     m = tw.build(digits())
     page = m.show(tmp_path / "page.html", np.ones((5, 17), "float32"))
     text = page.read_text()

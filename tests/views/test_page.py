@@ -17,8 +17,17 @@ from tilewright.views.report import page, write_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--window-size=1600,950")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1600,950",
+)
 
 
 def packed_matmul(n: int = 256) -> te.Schedule:
@@ -70,7 +79,11 @@ def opened(browser: Any, matmul_page: Path) -> Iterator[Any]:
     yield browser
     complaints = [entry["message"] for entry in browser.get_log("browser")]
     assert complaints == []
-    fetched = [entry["message"] for entry in browser.get_log("performance") if '"Network.requestWillBeSent"' in entry["message"]]
+    fetched = [
+        entry["message"]
+        for entry in browser.get_log("performance")
+        if '"Network.requestWillBeSent"' in entry["message"]
+    ]
     assert not [message for message in fetched if '"url":"http' in message]
 
 
@@ -81,11 +94,16 @@ def find(browser: Any, css: str) -> list[Any]:
 def containing(browser: Any, css: str, text: str) -> Any:
     """The first element with a text; null where there is none."""
     return browser.execute_script(
-        "return [...document.querySelectorAll(arguments[0])].find((e) => e.textContent.includes(arguments[1]))", css, text)
+        "return [...document.querySelectorAll(arguments[0])].find((e) => e.textContent.includes(arguments[1]))",
+        css,
+        text,
+    )
 
 
 def texts(browser: Any, css: str) -> list[str]:
-    return browser.execute_script("return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent.trim())", css)
+    return browser.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent.trim())", css
+    )
 
 
 def row(browser: Any, text: str) -> Any:
@@ -163,13 +181,19 @@ def test_the_stages_show_where_each_is_computed(opened: Any) -> None:
     boxes = [one.rect for one in find(opened, "#graph .stage rect")]
     for at, a in enumerate(boxes):
         for b in boxes[at + 1 :]:
-            assert a["x"] + a["width"] <= b["x"] or b["x"] + b["width"] <= a["x"] or a["y"] + a["height"] <= b["y"] or (
-                b["y"] + b["height"] <= a["y"])
+            assert (
+                a["x"] + a["width"] <= b["x"]
+                or b["x"] + b["width"] <= a["x"]
+                or a["y"] + a["height"] <= b["y"]
+                or (b["y"] + b["height"] <= a["y"])
+            )
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_stands_out_from_what_is_behind_it_in_both_themes(opened: Any, theme: str) -> None:
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]})
+    opened.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+    )
     point(opened, row(opened, "for k.outer"))
     contrasts = opened.execute_script(CONTRAST)
     assert min(contrasts.values()) >= 4.5, contrasts
@@ -202,7 +226,9 @@ return found;
 """
 
 
-def test_a_schedule_of_many_stages_stays_small_and_opens(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schedule_of_many_stages_stays_small_and_opens(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tilewright.views.steps._MOST_LOWERED", 100)
     A = te.placeholder((64, 64), name="A")
     last = A
@@ -223,7 +249,9 @@ def test_a_schedule_of_many_stages_stays_small_and_opens(browser: Any, tmp_path:
 
 def test_a_notebook_shows_it_in_a_frame_that_has_no_storage(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "notebook.html"
-    path.write_text(f"<!doctype html><meta charset=utf-8><link rel=icon href=data:,><body>{packed_matmul(64)._repr_html_()}")
+    path.write_text(
+        f"<!doctype html><meta charset=utf-8><link rel=icon href=data:,><body>{packed_matmul(64)._repr_html_()}"
+    )
     browser.get(path.as_uri())
     browser.switch_to.frame(find(browser, "iframe")[0])
     point(browser, row(browser, "for k.outer").find_element("tag name", "code"))
@@ -256,7 +284,9 @@ def test_a_schedule_that_rules_chose_shows_its_plan_and_one_by_hand_has_none() -
     (row,) = s.plan
     text = page(s, "interpret")
     assert 'aria-controls="plan"' in text and "sums of nearest" in text and row.binds in text
-    assert text.count("→ ") == 1 + page(te.create_schedule(nearest.op), "interpret").count("→ "), "one candidate was taken"
+    assert text.count("→ ") == 1 + page(te.create_schedule(nearest.op), "interpret").count("→ "), (
+        "one candidate was taken"
+    )
     assert 'aria-controls="plan"' not in page(te.create_schedule(nearest.op), "interpret")
 
 
@@ -291,7 +321,9 @@ def test_records_of_threads_and_other_targets_need_no_assembly() -> None:
     assert "threadIdx.x" in page(s) and 'aria-label="assembly"' in page(s)
 
 
-def test_showing_writes_where_it_is_told_and_notebooks_get_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_showing_writes_where_it_is_told_and_notebooks_get_a_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     s = packed_matmul(64)
     assert s.show(tmp_path / "page.html") == tmp_path / "page.html"
     monkeypatch.delenv("DISPLAY", raising=False)

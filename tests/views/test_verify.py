@@ -40,8 +40,13 @@ def matmul(n: int = 512, m: int = 512, k: int = 512) -> te.Schedule:
 
 def padded_conv() -> te.Schedule:
     A, W = te.placeholder((3, 34, 41), name="A"), te.placeholder((8, 3, 3, 3), name="W")
-    P = te.compute((3, 36, 43), lambda c, y, x: te.if_then_else(
-        te.all(y >= 1, y < 35, x >= 1, x < 42), A[c, y - 1, x - 1], te.const(0, "float32")), name="P")
+    P = te.compute(
+        (3, 36, 43),
+        lambda c, y, x: te.if_then_else(
+            te.all(y >= 1, y < 35, x >= 1, x < 42), A[c, y - 1, x - 1], te.const(0, "float32")
+        ),
+        name="P",
+    )
     c, u, v = (te.reduce_axis((0, 3), name) for name in "cuv")
     C = te.compute((8, 34, 41), lambda o, y, x: te.sum(P[c, y + u, x + v] * W[o, c, u, v], axis=[c, u, v]), name="C")
     R = te.compute(C.shape, lambda *i: te.max(C(*i), te.const(0, "float32")), name="R")
@@ -78,8 +83,11 @@ def gather() -> te.Schedule:
 def argmax() -> te.Schedule:
     A = te.placeholder((300, 300), "float16", name="A")
     k = te.reduce_axis((0, 300), "k")
-    both = te.comm_reducer(lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.select(a[1] >= b[1], a[1], b[1])),
-                           lambda i, v: (te.const(-1, i), te.min_value(v)), name="argmax")
+    both = te.comm_reducer(
+        lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.select(a[1] >= b[1], a[1], b[1])),
+        lambda i, v: (te.const(-1, i), te.min_value(v)),
+        name="argmax",
+    )
     at, best = te.compute((300,), lambda i: both((k.astype("int32"), A[i, k]), axis=k), name="M")
     s = te.create_schedule(at)
     s[at].split(k, 7)
@@ -167,8 +175,16 @@ def test_a_wrong_rewrite_below_the_schedule_is_found(monkeypatch: pytest.MonkeyP
         flat = right(function)
         if function.name == "plain":
             return flat
-        return flat.with_body(rewrite(flat.body, lambda node: BufferStore(node.buffer, node.value * 2, node.indices)
-                                      if isinstance(node, BufferStore) and node.buffer.name == "C" else None))
+        return flat.with_body(
+            rewrite(
+                flat.body,
+                lambda node: (
+                    BufferStore(node.buffer, node.value * 2, node.indices)
+                    if isinstance(node, BufferStore) and node.buffer.name == "C"
+                    else None
+                ),
+            )
+        )
 
     monkeypatch.setattr(pipeline, "flatten", shifted)
     with pytest.raises(tw.ScheduleError, match=r"TW0258: the schedule changes C\[.*\n.* by native code"):
@@ -178,7 +194,11 @@ def test_a_wrong_rewrite_below_the_schedule_is_found(monkeypatch: pytest.MonkeyP
 def test_symbols_are_drawn_or_taken_as_given() -> None:
     drawn = factored_sum().verify()
     assert {check.sizes for check in drawn.checks} == {
-        "B[13], n = 13, m = 11", "B[1], n = 1, m = 1", "B[32769], n = 32769, m = 11", "B[65537], n = 65537, m = 11"}
+        "B[13], n = 13, m = 11",
+        "B[1], n = 1, m = 1",
+        "B[32769], n = 32769, m = 11",
+        "B[65537], n = 65537, m = 11",
+    }
     n = te.var("n")
     A = te.placeholder((n, 3), name="A")
     B = te.compute((n, 3), lambda i, j: A[i, j] + 1, name="B")
@@ -188,9 +208,14 @@ def test_symbols_are_drawn_or_taken_as_given() -> None:
     assert [check.elements for check in s.verify([{"n": 0}, {"n": 5}]).checks] == [0, 0, 15, 15]
 
 
-@pytest.mark.parametrize(("shapes", "reason"), [
-    ({"m": 3, "n": 4}, "it has no symbol m"), ({}, "nothing is said of n"), ([{"n": 4}, {}], "nothing is said of n"),
-])
+@pytest.mark.parametrize(
+    ("shapes", "reason"),
+    [
+        ({"m": 3, "n": 4}, "it has no symbol m"),
+        ({}, "nothing is said of n"),
+        ([{"n": 4}, {}], "nothing is said of n"),
+    ],
+)
 def test_shapes_that_do_not_fit_are_refused(shapes: object, reason: str) -> None:
     n = te.var("n")
     A = te.placeholder((n,), name="A")
@@ -320,7 +345,9 @@ def test_a_cut_program_computes_the_corner_of_the_whole() -> None:
 def test_triangular_loops_and_indices_that_are_data_keep_what_they_need() -> None:
     A, I = te.placeholder((50, 50), name="A"), te.placeholder((50,), "int32", name="I")
     k = te.reduce_axis((0, 50), "k")
-    B = te.compute((50,), lambda i: te.sum(te.if_then_else(k <= i, A[I[i], k], te.const(0, "float32")), axis=k), name="B")
+    B = te.compute(
+        (50,), lambda i: te.sum(te.if_then_else(k <= i, A[I[i], k], te.const(0, "float32")), axis=k), name="B"
+    )
     (small,) = shrunk([B.op], lambda number, extent: 6) or [B.op]
     shapes = {tensor.name: [extent.value for extent in tensor.shape] for tensor in small.input_tensors}
     assert shapes == {"A": [50, 6], "I": [6]}
@@ -391,8 +418,11 @@ def large_programs() -> dict[str, Any]:
     C = te.compute((64, 3000), lambda i, j: te.sum(E[i, k] * W[k, j], axis=k), name="C")
     extern = te.create_schedule(C.op)
     extern[C].vectorize(extern[C].split(C.op.axis[1], 16)[1])
-    table, at, head = te.placeholder((500, 64), name="T"), te.placeholder((3000,), "int32", name="I"), te.placeholder(
-        (3000, 64), name="H")
+    table, at, head = (
+        te.placeholder((500, 64), name="T"),
+        te.placeholder((3000,), "int32", name="I"),
+        te.placeholder((3000, 64), name="H"),
+    )
     read = te.compute((3000, 64), lambda i, j: table[at[i], j], name="read")
     (scattered,) = te.gradient(read, [table], head)
     return {"scan": scan, "extern": extern, "scatter": te.create_schedule(scattered.op)}

@@ -35,31 +35,45 @@ def attention(heads: int, queries: int, keys: int, depth: int, causal: bool = Fa
 
     def in_torch(q: Any, k: Any, v: Any) -> Any:
         from torch.nn.functional import scaled_dot_product_attention
+
         return scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)[0]
 
     seen = 0.5 if causal else 1.0
     return Case(
-        group="attention", name=f"{heads}x{queries}x{depth}{f' of {keys}' if keys != queries else ''}{' causal' if causal else ''}",
-        inputs=floats(*shapes), outputs=[(shapes[0], "float32")], ours=kernel(build),
+        group="attention",
+        name=f"{heads}x{queries}x{depth}{f' of {keys}' if keys != queries else ''}{' causal' if causal else ''}",
+        inputs=floats(*shapes),
+        outputs=[(shapes[0], "float32")],
+        ours=kernel(build),
         peers={"torch": torch_peer.call(in_torch), "onnxruntime": _many_heads(heads, causal)},
-        flops=4 * heads * queries * keys * depth * seen, bytes=4.0 * sum(map(np.prod, shapes)) + 4.0 * np.prod(shapes[0]),
-        ceiling="fma", tolerance=(1e-4, 1e-3))
+        flops=4 * heads * queries * keys * depth * seen,
+        bytes=4.0 * sum(map(np.prod, shapes)) + 4.0 * np.prod(shapes[0]),
+        ceiling="fma",
+        tolerance=(1e-4, 1e-3),
+    )
 
 
 def _many_heads(heads: int, causal: bool) -> Builder:
     """onnxruntime's fused operator, on arrays in the layout that it prefers: (1, length, heads * depth)."""
+
     def builder(inputs: Arrays, _: Arrays) -> Runner:
         joined = [aligned(x.transpose(1, 0, 2).reshape(1, x.shape[1], -1)) for x in inputs]
         out = empty(joined[0].shape, "float32")
-        node = Node("MultiHeadAttention", ["x0", "x1", "x2"], domain="com.microsoft",
-                             attributes={"num_heads": heads, "unidirectional": int(causal)})
+        node = Node(
+            "MultiHeadAttention",
+            ["x0", "x1", "x2"],
+            domain="com.microsoft",
+            attributes={"num_heads": heads, "unidirectional": int(causal)},
+        )
         run = ort_peer.call([node])(joined, [out])
         result = out.reshape(out.shape[1], heads, -1).transpose(1, 0, 2)
 
         def once(_kept: Any = joined) -> np.ndarray:  # the session has their addresses alone
             run()
             return result
+
         return once
+
     return builder
 
 
@@ -73,41 +87,63 @@ def weight_only(batch: int, n: int, k: int, bits: int) -> Case:
 
     size = n * k * bits / 8 + n * k / GROUP * 2
     return Case(
-        group="weight only", name=f"int{bits} {batch}x{n}x{k}", inputs=inputs, outputs=[((batch, n), "float32")],
-        ours=_in_turn(_weight_only(n, bits), size), peers={"onnxruntime": _in_turn(_n_bits(n, k, bits), size)},
-        flops=2 * batch * n * k, bytes=size + 4 * batch * (n + k), ceiling="read", tolerance=(0.06 * k**0.5, 0.02))
+        group="weight only",
+        name=f"int{bits} {batch}x{n}x{k}",
+        inputs=inputs,
+        outputs=[((batch, n), "float32")],
+        ours=_in_turn(_weight_only(n, bits), size),
+        peers={"onnxruntime": _in_turn(_n_bits(n, k, bits), size)},
+        flops=2 * batch * n * k,
+        bytes=size + 4 * batch * (n + k),
+        ceiling="read",
+        tolerance=(0.06 * k**0.5, 0.02),
+    )
 
 
 def _weight_only(n: int, bits: int) -> Builder:
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
-        x, p, s = (te.placeholder(array.shape, str(array.dtype), name) for name, array in zip("xps", inputs, strict=True))
+        x, p, s = (
+            te.placeholder(array.shape, str(array.dtype), name) for name, array in zip("xps", inputs, strict=True)
+        )
         y = topi.nn.weight_only_dense(x, p, s, n, bits)
         return kernel(lambda: tw.build(topi.schedule(y), [x, p, s, y], name="weight_only"))(inputs, outputs)
+
     return builder
 
 
 def _n_bits(n: int, k: int, bits: int) -> Builder:
     """onnxruntime's operator for such weights, which rounds x to 8 bits as ours does. Its scales are float32."""
+
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         x, packed, scales = inputs
         quads = packed if bits == 8 else np.concatenate([packed & 15, packed >> 4], axis=2)
         levels = quads.transpose(0, 3, 1, 2, 4).reshape(-1, k // GROUP, GROUP)[:n]
         blob = levels if bits == 8 else levels[..., ::2] | levels[..., 1::2] << 4
         by = scales.astype(np.float32).transpose(0, 2, 1).reshape(-1, k // GROUP)[:n]
-        node = Node("MatMulNBits", ["x0", "w", "by"], domain="com.microsoft", attributes={
-            "K": k, "N": n, "bits": bits, "block_size": GROUP, "accuracy_level": 4})
+        node = Node(
+            "MatMulNBits",
+            ["x0", "w", "by"],
+            domain="com.microsoft",
+            attributes={"K": k, "N": n, "bits": bits, "block_size": GROUP, "accuracy_level": 4},
+        )
         extra = {"w": np.ascontiguousarray(blob), "by": np.ascontiguousarray(by).reshape(-1)}
         return ort_peer.call([node], extra=extra)([x], outputs)
+
     return builder
 
 
 def _in_turn(one: Builder, size: float) -> Builder:
     """Copies of a builder's work, as many as no cache holds, a different one each time."""
+
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         first = one(inputs, outputs)
-        copies = [first, *(one([inputs[0], *map(aligned, inputs[1:])], outputs) for _ in range(int(LAST_CACHE // size)))]
+        copies = [
+            first,
+            *(one([inputs[0], *map(aligned, inputs[1:])], outputs) for _ in range(int(LAST_CACHE // size))),
+        ]
         turns = cycle(copies)
         return lambda: next(turns)()
+
     return builder
 
 
@@ -143,25 +179,58 @@ def dense_bf16(m: int, n: int, k: int) -> Case:
 
     def in_torch(x: Any, w: Any) -> Any:
         import torch
+
         return torch.nn.functional.linear(x, w).float()
 
-    return _small("dense bf16", m, n, k, floats((m, k), (n, k), dtype=ml_dtypes.bfloat16), "float32", build,
-                  {"torch": torch_peer.call(in_torch)}, 2)
+    return _small(
+        "dense bf16",
+        m,
+        n,
+        k,
+        floats((m, k), (n, k), dtype=ml_dtypes.bfloat16),
+        "float32",
+        build,
+        {"torch": torch_peer.call(in_torch)},
+        2,
+    )
 
 
 def _small(
-    group: str, m: int, n: int, k: int, inputs: Inputs, result: str, ours: Builder, peers: dict[str, Builder], width: int,
+    group: str,
+    m: int,
+    n: int,
+    k: int,
+    inputs: Inputs,
+    result: str,
+    ours: Builder,
+    peers: dict[str, Builder],
+    width: int,
 ) -> Case:
     return Case(
-        group=group, name=f"{m}x{n}x{k}", inputs=inputs, outputs=[((m, n), result)], ours=ours, peers=peers,
-        flops=2 * m * n * k, bytes=width * (m * k + n * k) + 4 * m * n, ceiling="fma",
-        tolerance=(0, 0) if width == 1 else (0.02 * k**0.5, 0.01))
+        group=group,
+        name=f"{m}x{n}x{k}",
+        inputs=inputs,
+        outputs=[((m, n), result)],
+        ours=ours,
+        peers=peers,
+        flops=2 * m * n * k,
+        bytes=width * (m * k + n * k) + 4 * m * n,
+        ceiling="fma",
+        tolerance=(0, 0) if width == 1 else (0.02 * k**0.5, 0.01),
+    )
 
 
 CASES = [
-    attention(12, 512, 512, 64), attention(16, 2048, 2048, 64, causal=True), attention(8, 128, 1000, 80),
+    attention(12, 512, 512, 64),
+    attention(16, 2048, 2048, 64, causal=True),
+    attention(8, 128, 1000, 80),
     attention(16, 1, 2048, 128),
-    weight_only(1, 11008, 4096, 4), weight_only(4, 11008, 4096, 4), weight_only(1, 11008, 4096, 8),
-    dense_int8(512, 512, 512), dense_int8(1024, 1024, 1024), dense_int8(37, 512, 4096),
-    dense_bf16(512, 512, 512), dense_bf16(1024, 1024, 1024),
+    weight_only(1, 11008, 4096, 4),
+    weight_only(4, 11008, 4096, 4),
+    weight_only(1, 11008, 4096, 8),
+    dense_int8(512, 512, 512),
+    dense_int8(1024, 1024, 1024),
+    dense_int8(37, 512, 4096),
+    dense_bf16(512, 512, 512),
+    dense_bf16(1024, 1024, 1024),
 ]

@@ -38,8 +38,21 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "Arrays", "Builder", "Case", "Inputs", "Runner", "Unsupported", "aligned", "draw", "empty", "floats", "groups", "kernel",
-    "load_cases", "threads", "whole_numbers",
+    "Arrays",
+    "Builder",
+    "Case",
+    "Inputs",
+    "Runner",
+    "Unsupported",
+    "aligned",
+    "draw",
+    "empty",
+    "floats",
+    "groups",
+    "kernel",
+    "load_cases",
+    "threads",
+    "whole_numbers",
 ]
 
 Arrays = Sequence[np.ndarray]
@@ -92,9 +105,11 @@ class Case:
 
 def kernel(build: Callable[[], Any]) -> Builder:
     """The builder of a kernel of ours that is called with all inputs, then all outputs."""
+
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         built, arrays = build(), (*inputs, *outputs)
         return lambda: built(*arrays)
+
     return builder
 
 
@@ -126,12 +141,13 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
     raw = np.empty(size + 64, np.uint8)
     skip = -raw.ctypes.data % 64
-    return raw[skip:skip + size].view(kind).reshape(shape)
+    return raw[skip : skip + size].view(kind).reshape(shape)
 
 
 def _dtype(name: Any) -> np.dtype[Any]:
     if name == "bfloat16":
         import ml_dtypes
+
         return np.dtype(ml_dtypes.bfloat16)
     return np.dtype(name)
 

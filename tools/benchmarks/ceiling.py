@@ -28,10 +28,15 @@ class Ceilings:
         self.threads = threads
         self._lanes = 16 if binding.get_host_cpu_features().get("avx512f") else 8
         self._engine = _compile(_text(self._lanes))
-        self._burn = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64, ctypes.c_float)(self._engine.get_function_address("burn"))
-        self._read = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_void_p, ctypes.c_int64)(self._engine.get_function_address("read"))
+        self._burn = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64, ctypes.c_float)(
+            self._engine.get_function_address("burn")
+        )
+        self._read = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_void_p, ctypes.c_int64)(
+            self._engine.get_function_address("read")
+        )
         self._copy = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
-            self._engine.get_function_address("copy"))
+            self._engine.get_function_address("copy")
+        )
         self._pool = ThreadPoolExecutor(threads)
         self._memory: list[np.ndarray] = []
 
@@ -66,6 +71,7 @@ class Ceilings:
             start = time.perf_counter()
             work(i)
             return amount / (time.perf_counter() - start)
+
         return sum(self._pool.map(one, range(self.threads)))
 
 
@@ -82,7 +88,8 @@ def _burn_text(lanes: int) -> str:
     vector = f"<{lanes} x float>"
     phis = "\n".join(f"  %a{i} = phi {vector} [ zeroinitializer, %entry ], [ %b{i}, %loop ]" for i in range(CHAINS))
     fmas = "\n".join(
-        f"  %b{i} = call {vector} @llvm.fma.v{lanes}f32({vector} %a{i}, {vector} %x, {vector} %y)" for i in range(CHAINS)
+        f"  %b{i} = call {vector} @llvm.fma.v{lanes}f32({vector} %a{i}, {vector} %x, {vector} %y)"
+        for i in range(CHAINS)
     )
     sums = "\n".join(
         f"  %s{i + 1} = fadd {vector} {f'%s{i}' if i else 'zeroinitializer'}, %b{i}" for i in range(CHAINS)
@@ -114,9 +121,12 @@ def _read_text() -> str:
     """Sums of whole cache lines, `_UNROLLED` of them a turn; `lines` is a multiple of that."""
     vector, lines = "<16 x float>", range(_UNROLLED)
     phis = "\n".join(f"  %a{k} = phi {vector} [ zeroinitializer, %entry ], [ %b{k}, %loop ]" for k in lines)
-    loads = "\n".join(f"""  %p{k} = getelementptr i8, ptr %at, i64 {64 * k}
+    loads = "\n".join(
+        f"""  %p{k} = getelementptr i8, ptr %at, i64 {64 * k}
   %v{k} = load {vector}, ptr %p{k}, align 64
-  %b{k} = fadd {vector} %a{k}, %v{k}""" for k in lines)
+  %b{k} = fadd {vector} %a{k}, %v{k}"""
+        for k in lines
+    )
     sums = "\n".join(f"  %s{k + 1} = fadd {vector} {f'%s{k}' if k else 'zeroinitializer'}, %b{k}" for k in lines)
     return f"""
 define float @read(ptr %from, i64 %lines) {{
@@ -141,10 +151,13 @@ done:
 
 def _copy_text() -> str:
     vector, lines = "<16 x float>", range(_UNROLLED)
-    moves = "\n".join(f"""  %p{k} = getelementptr i8, ptr %at, i64 {64 * k}
+    moves = "\n".join(
+        f"""  %p{k} = getelementptr i8, ptr %at, i64 {64 * k}
   %q{k} = getelementptr i8, ptr %into, i64 {64 * k}
   %v{k} = load {vector}, ptr %p{k}, align 64
-  store {vector} %v{k}, ptr %q{k}, align 64, !nontemporal !0""" for k in lines)
+  store {vector} %v{k}, ptr %q{k}, align 64, !nontemporal !0"""
+        for k in lines
+    )
     return f"""
 define void @copy(ptr %from, ptr %to, i64 %lines) {{
 entry:

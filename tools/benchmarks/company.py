@@ -90,8 +90,11 @@ def measure(seconds: float, per_ms: int) -> None:
                 other.kill()
                 other.wait()
         before, after = statistics.median(quiet) * 1e3, statistics.median(loaded) * 1e3
-        print(f"{wanted:5.0f} ms kernel: {before:8.3f} ms quiet, {after:8.3f} ms beside {len(others)} busy processes: "
-              f"{after / before:5.2f} times", flush=True)
+        print(
+            f"{wanted:5.0f} ms kernel: {before:8.3f} ms quiet, {after:8.3f} ms beside {len(others)} busy processes: "
+            f"{after / before:5.2f} times",
+            flush=True,
+        )
     shared, alone = (polynomial(FORK_JOIN_ELEMENTS, 1, parallel) for parallel in (True, False))
     arrays = _arrays(FORK_JOIN_ELEMENTS)
     costs = [kernel.time(*arrays, number=1000, repeat=25, min_repeat_ms=0).median * 1e6 for kernel in (shared, alone)]

@@ -54,7 +54,8 @@ class Clock:
 
 
 def build_in_steps(
-    program: Callable[[], tuple[te.Schedule, list[Any]]], target: Target,
+    program: Callable[[], tuple[te.Schedule, list[Any]]],
+    target: Target,
 ) -> tuple[dict[str, float], dict[str, float]]:
     """(seconds by step, seconds by pass) of one build."""
     clock = Clock()
@@ -88,15 +89,17 @@ def bench_kernels(console: Console) -> list[dict[str, Any]]:
         runs = [build_in_steps(program, target) for _ in range(RUNS)]
         step = {key: 1e3 * statistics.median(run[0][key] for run in runs) for key in STEPS}
         passes = {key: 1e3 * statistics.median(run[1][key] for run in runs) for key in runs[0][1]}
-        before = sum(step[key] for key in STEPS[1:STEPS.index("optimise")])
+        before = sum(step[key] for key in STEPS[1 : STEPS.index("optimise")])
         rows.append({"kernel": name, **step, "before": before, "passes": passes})
         slowest = max(passes, key=lambda key: passes[key])
         table.add_row(name, *(f"{step[key]:.1f}" for key in STEPS), f"{before:.1f}", f"{slowest} {passes[slowest]:.1f}")
     console.print(table)
     for row in rows:
         if row["kernel"] in ("packed_matmul", "conv2d"):
-            console.print(f"{row['kernel']}: lower {row['lower']:.1f} ms (bar {BARS['lower']:.0f}), "
-                          f"before the optimiser {row['before']:.1f} ms (bar {BARS['before the optimiser']:.0f})")
+            console.print(
+                f"{row['kernel']}: lower {row['lower']:.1f} ms (bar {BARS['lower']:.0f}), "
+                f"before the optimiser {row['before']:.1f} ms (bar {BARS['before the optimiser']:.0f})"
+            )
     return rows
 
 
@@ -156,8 +159,13 @@ def bench_growth(console: Console) -> dict[str, list[dict[str, float]]]:
             rows.append({"n": size, "ours": sum(best.values()) - llvm_seconds, "llvm": llvm_seconds})
         for at, row in enumerate(rows):
             power = [math.log2(row[key] / rows[at - 1][key]) if at else 0.0 for key in ("ours", "llvm")]
-            table.add_row(what if not at else "", str(int(row["n"])), f"{row['ours'] * 1e3:.0f}", f"{row['llvm'] * 1e3:.0f}",
-                          *(f"{p:.2f}" if at else "" for p in power))
+            table.add_row(
+                what if not at else "",
+                str(int(row["n"])),
+                f"{row['ours'] * 1e3:.0f}",
+                f"{row['llvm'] * 1e3:.0f}",
+                *(f"{p:.2f}" if at else "" for p in power),
+            )
     console.print(table)
     return times_by_program
 
@@ -195,9 +203,23 @@ def bench_choosing(console: Console) -> list[dict[str, float]]:
         profile = cProfile.Profile()
         profile.runcall(topi.schedule, result)
         calls = pstats.Stats(profile).total_calls
-        rows.append({"layers": layers, "stages": stages, "choosing": chosen - began, "lowering": lowered - chosen, "calls": calls})
-        table.add_row(str(layers), str(stages), f"{1e3 * (chosen - began):.0f}", f"{1e3 * (chosen - began) / stages:.2f}",
-                      f"{calls / stages:.0f}", f"{1e3 * (lowered - chosen):.0f}")
+        rows.append(
+            {
+                "layers": layers,
+                "stages": stages,
+                "choosing": chosen - began,
+                "lowering": lowered - chosen,
+                "calls": calls,
+            }
+        )
+        table.add_row(
+            str(layers),
+            str(stages),
+            f"{1e3 * (chosen - began):.0f}",
+            f"{1e3 * (chosen - began) / stages:.2f}",
+            f"{calls / stages:.0f}",
+            f"{1e3 * (lowered - chosen):.0f}",
+        )
     console.print(table)
     return rows
 
@@ -228,9 +250,13 @@ def main() -> None:
     growth = bench_growth(console)
     choosing = bench_choosing(console)
     OUT.mkdir(exist_ok=True)
-    (OUT / "compile.json").write_text(json.dumps({"kernels": kernels, "growth": growth, "choosing": choosing}, indent=1))
+    (OUT / "compile.json").write_text(
+        json.dumps({"kernels": kernels, "growth": growth, "choosing": choosing}, indent=1)
+    )
     plot(growth, OUT / "compile.png")
-    console.print(f"written to {(OUT / 'compile.json').absolute()} and {(OUT / 'compile.png').absolute()}", highlight=False)
+    console.print(
+        f"written to {(OUT / 'compile.json').absolute()} and {(OUT / 'compile.png').absolute()}", highlight=False
+    )
 
 
 if __name__ == "__main__":

@@ -46,16 +46,32 @@ class Layer:
 
 LAYERS = (
     Layer(3, 64, 224, 7, 2),
-    Layer(64, 64, 56), Layer(64, 64, 56, 3), Layer(64, 256, 56), Layer(256, 64, 56),
-    Layer(256, 512, 56, 1, 2), Layer(256, 128, 56, 1, 2), Layer(128, 128, 28, 3), Layer(128, 512, 28), Layer(512, 128, 28),
-    Layer(512, 1024, 28, 1, 2), Layer(512, 256, 28, 1, 2), Layer(256, 256, 14, 3), Layer(256, 1024, 14), Layer(1024, 256, 14),
-    Layer(1024, 2048, 14, 1, 2), Layer(1024, 512, 14, 1, 2), Layer(512, 512, 7, 3), Layer(512, 2048, 7), Layer(2048, 512, 7),
+    Layer(64, 64, 56),
+    Layer(64, 64, 56, 3),
+    Layer(64, 256, 56),
+    Layer(256, 64, 56),
+    Layer(256, 512, 56, 1, 2),
+    Layer(256, 128, 56, 1, 2),
+    Layer(128, 128, 28, 3),
+    Layer(128, 512, 28),
+    Layer(512, 128, 28),
+    Layer(512, 1024, 28, 1, 2),
+    Layer(512, 256, 28, 1, 2),
+    Layer(256, 256, 14, 3),
+    Layer(256, 1024, 14),
+    Layer(1024, 256, 14),
+    Layer(1024, 2048, 14, 1, 2),
+    Layer(1024, 512, 14, 1, 2),
+    Layer(512, 512, 7, 3),
+    Layer(512, 2048, 7),
+    Layer(2048, 512, 7),
 )
 """As He et al. 2016 have them: the stride in the first convolution of a block."""
 
 
 def ours(layer: Layer, how: str) -> Builder:
     """Our kernel: "direct", or "winograd2" or "winograd4" by the size of the tiles."""
+
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         x, w = inputs
         tile = int(how[-1]) if how != "direct" else 0
@@ -68,11 +84,13 @@ def ours(layer: Layer, how: str) -> Builder:
         f = tw.build(topi.schedule(y), [a, b, y], name="conv")
         out = outputs[0]
         return lambda: f(x, packed, out)
+
     return builder
 
 
 def torch_prepacked(layer: Layer) -> Builder:
     """oneDNN through torch with the weights in the layout that it asks for."""
+
     def builder(inputs: Arrays, _outputs: Arrays) -> Runner:
         import torch
 
@@ -83,7 +101,9 @@ def torch_prepacked(layer: Layer) -> Builder:
         def run() -> Any:
             with torch.inference_mode():
                 return torch.ops.mkldnn._convolution_pointwise(x, packed, None, *window, "none", [], "")
+
         return run
+
     return builder
 
 
@@ -98,13 +118,23 @@ def conv(layer: Layer, group: str, how: str) -> Case:
         return torch.nn.functional.conv2d(x, w, None, layer.stride, layer.padding)
 
     return Case(
-        group=group, name=layer.name, inputs=floats(*shapes), outputs=[(out, "float32")], ours=ours(layer, how), ceiling="fma",
+        group=group,
+        name=layer.name,
+        inputs=floats(*shapes),
+        outputs=[(out, "float32")],
+        ours=ours(layer, how),
+        ceiling="fma",
         peers={
-            "torch": torch_peer.call(torch_conv2d), "torch packed": torch_prepacked(layer),
-            **onnx_peers.call([Node("Conv", ["x0", "x1"], attributes=window | {"kernel_shape": [size, size]})], constants=[1]),
+            "torch": torch_peer.call(torch_conv2d),
+            "torch packed": torch_prepacked(layer),
+            **onnx_peers.call(
+                [Node("Conv", ["x0", "x1"], attributes=window | {"kernel_shape": [size, size]})], constants=[1]
+            ),
         },
-        flops=2 * int(np.prod(out)) * layer.inputs * size**2, bytes=4 * sum(int(np.prod(shape)) for shape in (*shapes, out)),
-        tolerance=TOLERANCE[how])
+        flops=2 * int(np.prod(out)) * layer.inputs * size**2,
+        bytes=4 * sum(int(np.prod(shape)) for shape in (*shapes, out)),
+        tolerance=TOLERANCE[how],
+    )
 
 
 def turns(layer: Layer) -> bool:

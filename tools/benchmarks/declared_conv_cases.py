@@ -18,16 +18,29 @@ __all__ = ["draw_cases"]
 
 
 def window_sums(
-    x: te.Tensor, w: te.Tensor, out: Sequence[int], strides: int, pads: int, dilation: int, groups: int, tag: str,
+    x: te.Tensor,
+    w: te.Tensor,
+    out: Sequence[int],
+    strides: int,
+    pads: int,
+    dilation: int,
+    groups: int,
+    tag: str,
 ) -> te.Tensor:
     """x: (channels, ...), w: (outputs, channels of a group, ...)."""
     extents, each = [int(str(extent)) for extent in x.shape], int(str(w.shape[1]))
     outputs, taps = int(str(w.shape[0])), [int(str(extent)) for extent in w.shape[2:]]
     padded = x
     if pads:
+
         def inside(c: te.Expr, *at: te.Expr) -> te.Expr:
-            within = [condition for i, extent in zip(at, extents[1:], strict=True) for condition in (i >= pads, i < extent + pads)]
+            within = [
+                condition
+                for i, extent in zip(at, extents[1:], strict=True)
+                for condition in (i >= pads, i < extent + pads)
+            ]
             return te.if_then_else(te.all(*within), x(c, *(i - pads for i in at)), 0.0)
+
         padded = te.compute((extents[0], *(extent + 2 * pads for extent in extents[1:])), inside, name=f"padded{tag}")
     channel = te.reduce_axis((0, each), "c")
     offsets = [te.reduce_axis((0, tap), "k") for tap in taps]
@@ -37,11 +50,15 @@ def window_sums(
         places = [i * strides + k * dilation for i, k in zip(at, offsets, strict=True)]
         factor = w(o, *offsets) if each == 1 and w.ndim < x.ndim + 1 else w(o, channel, *offsets)
         return te.sum(padded(first + channel, *places) * factor, [channel, *offsets])
+
     return te.compute((outputs, *out), element, name=f"conv{tag}")
 
 
-def libraries(dimensions: int, strides: int, pads: int, dilation: int, groups: int, kernel: Sequence[int]) -> dict[str, Builder]:
+def libraries(
+    dimensions: int, strides: int, pads: int, dilation: int, groups: int, kernel: Sequence[int]
+) -> dict[str, Builder]:
     """What has convolutions as an operator, for one image without a batch axis."""
+
     def in_torch(x: Any, w: Any) -> Any:
         import torch
 
@@ -51,13 +68,31 @@ def libraries(dimensions: int, strides: int, pads: int, dilation: int, groups: i
     def in_jax(x: Any, w: Any) -> Any:
         import jax
 
-        return jax.lax.conv_general_dilated(x[None], w, [strides] * dimensions, [(pads, pads)] * dimensions,
-                                            rhs_dilation=[dilation] * dimensions, feature_group_count=groups)[0]
+        return jax.lax.conv_general_dilated(
+            x[None],
+            w,
+            [strides] * dimensions,
+            [(pads, pads)] * dimensions,
+            rhs_dilation=[dilation] * dimensions,
+            feature_group_count=groups,
+        )[0]
 
-    attributes = {"strides": [strides] * dimensions, "pads": [pads] * 2 * dimensions, "dilations": [dilation] * dimensions,
-                  "group": groups, "kernel_shape": list(kernel)}
-    onnx = onnx_peers.call([Node("Unsqueeze", ["x0", "first"], ["x"]), Node("Conv", ["x", "x1"], ["y"], attributes),
-                         Node("Squeeze", ["y", "first"])], [1], {"first": _first()})
+    attributes = {
+        "strides": [strides] * dimensions,
+        "pads": [pads] * 2 * dimensions,
+        "dilations": [dilation] * dimensions,
+        "group": groups,
+        "kernel_shape": list(kernel),
+    }
+    onnx = onnx_peers.call(
+        [
+            Node("Unsqueeze", ["x0", "first"], ["x"]),
+            Node("Conv", ["x", "x1"], ["y"], attributes),
+            Node("Squeeze", ["y", "first"]),
+        ],
+        [1],
+        {"first": _first()},
+    )
     return {"torch": torch_peer.call(in_torch), **onnx, "jax": jax_peer.call(in_jax)}
 
 
@@ -68,17 +103,31 @@ def _first() -> Any:
 
 
 def conv(
-    name: str, channels: int, outputs: int, size: Sequence[int], kernel: Sequence[int], strides: int = 1, pads: int = 0,
-    dilation: int = 1, groups: int = 1,
+    name: str,
+    channels: int,
+    outputs: int,
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: int = 1,
+    pads: int = 0,
+    dilation: int = 1,
+    groups: int = 1,
 ) -> Case:
     """size: of the input, without its padding."""
     channels, outputs = channels // groups * groups, outputs // groups * groups
-    out = [(extent + 2 * pads - dilation * (tap - 1) - 1) // strides + 1 for extent, tap in zip(size, kernel, strict=True)]
+    out = [
+        (extent + 2 * pads - dilation * (tap - 1) - 1) // strides + 1 for extent, tap in zip(size, kernel, strict=True)
+    ]
     shapes = [(channels, *size), (outputs, channels // groups, *kernel)]
     text = f"{name} {channels}->{outputs} @{'x'.join(map(str, size))} k{'x'.join(map(str, kernel))}"
-    return program(text, lambda x, w: window_sums(x, w, out, strides, pads, dilation, groups, ""), shapes,
-                   libraries(len(size), strides, pads, dilation, groups, kernel), tolerance=(1e-2, 1e-3),
-                   flops=2 * outputs * prod(out) * channels // groups * prod(kernel))
+    return program(
+        text,
+        lambda x, w: window_sums(x, w, out, strides, pads, dilation, groups, ""),
+        shapes,
+        libraries(len(size), strides, pads, dilation, groups, kernel),
+        tolerance=(1e-2, 1e-3),
+        flops=2 * outputs * prod(out) * channels // groups * prod(kernel),
+    )
 
 
 def channels_last(draw: Draw) -> Case:
@@ -86,8 +135,9 @@ def channels_last(draw: Draw) -> Case:
 
     def declare(x: te.Tensor, w: te.Tensor) -> te.Tensor:
         cc, dy, dx = te.reduce_axis((0, c), "c"), te.reduce_axis((0, 3), "dy"), te.reduce_axis((0, 3), "dx")
-        return te.compute((size, size, o), lambda y, z, f: te.sum(x[y + dy, z + dx, cc] * w[dy, dx, cc, f], [dy, dx, cc]),
-                          name="conv")
+        return te.compute(
+            (size, size, o), lambda y, z, f: te.sum(x[y + dy, z + dx, cc] * w[dy, dx, cc, f], [dy, dx, cc]), name="conv"
+        )
 
     def in_jax(x: Any, w: Any) -> Any:
         import jax
@@ -97,11 +147,20 @@ def channels_last(draw: Draw) -> Case:
     def in_torch(x: Any, w: Any) -> Any:
         import torch
 
-        return torch.nn.functional.conv2d(x[None].permute(0, 3, 1, 2), w.permute(3, 2, 0, 1))[0].permute(1, 2, 0).contiguous()
+        return (
+            torch.nn.functional.conv2d(x[None].permute(0, 3, 1, 2), w.permute(3, 2, 0, 1))[0]
+            .permute(1, 2, 0)
+            .contiguous()
+        )
 
-    return program(f"conv2d channels last {c}->{o} @{size}", declare, [(size + 2, size + 2, c), (3, 3, c, o)],
-                   {"torch": torch_peer.call(in_torch), "jax": jax_peer.call(in_jax)}, flops=18 * c * o * size**2,
-                   tolerance=(1e-2, 1e-3))
+    return program(
+        f"conv2d channels last {c}->{o} @{size}",
+        declare,
+        [(size + 2, size + 2, c), (3, 3, c, o)],
+        {"torch": torch_peer.call(in_torch), "jax": jax_peer.call(in_jax)},
+        flops=18 * c * o * size**2,
+        tolerance=(1e-2, 1e-3),
+    )
 
 
 def transposed(draw: Draw) -> Case:
@@ -112,18 +171,28 @@ def transposed(draw: Draw) -> Case:
         def spread(k: te.Expr, y: te.Expr, z: te.Expr) -> te.Expr:
             within = te.all(y >= 2, z >= 2, y < 2 * size + 2, z < 2 * size + 2, y % 2 == 0, z % 2 == 0)
             return te.if_then_else(within, x[k, y // 2 - 1, z // 2 - 1], 0.0)
+
         apart = te.compute((c, 2 * size + 3, 2 * size + 3), spread, name="apart")
         cc, dy, dx = te.reduce_axis((0, c), "c"), te.reduce_axis((0, 4), "dy"), te.reduce_axis((0, 4), "dx")
-        return te.compute((o, 2 * size, 2 * size), lambda f, y, z: te.sum(
-            apart[cc, y + dy, z + dx] * w[cc, f, 3 - dy, 3 - dx], [cc, dy, dx]), name="conv")
+        return te.compute(
+            (o, 2 * size, 2 * size),
+            lambda f, y, z: te.sum(apart[cc, y + dy, z + dx] * w[cc, f, 3 - dy, 3 - dx], [cc, dy, dx]),
+            name="conv",
+        )
 
     def in_torch(x: Any, w: Any) -> Any:
         import torch
 
         return torch.nn.functional.conv_transpose2d(x[None], w, None, 2, 1)[0]
 
-    return program(f"transposed conv2d {c}->{o} @{size}", declare, [(c, size, size), (c, o, 4, 4)],
-                   {"torch": torch_peer.call(in_torch)}, flops=8 * c * o * (2 * size) ** 2, tolerance=(1e-2, 1e-3))
+    return program(
+        f"transposed conv2d {c}->{o} @{size}",
+        declare,
+        [(c, size, size), (c, o, 4, 4)],
+        {"torch": torch_peer.call(in_torch)},
+        flops=8 * c * o * (2 * size) ** 2,
+        tolerance=(1e-2, 1e-3),
+    )
 
 
 def block(draw: Draw) -> Case:
@@ -134,10 +203,14 @@ def block(draw: Draw) -> Case:
         cc, dy, dx, ee = (te.reduce_axis((0, n), name) for name, n in (("c", c), ("dy", 3), ("dx", 3), ("e", wide)))
         up = te.compute((wide, size, size), lambda f, y, z: te.sum(x[cc, y, z] * w1[f, cc], cc), name="up")
         bent = te.compute(up.shape, lambda *at: te.max(up(*at), 0.0), name="bent")
-        padded = te.compute((wide, size + 2, size + 2), lambda f, y, z: te.if_then_else(
-            te.all(y >= 1, y <= size, z >= 1, z <= size), bent[f, y - 1, z - 1], 0.0), name="padded")
-        own = te.compute((wide, size, size), lambda f, y, z: te.sum(
-            padded[f, y + dy, z + dx] * w2[f, dy, dx], [dy, dx]), name="own")
+        padded = te.compute(
+            (wide, size + 2, size + 2),
+            lambda f, y, z: te.if_then_else(te.all(y >= 1, y <= size, z >= 1, z <= size), bent[f, y - 1, z - 1], 0.0),
+            name="padded",
+        )
+        own = te.compute(
+            (wide, size, size), lambda f, y, z: te.sum(padded[f, y + dy, z + dx] * w2[f, dy, dx], [dy, dx]), name="own"
+        )
         again = te.compute(own.shape, lambda *at: te.max(own(*at), 0.0), name="again")
         return te.compute((c, size, size), lambda f, y, z: te.sum(again[ee, y, z] * w3[f, ee], ee), name="down")
 
@@ -148,8 +221,14 @@ def block(draw: Draw) -> Case:
         up = relu(conv(x[None], w1[:, :, None, None]))
         return conv(relu(conv(up, w2[:, None], None, 1, 1, 1, wide)), w3[:, :, None, None])[0]
 
-    return program(f"1x1, 3x3 each, 1x1 {c}->{wide} @{size}", declare, [(c, size, size), (wide, c), (wide, 3, 3), (c, wide)],
-                   {"torch": torch_peer.call(in_torch)}, flops=2 * size**2 * wide * (2 * c + 9), tolerance=(1e-2, 1e-3))
+    return program(
+        f"1x1, 3x3 each, 1x1 {c}->{wide} @{size}",
+        declare,
+        [(c, size, size), (wide, c), (wide, 3, 3), (c, wide)],
+        {"torch": torch_peer.call(in_torch)},
+        flops=2 * size**2 * wide * (2 * c + 9),
+        tolerance=(1e-2, 1e-3),
+    )
 
 
 def draw_cases(seed: int) -> Sequence[Case]:
@@ -170,5 +249,7 @@ def draw_cases(seed: int) -> Sequence[Case]:
         conv("conv2d small", near(200), near(190), [near(9), near(9)], [3, 3], pads=1),
         conv("conv3d", near(19), near(23), [near(14), near(30), near(32)], [3, 3, 3]),
         conv("conv3d padded", near(16), near(33), [near(10), near(28), near(28)], [3, 3, 3], pads=1),
-        channels_last(Draw(seed, "channels last")), transposed(Draw(seed, "transposed")), block(Draw(seed, "block")),
+        channels_last(Draw(seed, "channels last")),
+        transposed(Draw(seed, "transposed")),
+        block(Draw(seed, "block")),
     ]

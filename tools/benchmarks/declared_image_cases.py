@@ -26,27 +26,44 @@ def blur(draw: Draw) -> Case:
     high, wide = draw.near(1000), draw.near(1500)
 
     def declare(x: te.Tensor) -> te.Tensor:
-        across = te.compute((high, wide - 4), lambda i, j: sum((x[i, j + d] * TAPS[d] for d in range(1, 5)), x[i, j] * TAPS[0]),
-                            name="across")
-        return te.compute((high - 4, wide - 4), lambda i, j: sum((across[i + d, j] * TAPS[d] for d in range(1, 5)),
-                                                                 across[i, j] * TAPS[0]), name="down")
+        across = te.compute(
+            (high, wide - 4),
+            lambda i, j: sum((x[i, j + d] * TAPS[d] for d in range(1, 5)), x[i, j] * TAPS[0]),
+            name="across",
+        )
+        return te.compute(
+            (high - 4, wide - 4),
+            lambda i, j: sum((across[i + d, j] * TAPS[d] for d in range(1, 5)), across[i, j] * TAPS[0]),
+            name="down",
+        )
 
     def chain(_: Any, x: Any) -> Any:
-        across = sum(x[:, d:wide - 4 + d] * TAPS[d] for d in range(5))
-        return sum(across[d:high - 4 + d] * TAPS[d] for d in range(5))
+        across = sum(x[:, d : wide - 4 + d] * TAPS[d] for d in range(5))
+        return sum(across[d : high - 4 + d] * TAPS[d] for d in range(5))
 
     def loops(x: Any, out: Any) -> None:
         for i in prange(high - 4):
             row = np.empty(wide, np.float32)
             for j in range(wide):
-                row[j] = (x[i, j] + x[i + 4, j]) * np.float32(0.0625) + (x[i + 1, j] + x[i + 3, j]) * np.float32(0.25) + (
-                    x[i + 2, j] * np.float32(0.375))
+                row[j] = (
+                    (x[i, j] + x[i + 4, j]) * np.float32(0.0625)
+                    + (x[i + 1, j] + x[i + 3, j]) * np.float32(0.25)
+                    + (x[i + 2, j] * np.float32(0.375))
+                )
             for j in range(wide - 4):
-                out[i, j] = (row[j] + row[j + 4]) * np.float32(0.0625) + (row[j + 1] + row[j + 3]) * np.float32(0.25) + (
-                    row[j + 2] * np.float32(0.375))
+                out[i, j] = (
+                    (row[j] + row[j + 4]) * np.float32(0.0625)
+                    + (row[j + 1] + row[j + 3]) * np.float32(0.25)
+                    + (row[j + 2] * np.float32(0.375))
+                )
 
-    return program(f"blur 5x5 {high}x{wide}", declare, [(high, wide)], everywhere(chain) | {"numba": numba_peer.call(loops)},
-                   flops=18 * high * wide)
+    return program(
+        f"blur 5x5 {high}x{wide}",
+        declare,
+        [(high, wide)],
+        everywhere(chain) | {"numba": numba_peer.call(loops)},
+        flops=18 * high * wide,
+    )
 
 
 def jacobi(draw: Draw) -> Case:
@@ -57,9 +74,20 @@ def jacobi(draw: Draw) -> Case:
         now = x
         for step in range(3):
             shape = (high - 2 * step - 2, wide - 2 * step - 2)
-            now = te.compute(shape, lambda i, j, before=now: (
-                before[i, j + 1] + before[i + 1, j] + before[i + 1, j + 1] + before[i + 1, j + 2] + before[i + 2, j + 1]) * 0.2,
-                name=f"step{step}")
+            now = te.compute(
+                shape,
+                lambda i, j, before=now: (
+                    (
+                        before[i, j + 1]
+                        + before[i + 1, j]
+                        + before[i + 1, j + 1]
+                        + before[i + 1, j + 2]
+                        + before[i + 2, j + 1]
+                    )
+                    * 0.2
+                ),
+                name=f"step{step}",
+            )
         return now
 
     def chain(_: Any, x: Any) -> Any:
@@ -75,14 +103,37 @@ def heat(draw: Draw) -> Case:
     a, b, c = draw.near(90), draw.near(110), draw.near(130)
 
     def declare(x: te.Tensor) -> te.Tensor:
-        return te.compute((a, b, c), lambda i, j, k: x[i + 1, j + 1, k + 1] * 0.4 + (
-            x[i, j + 1, k + 1] + x[i + 2, j + 1, k + 1] + x[i + 1, j, k + 1] + x[i + 1, j + 2, k + 1] + x[i + 1, j + 1, k]
-            + x[i + 1, j + 1, k + 2]) * 0.1, name="heat")
+        return te.compute(
+            (a, b, c),
+            lambda i, j, k: (
+                x[i + 1, j + 1, k + 1] * 0.4
+                + (
+                    x[i, j + 1, k + 1]
+                    + x[i + 2, j + 1, k + 1]
+                    + x[i + 1, j, k + 1]
+                    + x[i + 1, j + 2, k + 1]
+                    + x[i + 1, j + 1, k]
+                    + x[i + 1, j + 1, k + 2]
+                )
+                * 0.1
+            ),
+            name="heat",
+        )
 
     def chain(_: Any, x: Any) -> Any:
         mid = slice(1, -1)
-        return x[mid, mid, mid] * 0.4 + (x[:-2, mid, mid] + x[2:, mid, mid] + x[mid, :-2, mid] + x[mid, 2:, mid]
-                                         + x[mid, mid, :-2] + x[mid, mid, 2:]) * 0.1
+        return (
+            x[mid, mid, mid] * 0.4
+            + (
+                x[:-2, mid, mid]
+                + x[2:, mid, mid]
+                + x[mid, :-2, mid]
+                + x[mid, 2:, mid]
+                + x[mid, mid, :-2]
+                + x[mid, mid, 2:]
+            )
+            * 0.1
+        )
 
     return program(f"7 points {a}x{b}x{c}", declare, [(a + 2, b + 2, c + 2)], everywhere(chain), flops=8 * a * b * c)
 
@@ -91,9 +142,14 @@ def unsharp(draw: Draw) -> Case:
     high, wide = draw.near(900), draw.near(1300)
 
     def declare(x: te.Tensor) -> te.Tensor:
-        across = te.compute((high, wide - 2), lambda i, j: (x[i, j] + x[i, j + 1] * 2 + x[i, j + 2]) * 0.25, name="across")
-        soft = te.compute((high - 2, wide - 2), lambda i, j: (across[i, j] + across[i + 1, j] * 2 + across[i + 2, j]) * 0.25,
-                          name="soft")
+        across = te.compute(
+            (high, wide - 2), lambda i, j: (x[i, j] + x[i, j + 1] * 2 + x[i, j + 2]) * 0.25, name="across"
+        )
+        soft = te.compute(
+            (high - 2, wide - 2),
+            lambda i, j: (across[i, j] + across[i + 1, j] * 2 + across[i + 2, j]) * 0.25,
+            name="soft",
+        )
         return te.compute(soft.shape, lambda i, j: x[i + 1, j + 1] * 2.5 - soft[i, j] * 1.5, name="sharp")
 
     def chain(_: Any, x: Any) -> Any:
@@ -108,10 +164,20 @@ def harris(draw: Draw) -> Case:
 
     def declare(x: te.Tensor) -> te.Tensor:
         shape = (high - 2, wide - 2)
-        dx = te.compute(shape, lambda i, j: (x[i, j + 2] - x[i, j]) + (x[i + 1, j + 2] - x[i + 1, j]) * 2
-                        + (x[i + 2, j + 2] - x[i + 2, j]), name="dx")
-        dy = te.compute(shape, lambda i, j: (x[i + 2, j] - x[i, j]) + (x[i + 2, j + 1] - x[i, j + 1]) * 2
-                        + (x[i + 2, j + 2] - x[i, j + 2]), name="dy")
+        dx = te.compute(
+            shape,
+            lambda i, j: (
+                (x[i, j + 2] - x[i, j]) + (x[i + 1, j + 2] - x[i + 1, j]) * 2 + (x[i + 2, j + 2] - x[i + 2, j])
+            ),
+            name="dx",
+        )
+        dy = te.compute(
+            shape,
+            lambda i, j: (
+                (x[i + 2, j] - x[i, j]) + (x[i + 2, j + 1] - x[i, j + 1]) * 2 + (x[i + 2, j + 2] - x[i, j + 2])
+            ),
+            name="dy",
+        )
         pairs = (dx, dx), (dx, dy), (dy, dy)
         products = [te.compute(shape, lambda i, j, a=a, b=b: a[i, j] * b[i, j], name="p") for a, b in pairs]
         smaller = (high - 4, wide - 4)
@@ -119,9 +185,15 @@ def harris(draw: Draw) -> Case:
         def summed(p: te.Tensor) -> te.Tensor:
             u, v = te.reduce_axis((0, 3), "u"), te.reduce_axis((0, 3), "v")
             return te.compute(smaller, lambda i, j: te.sum(p[i + u, j + v], [u, v]), name="sum")
+
         xx, xy, yy = map(summed, products)
-        return te.compute(smaller, lambda i, j: xx[i, j] * yy[i, j] - xy[i, j] * xy[i, j]
-                          - (xx[i, j] + yy[i, j]) * (xx[i, j] + yy[i, j]) * 0.04, name="harris")
+        return te.compute(
+            smaller,
+            lambda i, j: (
+                xx[i, j] * yy[i, j] - xy[i, j] * xy[i, j] - (xx[i, j] + yy[i, j]) * (xx[i, j] + yy[i, j]) * 0.04
+            ),
+            name="harris",
+        )
 
     def chain(_: Any, x: Any) -> Any:
         dx = (x[:-2, 2:] - x[:-2, :-2]) + (x[1:-1, 2:] - x[1:-1, :-2]) * 2 + (x[2:, 2:] - x[2:, :-2])
@@ -130,11 +202,18 @@ def harris(draw: Draw) -> Case:
         def summed(p: Any) -> Any:
             rows = p[:, :-2] + p[:, 1:-1] + p[:, 2:]
             return rows[:-2] + rows[1:-1] + rows[2:]
+
         xx, xy, yy = summed(dx * dx), summed(dx * dy), summed(dy * dy)
         return xx * yy - xy * xy - (xx + yy) * (xx + yy) * 0.04
 
-    return program(f"harris {high}x{wide}", declare, [(high, wide)], everywhere(chain), flops=60 * high * wide,
-                   tolerance=(1e-1, 1e-3))
+    return program(
+        f"harris {high}x{wide}",
+        declare,
+        [(high, wide)],
+        everywhere(chain),
+        flops=60 * high * wide,
+        tolerance=(1e-1, 1e-3),
+    )
 
 
 def sobel(draw: Draw) -> Case:
@@ -142,10 +221,20 @@ def sobel(draw: Draw) -> Case:
 
     def declare(x: te.Tensor) -> te.Tensor:
         shape = (high - 2, wide - 2)
-        dx = te.compute(shape, lambda i, j: (x[i, j + 2] - x[i, j]) + (x[i + 1, j + 2] - x[i + 1, j]) * 2
-                        + (x[i + 2, j + 2] - x[i + 2, j]), name="dx")
-        dy = te.compute(shape, lambda i, j: (x[i + 2, j] - x[i, j]) + (x[i + 2, j + 1] - x[i, j + 1]) * 2
-                        + (x[i + 2, j + 2] - x[i, j + 2]), name="dy")
+        dx = te.compute(
+            shape,
+            lambda i, j: (
+                (x[i, j + 2] - x[i, j]) + (x[i + 1, j + 2] - x[i + 1, j]) * 2 + (x[i + 2, j + 2] - x[i + 2, j])
+            ),
+            name="dx",
+        )
+        dy = te.compute(
+            shape,
+            lambda i, j: (
+                (x[i + 2, j] - x[i, j]) + (x[i + 2, j + 1] - x[i, j + 1]) * 2 + (x[i + 2, j + 2] - x[i, j + 2])
+            ),
+            name="dy",
+        )
         return te.compute(shape, lambda i, j: te.sqrt(dx[i, j] * dx[i, j] + dy[i, j] * dy[i, j]), name="edge")
 
     def chain(library: Any, x: Any) -> Any:
@@ -178,11 +267,23 @@ def pool(draw: Draw, kind: str) -> Case:
         pooled = jax.lax.reduce_window(x, start, how, (1, 3, 3), (1, 2, 2), "VALID")
         return pooled if kind == "max" else pooled * (1 / 9)
 
-    onnx = onnx_peers.call([Node("Unsqueeze", ["x0", "first"], ["x"]), Node(
-        "MaxPool" if kind == "max" else "AveragePool", ["x"], ["y"], {"kernel_shape": [3, 3], "strides": [2, 2]}),
-        Node("Squeeze", ["y", "first"])], extra={"first": np.array([0], np.int64)})
-    return program(f"{kind} pool {c}x{size}x{size}", declare, [(c, size, size)], {
-        "torch": torch_peer.call(in_torch), "jax": jax_peer.call(in_jax), **onnx}, flops=9 * c * out * out)
+    onnx = onnx_peers.call(
+        [
+            Node("Unsqueeze", ["x0", "first"], ["x"]),
+            Node(
+                "MaxPool" if kind == "max" else "AveragePool", ["x"], ["y"], {"kernel_shape": [3, 3], "strides": [2, 2]}
+            ),
+            Node("Squeeze", ["y", "first"]),
+        ],
+        extra={"first": np.array([0], np.int64)},
+    )
+    return program(
+        f"{kind} pool {c}x{size}x{size}",
+        declare,
+        [(c, size, size)],
+        {"torch": torch_peer.call(in_torch), "jax": jax_peer.call(in_jax), **onnx},
+        flops=9 * c * out * out,
+    )
 
 
 def resize(draw: Draw) -> Case:
@@ -196,10 +297,12 @@ def resize(draw: Draw) -> Case:
                 real = te.min(te.max((at.astype("float32") + 0.5) * (size / out) - 0.5, 0.0), float(size - 1))
                 low = te.floor(real).astype("int32")
                 return low, te.min(low + 1, size - 1), real - te.floor(real)
+
             y, below, v = place(i, high, tall)
             z, right, u = place(j, wide, broad)
             top = x[k, y, z] * (1 - u) + x[k, y, right] * u
             return top * (1 - v) + (x[k, below, z] * (1 - u) + x[k, below, right] * u) * v
+
         return te.compute((c, tall, broad), element, name="resized")
 
     def in_torch(x: Any) -> Any:
@@ -207,8 +310,14 @@ def resize(draw: Draw) -> Case:
 
         return torch.nn.functional.interpolate(x[None], (tall, broad), mode="bilinear", align_corners=False)[0]
 
-    return program(f"resize {high}x{wide} to {tall}x{broad}", declare, [(c, high, wide)], {"torch": torch_peer.call(in_torch)},
-                   flops=12 * c * tall * broad, tolerance=(1e-2, 1e-3))
+    return program(
+        f"resize {high}x{wide} to {tall}x{broad}",
+        declare,
+        [(c, high, wide)],
+        {"torch": torch_peer.call(in_torch)},
+        flops=12 * c * tall * broad,
+        tolerance=(1e-2, 1e-3),
+    )
 
 
 def permuted(draw: Draw, order: Sequence[int]) -> Case:
@@ -218,12 +327,15 @@ def permuted(draw: Draw, order: Sequence[int]) -> Case:
     def declare(x: te.Tensor) -> te.Tensor:
         def element(*at: te.Expr) -> te.Expr:
             return x(*(at[order.index(axis)] for axis in range(len(order))))
+
         return te.compute(tuple(shape[axis] for axis in order), element, name="turned")
 
-    peers = {"numpy": numpy_peer.call(lambda x: np.ascontiguousarray(x.transpose(order))),
-             "torch": torch_peer.call(lambda x: x.permute(*order).contiguous()),
-             "jax": jax_peer.call(lambda x: x.transpose(order)),
-             **onnx_peers.call([Node("Transpose", ["x0"], attributes={"perm": list(order)})])}
+    peers = {
+        "numpy": numpy_peer.call(lambda x: np.ascontiguousarray(x.transpose(order))),
+        "torch": torch_peer.call(lambda x: x.permute(*order).contiguous()),
+        "jax": jax_peer.call(lambda x: x.transpose(order)),
+        **onnx_peers.call([Node("Transpose", ["x0"], attributes={"perm": list(order)})]),
+    }
     return program(f"permute {''.join(map(str, order))} {'x'.join(map(str, shape))}", declare, [shape], peers)
 
 
@@ -238,13 +350,20 @@ def joined(draw: Draw, axis: int) -> Case:
         def element(*at: te.Expr) -> te.Expr:
             def moved(by: int) -> list[te.Expr]:
                 return [index - by if place == axis else index for place, index in enumerate(at)]
+
             later = te.if_then_else(at[axis] < second, b(*moved(first)), c(*moved(second)))
             return te.if_then_else(at[axis] < first, a(*at), later)
+
         return te.compute(whole, element, name="joined")
 
-    peers = {"numpy": numpy_peer.call(lambda *x: np.concatenate(x, axis)), "torch": torch_peer.call(lambda *x: _cat(x, axis)),
-             "jax": jax_peer.call(lambda *x: _concatenated(x, axis))}
-    return program(f"concatenate along {axis} {'x'.join(map(str, whole))}", declare, [tuple(shape) for shape in shapes], peers)
+    peers = {
+        "numpy": numpy_peer.call(lambda *x: np.concatenate(x, axis)),
+        "torch": torch_peer.call(lambda *x: _cat(x, axis)),
+        "jax": jax_peer.call(lambda *x: _concatenated(x, axis)),
+    }
+    return program(
+        f"concatenate along {axis} {'x'.join(map(str, whole))}", declare, [tuple(shape) for shape in shapes], peers
+    )
 
 
 def _cat(tensors: Any, axis: int) -> Any:
@@ -266,10 +385,19 @@ def gathered(draw: Draw) -> Case:
         return te.compute((count, wide), lambda i, j: x[at[i], j], name="taken")
 
     def inputs(rng: np.random.Generator) -> Arrays:
-        return [aligned(rng.standard_normal((table, wide), np.float32)), aligned(rng.integers(0, table, count).astype(np.int32))]
+        return [
+            aligned(rng.standard_normal((table, wide), np.float32)),
+            aligned(rng.integers(0, table, count).astype(np.int32)),
+        ]
 
-    return program(f"take {count} of {table}x{wide}", declare, [(table, wide), (count,)],
-                   everywhere(lambda library, x, at: x[at]), dtypes=["float32", "int32"], inputs=inputs)
+    return program(
+        f"take {count} of {table}x{wide}",
+        declare,
+        [(table, wide), (count,)],
+        everywhere(lambda library, x, at: x[at]),
+        dtypes=["float32", "int32"],
+        inputs=inputs,
+    )
 
 
 def shuffled(draw: Draw) -> Case:
@@ -277,17 +405,29 @@ def shuffled(draw: Draw) -> Case:
     c, high, wide = draw.near(16), draw.near(120), draw.near(130)
 
     def declare(x: te.Tensor) -> te.Tensor:
-        return te.compute((c, 2 * high, 2 * wide), lambda k, i, j: x[k * 4 + i % 2 * 2 + j % 2, i // 2, j // 2], name="shuffled")
+        return te.compute(
+            (c, 2 * high, 2 * wide), lambda k, i, j: x[k * 4 + i % 2 * 2 + j % 2, i // 2, j // 2], name="shuffled"
+        )
 
     def in_torch(x: Any) -> Any:
         import torch
 
         return torch.nn.functional.pixel_shuffle(x, 2)
 
-    return program(f"pixel shuffle {c}x{high}x{wide}", declare, [(4 * c, high, wide)], {
-        "torch": torch_peer.call(in_torch),
-        "numpy": numpy_peer.call(lambda x: x.reshape(c, 2, 2, high, wide).transpose(0, 3, 1, 4, 2).reshape(c, 2 * high, 2 * wide)),
-        "jax": jax_peer.call(lambda x: x.reshape(c, 2, 2, high, wide).transpose(0, 3, 1, 4, 2).reshape(c, 2 * high, 2 * wide))})
+    return program(
+        f"pixel shuffle {c}x{high}x{wide}",
+        declare,
+        [(4 * c, high, wide)],
+        {
+            "torch": torch_peer.call(in_torch),
+            "numpy": numpy_peer.call(
+                lambda x: x.reshape(c, 2, 2, high, wide).transpose(0, 3, 1, 4, 2).reshape(c, 2 * high, 2 * wide)
+            ),
+            "jax": jax_peer.call(
+                lambda x: x.reshape(c, 2, 2, high, wide).transpose(0, 3, 1, 4, 2).reshape(c, 2 * high, 2 * wide)
+            ),
+        },
+    )
 
 
 def broadcast(draw: Draw) -> Case:
@@ -301,14 +441,35 @@ def broadcast(draw: Draw) -> Case:
         moved = x * scale[:, None] + shift[:, None, :]
         return moved / (1 + library.exp(-moved))
 
-    return program(f"swish of broadcasts {'x'.join(map(str, shape))}", declare, [shape, (shape[1],), (shape[0], shape[2])],
-                   everywhere(in_library), flops=20 * prod(shape))
+    return program(
+        f"swish of broadcasts {'x'.join(map(str, shape))}",
+        declare,
+        [shape, (shape[1],), (shape[0], shape[2])],
+        everywhere(in_library),
+        flops=20 * prod(shape),
+    )
 
 
 def draw_cases(seed: int) -> Sequence[Case]:
     """The cases at the shapes of a seed."""
     makers: list[tuple[Any, ...]] = [
-        (blur,), (jacobi,), (heat,), (unsharp,), (harris,), (sobel,), (pool, "max"), (pool, "mean"), (resize,), (permuted, (1, 0)),
-        (permuted, (2, 0, 1)), (permuted, (0, 2, 1, 3)), (permuted, (3, 2, 1, 0)), (joined, 1), (joined, 2), (gathered,),
-        (shuffled,), (broadcast,)]
+        (blur,),
+        (jacobi,),
+        (heat,),
+        (unsharp,),
+        (harris,),
+        (sobel,),
+        (pool, "max"),
+        (pool, "mean"),
+        (resize,),
+        (permuted, (1, 0)),
+        (permuted, (2, 0, 1)),
+        (permuted, (0, 2, 1, 3)),
+        (permuted, (3, 2, 1, 0)),
+        (joined, 1),
+        (joined, 2),
+        (gathered,),
+        (shuffled,),
+        (broadcast,),
+    ]
     return [maker(Draw(seed, f"{maker.__name__} {further}"), *further) for maker, *further in makers]

@@ -21,10 +21,33 @@ prange: Any = range
 """numba's, once it is imported."""
 
 CONTRACTIONS = (
-    "abcde-efbad-cf", "abcde-efcad-bf", "abcd-dbea-ec", "abcde-ecbfa-fd", "abcd-deca-be", "abc-bda-dc", "abcd-ebad-ce",
-    "abcdef-dega-gfbc", "abcdef-dfgb-geac", "abcdef-degb-gfac", "abc-dca-bd", "abcd-ea-ebcd", "abcd-eb-aecd", "abcd-ec-abed",
-    "abc-adec-ebd", "ab-cad-dcb", "ab-acd-dbc", "abc-acd-db", "abc-adc-bd", "ab-ca-bc", "abcd-aebf-fdec", "abcd-eafd-fbec",
-    "abcd-aebf-dfce", "abcd-dfce-aebf", "abcd-aefb-fecd", "abcd-eafb-cedf")
+    "abcde-efbad-cf",
+    "abcde-efcad-bf",
+    "abcd-dbea-ec",
+    "abcde-ecbfa-fd",
+    "abcd-deca-be",
+    "abc-bda-dc",
+    "abcd-ebad-ce",
+    "abcdef-dega-gfbc",
+    "abcdef-dfgb-geac",
+    "abcdef-degb-gfac",
+    "abc-dca-bd",
+    "abcd-ea-ebcd",
+    "abcd-eb-aecd",
+    "abcd-ec-abed",
+    "abc-adec-ebd",
+    "ab-cad-dcb",
+    "ab-acd-dbc",
+    "abc-acd-db",
+    "abc-adc-bd",
+    "ab-ca-bc",
+    "abcd-aebf-fdec",
+    "abcd-eafd-fbec",
+    "abcd-aebf-dfce",
+    "abcd-dfce-aebf",
+    "abcd-aefb-fecd",
+    "abcd-eafb-cedf",
+)
 MULTIPLY_ADDS = 120_000_000
 
 
@@ -42,13 +65,21 @@ def contraction(draw: Draw, text: str) -> Case:
 
         def element(*at: te.Expr) -> te.Expr:
             index = dict(zip(result, at, strict=True)) | reduced
-            return te.sum(a(*(index[letter] for letter in left)) * b(*(index[letter] for letter in right)), list(reduced.values()))
+            return te.sum(
+                a(*(index[letter] for letter in left)) * b(*(index[letter] for letter in right)), list(reduced.values())
+            )
+
         return te.compute(tuple(extents[letter] for letter in result), element, name="C")
 
     subscripts = f"{left},{right}->{result}"
     shapes = [tuple(extents[letter] for letter in operand) for operand in (left, right)]
-    peers = everywhere(lambda library, a, b: (library.einsum(subscripts, a, b, optimize=True) if library.__name__ == "numpy"
-                                              else library.einsum(subscripts, a, b)))
+    peers = everywhere(
+        lambda library, a, b: (
+            library.einsum(subscripts, a, b, optimize=True)
+            if library.__name__ == "numpy"
+            else library.einsum(subscripts, a, b)
+        )
+    )
     return program(f"{text} {_size(*extents.values())}", declare, shapes, peers, flops=2 * prod(extents.values()))
 
 
@@ -63,8 +94,11 @@ def mttkrp(draw: Draw) -> Case:
         jj, kk = te.reduce_axis((0, j), "j"), te.reduce_axis((0, k), "k")
         return te.compute((i, r), lambda a, s: te.sum(x[a, jj, kk] * b[jj, s] * c[kk, s], [jj, kk]), name="M")
 
-    peers = everywhere(lambda library, x, b, c: library.einsum("ijk,jr,kr->ir", x, b, c,
-                                                               **({"optimize": True} if library.__name__ == "numpy" else {})))
+    peers = everywhere(
+        lambda library, x, b, c: library.einsum(
+            "ijk,jr,kr->ir", x, b, c, **({"optimize": True} if library.__name__ == "numpy" else {})
+        )
+    )
     return program(f"mttkrp {_size(i, j, k, r)}", declare, [(i, j, k), (j, r), (k, r)], peers, flops=3 * i * j * k * r)
 
 
@@ -74,11 +108,21 @@ def gram(draw: Draw, transposed: bool) -> Case:
 
     def declare(a: te.Tensor) -> te.Tensor:
         kk = te.reduce_axis((0, k), "k")
-        return te.compute((n, n), (lambda i, j: te.sum(a[kk, i] * a[kk, j], kk)) if transposed else
-                          (lambda i, j: te.sum(a[i, kk] * a[j, kk], kk)), name="G")
+        return te.compute(
+            (n, n),
+            (lambda i, j: te.sum(a[kk, i] * a[kk, j], kk))
+            if transposed
+            else (lambda i, j: te.sum(a[i, kk] * a[j, kk], kk)),
+            name="G",
+        )
 
-    return program(f"{'AtA' if transposed else 'AAt'} {_size(*shape)}", declare, [shape],
-                   everywhere(lambda library, a: a.T @ a if transposed else a @ a.T), flops=2 * n * n * k)
+    return program(
+        f"{'AtA' if transposed else 'AAt'} {_size(*shape)}",
+        declare,
+        [shape],
+        everywhere(lambda library, a: a.T @ a if transposed else a @ a.T),
+        flops=2 * n * n * k,
+    )
 
 
 def batched(draw: Draw) -> Case:
@@ -88,8 +132,13 @@ def batched(draw: Draw) -> Case:
         kk = te.reduce_axis((0, k), "k")
         return te.compute((b, m, n), lambda a, i, j: te.sum(x[a, i, kk] * y[a, kk, j], kk), name="C")
 
-    return program(f"batched {_size(b, m, n, k)}", declare, [(b, m, k), (b, k, n)],
-                   everywhere(lambda library, x, y: library.matmul(x, y)), flops=2 * b * m * n * k)
+    return program(
+        f"batched {_size(b, m, n, k)}",
+        declare,
+        [(b, m, k), (b, k, n)],
+        everywhere(lambda library, x, y: library.matmul(x, y)),
+        flops=2 * b * m * n * k,
+    )
 
 
 def batch_last(draw: Draw) -> Case:
@@ -100,8 +149,13 @@ def batch_last(draw: Draw) -> Case:
         kk = te.reduce_axis((0, k), "k")
         return te.compute((m, n, b), lambda i, j, a: te.sum(x[i, kk, a] * y[kk, j, a], kk), name="C")
 
-    return program(f"batch last {_size(b, m, n, k)}", declare, [(m, k, b), (k, n, b)],
-                   everywhere(lambda library, x, y: library.einsum("ikb,kjb->ijb", x, y)), flops=2 * b * m * n * k)
+    return program(
+        f"batch last {_size(b, m, n, k)}",
+        declare,
+        [(m, k, b), (k, n, b)],
+        everywhere(lambda library, x, y: library.einsum("ikb,kjb->ijb", x, y)),
+        flops=2 * b * m * n * k,
+    )
 
 
 def diagonal(draw: Draw) -> Case:
@@ -111,8 +165,13 @@ def diagonal(draw: Draw) -> Case:
         kk = te.reduce_axis((0, k), "k")
         return te.compute((m, n), lambda i, j: te.sum(a[i, kk] * d[kk] * b[kk, j], kk), name="C")
 
-    return program(f"A diag(d) B {_size(m, n, k)}", declare, [(m, k), (k,), (k, n)],
-                   everywhere(lambda library, a, d, b: (a * d) @ b), flops=2 * m * n * k)
+    return program(
+        f"A diag(d) B {_size(m, n, k)}",
+        declare,
+        [(m, k), (k,), (k, n)],
+        everywhere(lambda library, a, d, b: (a * d) @ b),
+        flops=2 * m * n * k,
+    )
 
 
 def bilinear_form(draw: Draw) -> Case:
@@ -122,10 +181,19 @@ def bilinear_form(draw: Draw) -> Case:
         ii, jj = te.reduce_axis((0, i), "i"), te.reduce_axis((0, j), "j")
         return te.compute((b, o), lambda a, c: te.sum(x[a, ii] * w[c, ii, jj] * z[a, jj], [ii, jj]), name="y")
 
-    peers = everywhere(lambda library, x, w, z: library.einsum("bi,oij,bj->bo", x, w, z,
-                                                               **({"optimize": True} if library.__name__ == "numpy" else {})))
-    return program(f"x W z {_size(b, o, i, j)}", declare, [(b, i), (o, i, j), (b, j)], peers, flops=3 * b * o * i * j,
-                   tolerance=(1e-2, 1e-3))
+    peers = everywhere(
+        lambda library, x, w, z: library.einsum(
+            "bi,oij,bj->bo", x, w, z, **({"optimize": True} if library.__name__ == "numpy" else {})
+        )
+    )
+    return program(
+        f"x W z {_size(b, o, i, j)}",
+        declare,
+        [(b, i), (o, i, j), (b, j)],
+        peers,
+        flops=3 * b * o * i * j,
+        tolerance=(1e-2, 1e-3),
+    )
 
 
 def max_plus(draw: Draw) -> Case:
@@ -156,6 +224,7 @@ def distance(draw: Draw, power: int) -> Case:
         def term(i: te.Expr, j: te.Expr) -> te.Expr:
             apart = a[i, kk] - b[j, kk]
             return te.sum(te.abs(apart) if power == 1 else apart * apart, kk)
+
         return te.compute((m, n), term, name="D")
 
     def loops(a: Any, b: Any, out: Any) -> None:
@@ -174,8 +243,13 @@ def distance(draw: Draw, power: int) -> Case:
 
     peers = everywhere(lambda library, a, b: (abs(a[:, None] - b[None]) ** power).sum(-1), ["torch"])
     peers["torch"] = torch_peer.call(in_torch)
-    return program(f"L{power} distances {_size(m, n, k)}", declare, [(m, k), (n, k)], peers | {"numba": numba_peer.call(loops)},
-                   flops=3 * m * n * k)
+    return program(
+        f"L{power} distances {_size(m, n, k)}",
+        declare,
+        [(m, k), (n, k)],
+        peers | {"numba": numba_peer.call(loops)},
+        flops=3 * m * n * k,
+    )
 
 
 def density(draw: Draw) -> Case:
@@ -192,9 +266,14 @@ def density(draw: Draw) -> Case:
                 total += np.exp((x[i] - y[j]) * (y[j] - x[i])) * w[j]
             out[i] = total
 
-    peers = everywhere(lambda library, x, y, w: library.exp(-(x[:, None] - y) ** 2) @ w)
-    return program(f"exp in a sum {_size(m, n)}", declare, [(m,), (n,), (n,)], peers | {"numba": numba_peer.call(loops)},
-                   flops=20 * m * n)
+    peers = everywhere(lambda library, x, y, w: library.exp(-((x[:, None] - y) ** 2)) @ w)
+    return program(
+        f"exp in a sum {_size(m, n)}",
+        declare,
+        [(m,), (n,), (n,)],
+        peers | {"numba": numba_peer.call(loops)},
+        flops=20 * m * n,
+    )
 
 
 def int8(draw: Draw) -> Case:
@@ -202,7 +281,9 @@ def int8(draw: Draw) -> Case:
 
     def declare(a: te.Tensor, b: te.Tensor) -> te.Tensor:
         kk = te.reduce_axis((0, k), "k")
-        return te.compute((m, n), lambda i, j: te.sum(a[i, kk].astype("int32") * b[j, kk].astype("int32"), kk), name="C")
+        return te.compute(
+            (m, n), lambda i, j: te.sum(a[i, kk].astype("int32") * b[j, kk].astype("int32"), kk), name="C"
+        )
 
     def in_jax(a: Any, b: Any) -> Any:
         import jax
@@ -222,11 +303,23 @@ def int8(draw: Draw) -> Case:
                     total += out.dtype.type(a[i, q]) * out.dtype.type(b[j, q])
                 out[i, j] = total
 
-    peers = {"numba": numba_peer.call(loops), "jax": jax_peer.call(in_jax),
-             "torch": torch_peer.call(in_torch),
-             **onnx_peers.call([Node("Transpose", ["x1"], ["t"], {"perm": [1, 0]}), Node("MatMulInteger", ["x0", "t"])], [1])}
-    return program(f"int8 {_size(m, n, k)}", declare, [(m, k), (n, k)], peers, dtypes=["int8"] * 2, flops=2 * m * n * k,
-                   tolerance=(0, 0))
+    peers = {
+        "numba": numba_peer.call(loops),
+        "jax": jax_peer.call(in_jax),
+        "torch": torch_peer.call(in_torch),
+        **onnx_peers.call(
+            [Node("Transpose", ["x1"], ["t"], {"perm": [1, 0]}), Node("MatMulInteger", ["x0", "t"])], [1]
+        ),
+    }
+    return program(
+        f"int8 {_size(m, n, k)}",
+        declare,
+        [(m, k), (n, k)],
+        peers,
+        dtypes=["int8"] * 2,
+        flops=2 * m * n * k,
+        tolerance=(0, 0),
+    )
 
 
 def matmul(draw: Draw, kind: str) -> Case:
@@ -237,8 +330,14 @@ def matmul(draw: Draw, kind: str) -> Case:
         return te.compute((m, n), lambda i, j: te.sum(a[i, kk] * b[kk, j], kk), name="C")
 
     without = ["jax"] if kind == "float64" else []  # whose numbers have 32 bits
-    return program(f"{kind} {_size(m, n, k)}", declare, [(m, k), (k, n)], everywhere(lambda library, a, b: a @ b, without),
-                   dtypes=[kind] * 2, flops=2 * m * n * k)
+    return program(
+        f"{kind} {_size(m, n, k)}",
+        declare,
+        [(m, k), (k, n)],
+        everywhere(lambda library, a, b: a @ b, without),
+        dtypes=[kind] * 2,
+        flops=2 * m * n * k,
+    )
 
 
 def with_tail(draw: Draw) -> Case:
@@ -249,8 +348,13 @@ def with_tail(draw: Draw) -> Case:
         c = te.compute((m, n), lambda i, j: te.sum(a[i, kk] * w[j, kk], kk), name="C")
         return te.compute((m, n), lambda i, j: te.tanh(c[i, j] + bias[j]), name="T")
 
-    return program(f"tanh(x Wt + b) {_size(m, n, k)}", declare, [(m, k), (n, k), (n,)],
-                   everywhere(lambda library, a, w, bias: library.tanh(a @ w.T + bias)), flops=2 * m * n * k)
+    return program(
+        f"tanh(x Wt + b) {_size(m, n, k)}",
+        declare,
+        [(m, k), (n, k), (n,)],
+        everywhere(lambda library, a, w, bias: library.tanh(a @ w.T + bias)),
+        flops=2 * m * n * k,
+    )
 
 
 def vector(draw: Draw, transposed: bool) -> Case:
@@ -258,10 +362,17 @@ def vector(draw: Draw, transposed: bool) -> Case:
 
     def declare(a: te.Tensor, x: te.Tensor) -> te.Tensor:
         kk = te.reduce_axis((0, m if transposed else k), "k")
-        return te.compute((k if transposed else m,), lambda i: te.sum((a[kk, i] if transposed else a[i, kk]) * x[kk], kk), name="y")
+        return te.compute(
+            (k if transposed else m,), lambda i: te.sum((a[kk, i] if transposed else a[i, kk]) * x[kk], kk), name="y"
+        )
 
-    return program(f"{'Atx' if transposed else 'Ax'} {_size(m, k)}", declare, [(m, k), (m if transposed else k,)],
-                   everywhere(lambda library, a, x: (a.T if transposed else a) @ x), flops=2 * m * k)
+    return program(
+        f"{'Atx' if transposed else 'Ax'} {_size(m, k)}",
+        declare,
+        [(m, k), (m if transposed else k,)],
+        everywhere(lambda library, a, x: (a.T if transposed else a) @ x),
+        flops=2 * m * k,
+    )
 
 
 def cost_volume(draw: Draw) -> Case:
@@ -269,20 +380,29 @@ def cost_volume(draw: Draw) -> Case:
 
     def declare(left: te.Tensor, right: te.Tensor) -> te.Tensor:
         cc = te.reduce_axis((0, c), "c")
-        return te.compute((far, high, wide), lambda d, y, x: te.sum(left[cc, y, x + far] * right[cc, y, x + far - d], cc), name="V")
+        return te.compute(
+            (far, high, wide), lambda d, y, x: te.sum(left[cc, y, x + far] * right[cc, y, x + far - d], cc), name="V"
+        )
 
     def in_library(library: Any, left: Any, right: Any) -> Any:
-        return library.stack([(left[:, :, far:] * right[:, :, far - d:far - d + wide]).sum(0) for d in range(far)])
+        return library.stack([(left[:, :, far:] * right[:, :, far - d : far - d + wide]).sum(0) for d in range(far)])
 
-    return program(f"cost volume {_size(far, c, high, wide)}", declare, [(c, high, wide + far)] * 2, everywhere(in_library),
-                   flops=2 * far * c * high * wide)
+    return program(
+        f"cost volume {_size(far, c, high, wide)}",
+        declare,
+        [(c, high, wide + far)] * 2,
+        everywhere(in_library),
+        flops=2 * far * c * high * wide,
+    )
 
 
 def attention(draw: Draw) -> Case:
     heads, rows, keys, size = draw.near(8), draw.near(190), draw.near(200), draw.choice((48, 63, 65, 80))
 
     def declare(q: te.Tensor, k: te.Tensor, v: te.Tensor) -> te.Tensor:
-        d, j, n, p = (te.reduce_axis((0, extent), name) for extent, name in ((size, "d"), (keys, "j"), (keys, "n"), (keys, "p")))
+        d, j, n, p = (
+            te.reduce_axis((0, extent), name) for extent, name in ((size, "d"), (keys, "j"), (keys, "n"), (keys, "p"))
+        )
         scores = te.compute((heads, rows, keys), lambda h, i, c: te.sum(q[h, i, d] * k[h, c, d], d), name="S")
         scaled = te.compute(scores.shape, lambda *at: scores(*at) * size**-0.5, name="scaled")
         most = te.compute((heads, rows), lambda h, i: te.max(scaled[h, i, j], j), name="most")
@@ -301,16 +421,37 @@ def attention(draw: Draw) -> Case:
 
         return torch.nn.functional.scaled_dot_product_attention(q, k, v)
 
-    return program(f"attention {_size(heads, rows, keys, size)}", declare, [(heads, rows, size), *[(heads, keys, size)] * 2],
-                   {"torch": torch_peer.call(in_torch), "jax": jax_peer.call(in_jax)}, flops=4 * heads * rows * keys * size)
+    return program(
+        f"attention {_size(heads, rows, keys, size)}",
+        declare,
+        [(heads, rows, size), *[(heads, keys, size)] * 2],
+        {"torch": torch_peer.call(in_torch), "jax": jax_peer.call(in_jax)},
+        flops=4 * heads * rows * keys * size,
+    )
 
 
 def draw_cases(seed: int) -> Sequence[Case]:
     """The cases at the shapes of a seed."""
     rows = [contraction(Draw(seed, text), text) for text in CONTRACTIONS]
     makers: list[tuple[Any, ...]] = [
-        (mttkrp,), (gram, True), (gram, False), (batched,), (batch_last,), (diagonal,), (bilinear_form,), (max_plus,),
-        (distance, 1), (distance, 2), (density,), (int8,), (matmul, "float64"), (matmul, "float32"),
-        (with_tail,), (vector, False), (vector, True),
-        (cost_volume,), (attention,)]
+        (mttkrp,),
+        (gram, True),
+        (gram, False),
+        (batched,),
+        (batch_last,),
+        (diagonal,),
+        (bilinear_form,),
+        (max_plus,),
+        (distance, 1),
+        (distance, 2),
+        (density,),
+        (int8,),
+        (matmul, "float64"),
+        (matmul, "float32"),
+        (with_tail,),
+        (vector, False),
+        (vector, True),
+        (cost_volume,),
+        (attention,),
+    ]
     return [*rows, *(maker(Draw(seed, f"{maker.__name__} {further}"), *further) for maker, *further in makers)]

@@ -59,17 +59,24 @@ def row(draw: Draw, kind: str, place: str) -> Case:
     def variance(x: te.Tensor) -> te.Tensor:
         total = _reduced(shape, axis, x, te.sum, "total")
         mean = te.compute(total.shape, lambda *at: total(*at) * (1 / count), name="mean")
-        apart = te.compute(shape, lambda *at: (x(*at) - mean(*without(at))) * (x(*at) - mean(*without(at))), name="apart")
+        apart = te.compute(
+            shape, lambda *at: (x(*at) - mean(*without(at))) * (x(*at) - mean(*without(at))), name="apart"
+        )
         squares = _reduced(shape, axis, apart, te.sum, "squares")
         return te.compute(squares.shape, lambda *at: squares(*at) * (1 / count), name="variance")
 
     def layer_norm(x: te.Tensor) -> te.Tensor:
         total = _reduced(shape, axis, x, te.sum, "total")
         mean = te.compute(total.shape, lambda *at: total(*at) * (1 / count), name="mean")
-        apart = te.compute(shape, lambda *at: (x(*at) - mean(*without(at))) * (x(*at) - mean(*without(at))), name="apart")
+        apart = te.compute(
+            shape, lambda *at: (x(*at) - mean(*without(at))) * (x(*at) - mean(*without(at))), name="apart"
+        )
         squares = _reduced(shape, axis, apart, te.sum, "squares")
-        return te.compute(shape, lambda *at: (x(*at) - mean(*without(at)))
-                          * te.rsqrt(squares(*without(at)) * (1 / count) + 1e-5), name="norm")
+        return te.compute(
+            shape,
+            lambda *at: (x(*at) - mean(*without(at))) * te.rsqrt(squares(*without(at)) * (1 / count) + 1e-5),
+            name="norm",
+        )
 
     def l2_norm(x: te.Tensor) -> te.Tensor:
         total = _reduced(shape, axis, te.compute(shape, lambda *at: x(*at) * x(*at), name="square"), te.sum, "total")
@@ -79,28 +86,40 @@ def row(draw: Draw, kind: str, place: str) -> Case:
         def first(a: Any, b: Any) -> Any:
             left = te.any(a[1] < b[1] if lowest else a[1] > b[1], te.all(a[1] == b[1], a[0] < b[0]))
             return te.select(left, a[0], b[0]), te.select(left, a[1], b[1])
-        best = te.comm_reducer(first, lambda places, values: (
-            te.max_value("int32"), te.max_value(values) if lowest else te.min_value(values)))
+
+        best = te.comm_reducer(
+            first,
+            lambda places, values: (te.max_value("int32"), te.max_value(values) if lowest else te.min_value(values)),
+        )
         k = te.reduce_axis((0, count), "k")
         rest = tuple(extent for at, extent in enumerate(shape) if at != axis)
-        return te.compute(rest, lambda *others: best(
-            (k, x(*others[:axis], k, *others[axis:])), axis=k), name="best")[0]
+        return te.compute(rest, lambda *others: best((k, x(*others[:axis], k, *others[axis:])), axis=k), name="best")[0]
 
     def cumsum(x: te.Tensor) -> te.Tensor:
-        state = te.placeholder((count, *(shape[:axis] + shape[axis + 1:])), name="state")
-        turned = (lambda t, *others: x(*others[:axis], t, *others[axis:]))
+        state = te.placeholder((count, *(shape[:axis] + shape[axis + 1 :])), name="state")
+        turned = lambda t, *others: x(*others[:axis], t, *others[axis:])
         first = te.compute((1, *state.shape[1:]), lambda _, *others: turned(0, *others), name="first")
         step = te.compute(state.shape, lambda t, *others: state(t - 1, *others) + turned(t, *others), name="step")
         summed = te.scan(first, step, state, [x], name="summed")
         return summed if axis == 0 else te.compute(shape, lambda *at: summed(at[axis], *without(at)), name="turned")
 
     declared: dict[str, Callable[[te.Tensor], te.Tensor]] = {
-        "softmax": softmax, "log-sum-exp": log_sum_exp, "variance": variance, "layer norm": layer_norm, "l2 norm": l2_norm,
-        "argmax": lambda x: place_of(x, False), "argmin": lambda x: place_of(x, True), "cumsum": cumsum,
-        "sum": lambda x: _reduced(shape, axis, x, te.sum, "sum"), "max": lambda x: _reduced(shape, axis, x, te.max, "max")}
+        "softmax": softmax,
+        "log-sum-exp": log_sum_exp,
+        "variance": variance,
+        "layer norm": layer_norm,
+        "l2 norm": l2_norm,
+        "argmax": lambda x: place_of(x, False),
+        "argmin": lambda x: place_of(x, True),
+        "cumsum": cumsum,
+        "sum": lambda x: _reduced(shape, axis, x, te.sum, "sum"),
+        "max": lambda x: _reduced(shape, axis, x, te.max, "max"),
+    }
 
     libraries = ((numpy_peer, _in_numpy), (torch_peer, _in_torch), (jax_peer, _in_jax))
-    peers = {name: peer.call(partial(function, kind, axis)) for name, (peer, function) in zip(PEERS, libraries, strict=True)}
+    peers = {
+        name: peer.call(partial(function, kind, axis)) for name, (peer, function) in zip(PEERS, libraries, strict=True)
+    }
     return program(f"{kind} {place} {'x'.join(map(str, shape))}", declared[kind], [shape], peers, flops=prod(shape))
 
 
@@ -108,12 +127,17 @@ def _in_numpy(kind: str, axis: int, x: Any) -> Any:
     apart = x - x.mean(axis, keepdims=True) if "norm" in kind or kind == "variance" else x
     raised = np.exp(x - x.max(axis, keepdims=True)) if "exp" in kind or kind == "softmax" else x
     return {
-        "softmax": lambda: raised / raised.sum(axis, keepdims=True), "variance": lambda: (apart * apart).mean(axis),
+        "softmax": lambda: raised / raised.sum(axis, keepdims=True),
+        "variance": lambda: (apart * apart).mean(axis),
         "log-sum-exp": lambda: np.log(raised.sum(axis)) + x.max(axis),
         "layer norm": lambda: apart / np.sqrt((apart * apart).mean(axis, keepdims=True) + 1e-5),
         "l2 norm": lambda: x / np.sqrt((x * x).sum(axis, keepdims=True) + 1e-6),
-        "argmax": lambda: x.argmax(axis), "argmin": lambda: x.argmin(axis), "cumsum": lambda: x.cumsum(axis),
-        "sum": lambda: x.sum(axis), "max": lambda: x.max(axis)}[kind]()
+        "argmax": lambda: x.argmax(axis),
+        "argmin": lambda: x.argmin(axis),
+        "cumsum": lambda: x.cumsum(axis),
+        "sum": lambda: x.sum(axis),
+        "max": lambda: x.max(axis),
+    }[kind]()
 
 
 def _in_torch(kind: str, axis: int, x: Any) -> Any:
@@ -124,12 +148,19 @@ def _in_torch(kind: str, axis: int, x: Any) -> Any:
             return torch.nn.functional.layer_norm(x, (x.shape[-1],), eps=1e-5)
         spread, mean = torch.var_mean(x, axis, correction=0, keepdim=True)
         return (x - mean) * torch.rsqrt(spread + 1e-5)
+
     return {
-        "softmax": lambda: torch.softmax(x, axis), "variance": lambda: torch.var(x, axis, correction=0),
-        "log-sum-exp": lambda: torch.logsumexp(x, axis), "layer norm": layer_norm,
+        "softmax": lambda: torch.softmax(x, axis),
+        "variance": lambda: torch.var(x, axis, correction=0),
+        "log-sum-exp": lambda: torch.logsumexp(x, axis),
+        "layer norm": layer_norm,
         "l2 norm": lambda: x * torch.rsqrt((x * x).sum(axis, keepdim=True) + 1e-6),
-        "argmax": lambda: x.argmax(axis), "argmin": lambda: x.argmin(axis), "cumsum": lambda: x.cumsum(axis),
-        "sum": lambda: x.sum(axis), "max": lambda: x.amax(axis)}[kind]()
+        "argmax": lambda: x.argmax(axis),
+        "argmin": lambda: x.argmin(axis),
+        "cumsum": lambda: x.cumsum(axis),
+        "sum": lambda: x.sum(axis),
+        "max": lambda: x.amax(axis),
+    }[kind]()
 
 
 def _in_jax(kind: str, axis: int, x: Any) -> Any:
@@ -138,12 +169,17 @@ def _in_jax(kind: str, axis: int, x: Any) -> Any:
     np_like: Any = jax.numpy
     apart = x - x.mean(axis, keepdims=True)
     return {
-        "softmax": lambda: jax.nn.softmax(x, axis), "variance": lambda: x.var(axis),
+        "softmax": lambda: jax.nn.softmax(x, axis),
+        "variance": lambda: x.var(axis),
         "log-sum-exp": lambda: jax.nn.logsumexp(x, axis),
         "layer norm": lambda: apart * jax.lax.rsqrt((apart * apart).mean(axis, keepdims=True) + 1e-5),
         "l2 norm": lambda: x * jax.lax.rsqrt((x * x).sum(axis, keepdims=True) + 1e-6),
-        "argmax": lambda: x.argmax(axis), "argmin": lambda: x.argmin(axis), "cumsum": lambda: np_like.cumsum(x, axis),
-        "sum": lambda: x.sum(axis), "max": lambda: x.max(axis)}[kind]()
+        "argmax": lambda: x.argmax(axis),
+        "argmin": lambda: x.argmin(axis),
+        "cumsum": lambda: np_like.cumsum(x, axis),
+        "sum": lambda: x.sum(axis),
+        "max": lambda: x.max(axis),
+    }[kind]()
 
 
 def recurrence(draw: Draw) -> Case:
@@ -168,6 +204,7 @@ def recurrence(draw: Draw) -> Case:
         def step(h: Any, now: Any) -> Any:
             h = h * now[0] + now[1]
             return h, h
+
         return jax.lax.scan(step, jax.numpy.zeros(wide), (a, b))[1]
 
     def in_numpy(a: Any, b: Any) -> Any:
@@ -179,9 +216,14 @@ def recurrence(draw: Draw) -> Case:
     def inputs(rng: np.random.Generator) -> Arrays:
         return [aligned(rng.random((steps, wide), np.float32)) for _ in range(2)]
 
-    return program(f"recurrence {steps}x{wide}", declare, [(steps, wide)] * 2, {
-        "numpy": numpy_peer.call(in_numpy), "numba": numba_peer.call(loops), "jax": jax_peer.call(in_jax)}, inputs=inputs,
-        flops=2 * steps * wide)
+    return program(
+        f"recurrence {steps}x{wide}",
+        declare,
+        [(steps, wide)] * 2,
+        {"numpy": numpy_peer.call(in_numpy), "numba": numba_peer.call(loops), "jax": jax_peer.call(in_jax)},
+        inputs=inputs,
+        flops=2 * steps * wide,
+    )
 
 
 def histogram(draw: Draw) -> Case:
@@ -200,10 +242,20 @@ def histogram(draw: Draw) -> Case:
     def inputs(rng: np.random.Generator) -> Arrays:
         return [aligned(rng.integers(0, bins, count).astype(np.int32))]
 
-    return program(f"histogram {count} in {bins}", declare, [(count,)], {
-        "numpy": numpy_peer.call(lambda x: np.bincount(x, minlength=bins)), "numba": numba_peer.call(loops),
-        "torch": torch_peer.call(lambda x: x.bincount(minlength=bins))}, dtypes=["int32"], inputs=inputs, flops=count,
-        tolerance=(0, 0))
+    return program(
+        f"histogram {count} in {bins}",
+        declare,
+        [(count,)],
+        {
+            "numpy": numpy_peer.call(lambda x: np.bincount(x, minlength=bins)),
+            "numba": numba_peer.call(loops),
+            "torch": torch_peer.call(lambda x: x.bincount(minlength=bins)),
+        },
+        dtypes=["int32"],
+        inputs=inputs,
+        flops=count,
+        tolerance=(0, 0),
+    )
 
 
 def mean_and_variance(draw: Draw) -> Case:
@@ -212,16 +264,33 @@ def mean_and_variance(draw: Draw) -> Case:
 
     def declare(x: te.Tensor) -> list[te.Tensor]:
         j, k = te.reduce_axis((0, count), "j"), te.reduce_axis((0, count), "k")
-        return [te.compute((rows,), lambda i: te.sum(x[i, j], j), name="total"),
-                te.compute((rows,), lambda i: te.sum(x[i, k] * x[i, k], k), name="squares")]
+        return [
+            te.compute((rows,), lambda i: te.sum(x[i, j], j), name="total"),
+            te.compute((rows,), lambda i: te.sum(x[i, k] * x[i, k], k), name="squares"),
+        ]
 
-    return program(f"sum and squares {rows}x{count}", declare, [(rows, count)],
-                   everywhere(lambda library, x: (x.sum(1), (x * x).sum(1))), flops=3 * rows * count)
+    return program(
+        f"sum and squares {rows}x{count}",
+        declare,
+        [(rows, count)],
+        everywhere(lambda library, x: (x.sum(1), (x * x).sum(1))),
+        flops=3 * rows * count,
+    )
 
 
 def draw_cases(seed: int) -> Sequence[Case]:
     """The cases at the shapes of a seed."""
-    kinds = {"softmax": PLACES, "variance": PLACES, "layer norm": ("middle", "last"), "log-sum-exp": PLACES, "l2 norm": ("first",),
-             "argmax": PLACES, "argmin": ("first", "last"), "cumsum": PLACES, "sum": PLACES, "max": ("middle",)}
+    kinds = {
+        "softmax": PLACES,
+        "variance": PLACES,
+        "layer norm": ("middle", "last"),
+        "log-sum-exp": PLACES,
+        "l2 norm": ("first",),
+        "argmax": PLACES,
+        "argmin": ("first", "last"),
+        "cumsum": PLACES,
+        "sum": PLACES,
+        "max": ("middle",),
+    }
     rows = [row(Draw(seed, f"{kind} {place}"), kind, place) for kind, places in kinds.items() for place in places]
     return [*rows, *(maker(Draw(seed, maker.__name__)) for maker in (recurrence, histogram, mean_and_variance))]

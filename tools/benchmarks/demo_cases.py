@@ -16,15 +16,25 @@ def packed_matmul(size: int) -> Case:
     def build() -> Any:
         scheduled = matmul.parallel(size)
         return tw.build(scheduled.schedule, scheduled.args, name="matmul")
+
     return Case(
-        group="demo", name=f"matmul {size}", inputs=floats((size, size), (size, size)), outputs=[((size, size), "float32")],
-        ours=kernel(build), peers={"numpy": numpy_peer.matmul, "torch": torch_peer.matmul},
-        flops=2 * size**3, bytes=12 * size**2, ceiling="fma", tolerance=(1e-3, 1e-3))
+        group="demo",
+        name=f"matmul {size}",
+        inputs=floats((size, size), (size, size)),
+        outputs=[((size, size), "float32")],
+        ours=kernel(build),
+        peers={"numpy": numpy_peer.matmul, "torch": torch_peer.matmul},
+        flops=2 * size**3,
+        bytes=12 * size**2,
+        ceiling="fma",
+        tolerance=(1e-3, 1e-3),
+    )
 
 
 def unsharp_mask() -> Case:
     def photograph(_: np.random.Generator) -> list[np.ndarray]:
         from skimage import data
+
         return [data.retina()]
 
     def build() -> Any:
@@ -35,8 +45,16 @@ def unsharp_mask() -> Case:
         return lambda: unsharp.reference(inputs[0])
 
     return Case(
-        group="demo", name="unsharp mask", inputs=photograph, outputs=[(SHAPE, "uint8")], ours=kernel(build),
-        peers={"numpy": in_numpy}, bytes=2 * float(np.prod(SHAPE)), ceiling="copy", tolerance=(0, 0))
+        group="demo",
+        name="unsharp mask",
+        inputs=photograph,
+        outputs=[(SHAPE, "uint8")],
+        ours=kernel(build),
+        peers={"numpy": in_numpy},
+        bytes=2 * float(np.prod(SHAPE)),
+        ceiling="copy",
+        tolerance=(0, 0),
+    )
 
 
 SHAPE = (1411, 1411, 3)

@@ -38,9 +38,17 @@ def gemm(name: str, m: int, k: int, n: int, batch: int) -> Case:
     if batch == 1:
         peers["halide"] = halide_peer.matmul
     return Case(
-        group="gemm", name=name, inputs=floats(*shapes[:2]), outputs=[(shapes[2], "float32")], ours=kernel(build), peers=peers,
-        flops=2 * m * k * n * batch, bytes=4 * sum(prod(shape) for shape in shapes), ceiling="fma" if m > 1 else "read",
-        tolerance=(1e-3, 1e-3))
+        group="gemm",
+        name=name,
+        inputs=floats(*shapes[:2]),
+        outputs=[(shapes[2], "float32")],
+        ours=kernel(build),
+        peers=peers,
+        flops=2 * m * k * n * batch,
+        bytes=4 * sum(prod(shape) for shape in shapes),
+        ceiling="fma" if m > 1 else "read",
+        tolerance=(1e-3, 1e-3),
+    )
 
 
 CASES = [gemm(*row) for row in ROWS]

@@ -193,13 +193,27 @@ def measure(work: Work, size: int, target: str, peer: Peer, others: dict[str, Ca
     kernel(*inputs, output)
     theirs = None if peer.library is None else work.peer(peer.library, *inputs)
     seconds = kernel.time(*inputs, output).median
-    row = {"work": work.name, "group": work.group, "size": size, "ms": seconds * 1e3, "rate": work.amount(size) / seconds / 1e9,
-           "unit": work.unit, "peer": "", "peer_ms": None, "triton_ms": None, "agrees": None, "asked": work.asked}
+    row = {
+        "work": work.name,
+        "group": work.group,
+        "size": size,
+        "ms": seconds * 1e3,
+        "rate": work.amount(size) / seconds / 1e9,
+        "unit": work.unit,
+        "peer": "",
+        "peer_ms": None,
+        "triton_ms": None,
+        "agrees": None,
+        "asked": work.asked,
+    }
     if theirs is not None:
         ours, expected = peer.get(output).astype("float64"), peer.get(theirs).astype("float64")
         scale = max(float(np.abs(expected).max()), 1.0)
-        row |= {"peer": peer.name, "peer_ms": peer.seconds(lambda: work.peer(peer.library, *inputs)) * 1e3,
-                "agrees": bool(np.abs(ours - expected.reshape(ours.shape)).max() <= work.tolerance * scale)}
+        row |= {
+            "peer": peer.name,
+            "peer_ms": peer.seconds(lambda: work.peer(peer.library, *inputs)) * 1e3,
+            "agrees": bool(np.abs(ours - expected.reshape(ours.shape)).max() <= work.tolerance * scale),
+        }
     if work.name in others:
         row["triton_ms"] = peer.seconds(lambda: others[work.name](*inputs)) * 1e3
     return row
@@ -237,7 +251,17 @@ def sanitized(dry: bool) -> dict[str, Any]:
         return {"ran": False, "why": "compute-sanitizer is not on the path" if tool is None else "a dry run has no GPU"}
     results: dict[str, Any] = {"ran": True}
     for kind in ("memcheck", "racecheck", "synccheck"):
-        command = [tool, "--tool", kind, "--error-exitcode", "9", sys.executable, "-m", "tools.benchmarks.gpu", "--sample"]
+        command = [
+            tool,
+            "--tool",
+            kind,
+            "--error-exitcode",
+            "9",
+            sys.executable,
+            "-m",
+            "tools.benchmarks.gpu",
+            "--sample",
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=60)
             results[kind] = {"status": done.returncode, "said": done.stdout[-2000:]}
@@ -251,8 +275,14 @@ def tuned(size: int, target: str, trials: int, folder: str) -> dict[str, Any]:
     product = next(work for work in WORK if work.group == "products").declare(size)
     result = autotune.tune(product, target, trials=trials, database=Path(folder) / "tune.sqlite", progress=False)
     comparison = None if result.comparison is None else str(result.comparison)
-    return {"size": size, "trials": len(result.history), "ms": result.best.seconds * 1e3, "failures": result.failures,
-            "machine": result.task.key.machine, "comparison": comparison}
+    return {
+        "size": size,
+        "trials": len(result.history),
+        "ms": result.best.seconds * 1e3,
+        "failures": result.failures,
+        "machine": result.task.key.machine,
+        "comparison": comparison,
+    }
 
 
 def best_target() -> str:
@@ -270,9 +300,16 @@ def show(console: Console, report: dict[str, Any]) -> None:
     table = Table("work", "size", "ours", "rate", "peer", "theirs", "ratio", "agree")
     for row in report["rows"]:
         theirs = row["peer_ms"]
-        table.add_row(row["work"], str(row["size"]), f"{row['ms']:.4f} ms", f"{row['rate']:.0f} {row['unit']}", row["peer"],
-                      f"{theirs:.4f} ms" if theirs else "", f"{theirs / row['ms']:.2f}" if theirs else "",
-                      {True: "yes", False: "NO", None: ""}[row["agrees"]])
+        table.add_row(
+            row["work"],
+            str(row["size"]),
+            f"{row['ms']:.4f} ms",
+            f"{row['rate']:.0f} {row['unit']}",
+            row["peer"],
+            f"{theirs:.4f} ms" if theirs else "",
+            f"{theirs / row['ms']:.2f}" if theirs else "",
+            {True: "yes", False: "NO", None: ""}[row["agrees"]],
+        )
     console.print(table)
     for line in report["judged"]:
         said = "holds" if line["holds"] else "MISSED"
@@ -293,11 +330,14 @@ td,th{{padding:.2em .8em;text-align:left;border-bottom:1px solid #ddd}}.no{{colo
 
 def page_text(report: dict[str, Any]) -> str:
     """The report as a page."""
+
     def line(cells: Sequence[object], wrong: bool = False, tag: str = "td") -> str:
         return f"<tr{' class=no' if wrong else ''}>{''.join(f'<{tag}>{html.escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
 
-    judged = [line(("what", "asked", "is"), tag="th"),
-              *(line((each["what"], each["asked"], f"{each['is']:.2f}"), not each["holds"]) for each in report["judged"])]
+    judged = [
+        line(("what", "asked", "is"), tag="th"),
+        *(line((each["what"], each["asked"], f"{each['is']:.2f}"), not each["holds"]) for each in report["judged"]),
+    ]
     rows = [line(("work", "size", "ms", "rate", "", "peer's ms", "Triton's ms"), tag="th")]
     for row in report["rows"]:
         times = [f"{row[key]:.4f}" if row[key] else "" for key in ("peer_ms", "triton_ms")]
@@ -305,7 +345,9 @@ def page_text(report: dict[str, Any]) -> str:
         rows.append(line(cells, row["agrees"] is False))
     checks, left_out = report["checks"], ", ".join(report["left_out"]) or "nothing"
     said = f"{sum(not each['error'] for each in checks)} of {len(checks)} kernels agree; left out: {left_out}"
-    return _PAGE.format(target=html.escape(report["target"]), said=html.escape(said), judged="".join(judged), rows="".join(rows))
+    return _PAGE.format(
+        target=html.escape(report["target"]), said=html.escape(said), judged="".join(judged), rows="".join(rows)
+    )
 
 
 def run(target: str, peer: Peer, dry: bool) -> dict[str, Any]:
@@ -364,7 +406,9 @@ def main(arguments: Sequence[str] = ()) -> int:
     OUT.with_suffix(".html").write_text(page_text(report))
     console.print(f"written to {OUT.absolute()}", highlight=False, markup=False)
     is_reported = any(each.get("status") == 9 for each in report["sanitizer"].values() if isinstance(each, dict))
-    is_wrong = any(entry["error"] for entry in report["checks"]) or any(row["agrees"] is False for row in report["rows"])
+    is_wrong = any(entry["error"] for entry in report["checks"]) or any(
+        row["agrees"] is False for row in report["rows"]
+    )
     return int(is_reported or is_wrong)
 
 

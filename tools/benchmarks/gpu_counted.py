@@ -20,7 +20,9 @@ def at(operator: Callable[..., Any], *operands: Sequence[Any], **options: Any) -
         inputs: list[Any] = []
         for number, operand in enumerate(operands):
             kind = operand[-1] if operand and isinstance(operand[-1], str) else "float32"
-            inputs.append(te.placeholder([each for each in operand if not isinstance(each, str)], kind, name=f"input{number}"))
+            inputs.append(
+                te.placeholder([each for each in operand if not isinstance(each, str)], kind, name=f"input{number}")
+            )
         return operator(*inputs, **options)
 
     return declared

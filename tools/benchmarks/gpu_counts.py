@@ -63,8 +63,10 @@ def _moved(s: Any, args: Sequence[Any], arrays: Sequence[np.ndarray], arch: str)
     touched, needed = sum(row.transactions for row in memory), sum(row.least for row in memory)
     return {
         "moved": touched * 32 / max(sum(array.nbytes for array in arrays), 1),
-        "wide": sum(row.instructions for row in memory if row.bytes == 16) / max(sum(row.instructions for row in memory), 1),
-        "coalesced": needed / max(touched, 1), "conflicts": sum(launch.bank_conflicts for launch in kernel.kernels),
+        "wide": sum(row.instructions for row in memory if row.bytes == 16)
+        / max(sum(row.instructions for row in memory), 1),
+        "coalesced": needed / max(touched, 1),
+        "conflicts": sum(launch.bank_conflicts for launch in kernel.kernels),
     }
 
 
@@ -74,13 +76,23 @@ def _compiled(s: Any, args: Sequence[Any], arch: str) -> dict[str, Any]:
     seconds = seconds_of(s)
     loop = Counter[str]()
     for kernel in kernels[-1:] if arch == MACHINES[0] else ():  # the disassembler takes longer than all the rest
-        loop.update({key: count for key, count in kernel.instructions.items()
-                     if key in MATH or key.startswith(("LDG", "STG", "LDS"))})
+        loop.update(
+            {
+                key: count
+                for key, count in kernel.instructions.items()
+                if key in MATH or key.startswith(("LDG", "STG", "LDS"))
+            }
+        )
     return {
-        "kernels": len(kernels), "seconds": seconds, "time": time_text(seconds),
-        "occupancy": min(kernel.occupancy.share for kernel in kernels), "bound": [kernel.occupancy.bound for kernel in kernels],
-        "registers": max(kernel.registers for kernel in kernels), "spills": sum(kernel.spilled_bytes for kernel in kernels),
-        "local": sum(kernel.local_bytes for kernel in kernels), "loop": dict(loop.most_common(6)),
+        "kernels": len(kernels),
+        "seconds": seconds,
+        "time": time_text(seconds),
+        "occupancy": min(kernel.occupancy.share for kernel in kernels),
+        "bound": [kernel.occupancy.bound for kernel in kernels],
+        "registers": max(kernel.registers for kernel in kernels),
+        "spills": sum(kernel.spilled_bytes for kernel in kernels),
+        "local": sum(kernel.local_bytes for kernel in kernels),
+        "loop": dict(loop.most_common(6)),
         "reasons": [decision.reason for decision in s.plan if decision.reason],
     }
 

@@ -20,8 +20,20 @@ the passes through shared memory of a run, NVRTC's machine code says the rest, a
 GPU has confirmed. `make counts` writes this page. This one was written on {day}, of commit {commit}.
 
 """
-TITLES = ("operator", "chosen", "kernels", "moved / least", "16 bytes", "coalesced", "conflicts", "occupancy", "registers",
-          "spills", "estimate", "main loop")
+TITLES = (
+    "operator",
+    "chosen",
+    "kernels",
+    "moved / least",
+    "16 bytes",
+    "coalesced",
+    "conflicts",
+    "occupancy",
+    "registers",
+    "spills",
+    "estimate",
+    "main loop",
+)
 LEGEND = """
 *moved / least*: bytes of all sectors that warps touch, over those of the inputs and outputs; caches are not counted. *16 bytes*:
 the part of global accesses that are so wide. *coalesced*: the sectors that the bytes need, over those touched. *conflicts*: passes
@@ -48,18 +60,26 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     text = HEAD.format(day=date.today().isoformat(), commit=_commit())
     text += f"## {machines[0]}\n\n" if machines else ""
     text += _table(TITLES, [_row(row["operator"], row["machines"][machines[0]]) for row in rows]) + LEGEND
-    text += OTHERS + _table(("operator", *machines[1:]), [
-        (row["operator"], *(_cell(row["machines"][arch], row["machines"][machines[0]]) for arch in machines[1:])) for row in rows])
+    text += OTHERS + _table(
+        ("operator", *machines[1:]),
+        [
+            (row["operator"], *(_cell(row["machines"][arch], row["machines"][machines[0]]) for arch in machines[1:]))
+            for row in rows
+        ],
+    )
     short = [(row["operator"], "; ".join(said)) for row in rows if (said := _short(row["machines"]))]
     text += "\n" + SHORT + (_table(("operator", "what"), short) if short else "Nothing.\n")
     text += "\n## Estimates beside published figures\n\n" + published_table()
     text += "\n## What is not counted\n\n" + "".join(
-        f"- {why}: {', '.join(f'`{name}`' for name in names.split())}\n" for names, why in NOT_COUNTED.items())
+        f"- {why}: {', '.join(f'`{name}`' for name in names.split())}\n" for names, why in NOT_COUNTED.items()
+    )
     return text
 
 
 def _commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True
+    )
     return done.stdout.strip() or "none"
 
 
@@ -73,9 +93,20 @@ def _row(name: str, row: Mapping[str, Any]) -> list[str]:
     if "error" in row:
         return [name, row["error"]]
     chosen = "; ".join([row["chosen"], *row["reasons"]])
-    return [name, chosen, str(row["kernels"]), f"{row['moved']:.2f}", f"{row['wide']:.0%}", f"{row['coalesced']:.0%}",
-            str(row["conflicts"]), f"{row['occupancy']:.0%}", str(row["registers"]), str(row["spills"]), row["time"],
-            ", ".join(f"{count} {name}" for name, count in row["loop"].items())]
+    return [
+        name,
+        chosen,
+        str(row["kernels"]),
+        f"{row['moved']:.2f}",
+        f"{row['wide']:.0%}",
+        f"{row['coalesced']:.0%}",
+        str(row["conflicts"]),
+        f"{row['occupancy']:.0%}",
+        str(row["registers"]),
+        str(row["spills"]),
+        row["time"],
+        ", ".join(f"{count} {name}" for name, count in row["loop"].items()),
+    ]
 
 
 def _cell(row: Mapping[str, Any], first: Mapping[str, Any]) -> str:
@@ -96,9 +127,11 @@ def _short(machines: Mapping[str, Mapping[str, Any]]) -> list[str]:
             found.setdefault(row["error"], []).append(arch)
             continue
         said = {
-            f"{row['spills']} bytes spilled": row["spills"] > 0, f"{row['conflicts']} conflicts": row["conflicts"] > 0,
+            f"{row['spills']} bytes spilled": row["spills"] > 0,
+            f"{row['conflicts']} conflicts": row["conflicts"] > 0,
             f"{row['coalesced']:.0%} of sectors needed": row["coalesced"] < GOOD_SECTORS,
-            f"{row['occupancy']:.0%} of threads, by {'/'.join(dict.fromkeys(row['bound']))}": row["occupancy"] < GOOD_OCCUPANCY,
+            f"{row['occupancy']:.0%} of threads, by {'/'.join(dict.fromkeys(row['bound']))}": row["occupancy"]
+            < GOOD_OCCUPANCY,
         }
         for what in (text for text, holds in said.items() if holds):
             found.setdefault(what, []).append(arch)

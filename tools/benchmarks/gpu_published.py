@@ -44,7 +44,9 @@ def _attention(heads: int, length: int, depth: int) -> Callable[[], Any]:
     return declare
 
 
-def _gemm(machine: str, arch: str, shape: tuple[int, int, int], dtype: str, by: str, rate: float, source: str) -> Published:
+def _gemm(
+    machine: str, arch: str, shape: tuple[int, int, int], dtype: str, by: str, rate: float, source: str
+) -> Published:
     m, n, k = shape
     program = f"product {m} x {n} x {k}, {dtype}"
     return Published(machine, arch, program, _product(m, n, k, dtype), 2.0 * m * n * k, by, rate, source)
@@ -63,11 +65,28 @@ PUBLISHED = (
     _gemm("H100", "sm_90a", (2048, 2048, 2048), "float16", "cuBLAS", 511.3, _ISSUES + "3672"),
     _gemm("H100", "sm_90a", (3072, 3072, 3072), "float16", "cuBLAS", 584.7, _ISSUES + "3672"),
     _gemm("H100", "sm_90a", (3072, 3072, 3072), "float16", "Triton", 524.7, _ISSUES + "3672"),
-    _gemm("H100", "sm_90a", (4224, 2048, 8192), "bfloat16", "CUTLASS and cuBLAS, the best by torch.compile", 780.2,
-          "https://gist.github.com/Chillee/2ec89696db8b7ed1c24461159e325405"),
-    *(Published("H100", "sm_90a", "attention, 8 x 16 heads of 2048 x 128, float16", _attention(128, 2048, 128),
-                4.0 * 128 * 2048 * 2048 * 128, by, rate, _FLASH)
-      for by, rate in (("Triton", 433.7), ("FlashAttention-3", 565.5))),
+    _gemm(
+        "H100",
+        "sm_90a",
+        (4224, 2048, 8192),
+        "bfloat16",
+        "CUTLASS and cuBLAS, the best by torch.compile",
+        780.2,
+        "https://gist.github.com/Chillee/2ec89696db8b7ed1c24461159e325405",
+    ),
+    *(
+        Published(
+            "H100",
+            "sm_90a",
+            "attention, 8 x 16 heads of 2048 x 128, float16",
+            _attention(128, 2048, 128),
+            4.0 * 128 * 2048 * 2048 * 128,
+            by,
+            rate,
+            _FLASH,
+        )
+        for by, rate in (("Triton", 433.7), ("FlashAttention-3", 565.5))
+    ),
 )
 """Facts of others, on machines of theirs."""
 
@@ -81,7 +100,10 @@ def seconds_of(s: Any) -> float | None:
 def published_table() -> str:
     """Each figure beside our estimate, and how much of it that is, as a table in Markdown. An estimate is none of the measurements
     that it stands beside."""
-    lines = ["| machine | program | by | published TFLOP/s | estimate of ours TFLOP/s | ours / theirs | source |", "|" + "---|" * 7]
+    lines = [
+        "| machine | program | by | published TFLOP/s | estimate of ours TFLOP/s | ours / theirs | source |",
+        "|" + "---|" * 7,
+    ]
     known: dict[tuple[str, str], float | None] = {}
     for row in PUBLISHED:
         key = row.arch, row.program

@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["triton_peers"]
 
-_SOURCE = '''
+_SOURCE = """
 import triton
 import triton.language as tl
 
@@ -25,7 +25,7 @@ def softmax(a, c, columns, BLOCK: tl.constexpr):
     values = tl.load(a + row + at, mask=at < columns, other=-float("inf"))
     powers = tl.exp(values - tl.max(values, axis=0))
     tl.store(c + row + at, powers / tl.sum(powers, axis=0), mask=at < columns)
-'''
+"""
 
 
 def triton_peers(folder: str) -> dict[str, Callable[..., Any]]:

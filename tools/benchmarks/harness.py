@@ -29,8 +29,16 @@ THREADS = (1, 2)
 Row = dict[str, Any]
 
 
-def main(wanted: Sequence[str], *, everything: bool = False, out: Path = OUT, threads: Sequence[int] = THREADS,
-         realtime: bool = False, seed: int = 0, console: Console | None = None) -> int:
+def main(
+    wanted: Sequence[str],
+    *,
+    everything: bool = False,
+    out: Path = OUT,
+    threads: Sequence[int] = THREADS,
+    realtime: bool = False,
+    seed: int = 0,
+    console: Console | None = None,
+) -> int:
     """Measures the cases of these groups (or "group name"), prints and writes what came out; lists them for none. realtime:
     the machine's other programs wait, as far as the system allows. seed: of the shapes that are drawn.
 
@@ -48,10 +56,17 @@ def main(wanted: Sequence[str], *, everything: bool = False, out: Path = OUT, th
     rows: list[Row] = []
     for row in run_cases(cases, threads, realtime, seed):
         rows.append(row)
-        console.print(f"  [{len(rows)}/{len(cases) * len(threads)}] {_line(row)}", style="dim", highlight=False, markup=False,
-                      soft_wrap=True)
+        console.print(
+            f"  [{len(rows)}/{len(cases) * len(threads)}] {_line(row)}",
+            style="dim",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
     console.print(*(table(name, [row for row in rows if row["group"] == name]) for name in groups(cases)))
-    for path in _written(rows, out, "bench" if everything else "bench-" + "-".join(dict.fromkeys(c.group for c in cases))):
+    for path in _written(
+        rows, out, "bench" if everything else "bench-" + "-".join(dict.fromkeys(c.group for c in cases))
+    ):
         console.print(f"written to {path.absolute()}", highlight=False, markup=False, soft_wrap=True)
     return 1 if any("failed" in row for row in rows) else 0
 
@@ -64,7 +79,9 @@ def listing(cases: Sequence[Case]) -> Table:
     return table
 
 
-def run_cases(cases: Sequence[Case], threads: Sequence[int] = THREADS, realtime: bool = False, seed: int = 0) -> Iterator[Row]:
+def run_cases(
+    cases: Sequence[Case], threads: Sequence[int] = THREADS, realtime: bool = False, seed: int = 0
+) -> Iterator[Row]:
     """The rows, as they come: all cases on each number of threads, in a process for each number. Where one dies, the case
     that it died of is a failed row, and another process goes on after it."""
     for count in threads:
@@ -85,15 +102,31 @@ def _one_process(left: list[Case], count: int, options: Mapping[str, str]) -> It
                 yield json.loads(line)
     if left:
         case = left.pop(0)
-        yield {"group": case.group, "name": case.name, "threads": count, "ceiling": case.ceiling,
-               "failed": f"the process ended with status {process.returncode}"}
+        yield {
+            "group": case.group,
+            "name": case.name,
+            "threads": count,
+            "ceiling": case.ceiling,
+            "failed": f"the process ended with status {process.returncode}",
+        }
 
 
 def _environment(count: int) -> dict[str, str]:
     """As many threads for everyone, which do not spin into the turn of the next: OpenBLAS's would for 2^26 cycles."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "HL_NUM_THREADS", "NPROC")
-    return {**os.environ, **dict.fromkeys(names, str(count)), "OPENBLAS_THREAD_TIMEOUT": "24",
-            "PYTHONWARNINGS": "ignore"}
+    names = (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "HL_NUM_THREADS",
+        "NPROC",
+    )
+    return {
+        **os.environ,
+        **dict.fromkeys(names, str(count)),
+        "OPENBLAS_THREAD_TIMEOUT": "24",
+        "PYTHONWARNINGS": "ignore",
+    }
 
 
 # What is shown
@@ -126,7 +159,9 @@ def table(name: str, rows: Sequence[Row]) -> Table:
             continue
         times = (_time(row, peer) for peer in peers)
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}{_spread(row)}"
-        grid.add_row(row["name"], str(row["threads"]), f"{row['ours_ms']:.4g}", *[_cost(row)][:exact], *times, ratio, _share(row))
+        grid.add_row(
+            row["name"], str(row["threads"]), f"{row['ours_ms']:.4g}", *[_cost(row)][:exact], *times, ratio, _share(row)
+        )
     return grid
 
 
@@ -148,7 +183,7 @@ def _time(row: Row, peer: str) -> str:
     timing = row["peers"].get(peer)
     if timing is None:
         return "–" if peer not in row["missing"] else "n/a" if "install" in row["missing"][peer] else "no"
-    cheats = "*" if timing["busy"] > row["threads"] + CHEATING else ""    # it used more threads than it was given
+    cheats = "*" if timing["busy"] > row["threads"] + CHEATING else ""  # it used more threads than it was given
     return f"{timing['ms']:.4g}{cheats}"
 
 
@@ -174,7 +209,17 @@ def described() -> Mapping[str, str]:
         "machine": f"{binding.get_host_cpu_name()}, {available_cpus()} processors, {platform.system()} {platform.release()}",
         "Python": platform.python_version(),
     }
-    for package in ("tilewright", "numpy", "torch", "onnxruntime", "numba", "jax", "halide", "openvino", "opencv-python-headless"):
+    for package in (
+        "tilewright",
+        "numpy",
+        "torch",
+        "onnxruntime",
+        "numba",
+        "jax",
+        "halide",
+        "openvino",
+        "opencv-python-headless",
+    ):
         try:
             description[package] = version(package)
         except PackageNotFoundError:

@@ -45,7 +45,10 @@ def sides(name: str, lanes: int) -> dict[str, Callable[[], Any]]:
     inputs = [x.astype(np.float32)] + ([rng.uniform(-3, 3, COUNT).astype(np.float32)] if name == "pow" else [])
     out = np.empty(COUNT, np.float32)
     ours, fast = (kernel(name, lanes, fast_math) for fast_math in (False, True))
-    functions: dict[str, Callable[[], Any]] = {"ours": lambda: ours(*inputs, out), "fast_math": lambda: fast(*inputs, out)}
+    functions: dict[str, Callable[[], Any]] = {
+        "ours": lambda: ours(*inputs, out),
+        "fast_math": lambda: fast(*inputs, out),
+    }
     of_numpy = getattr(np, "power" if name == "pow" else name, None)
     if of_numpy is not None:
         functions["numpy"] = lambda: of_numpy(*inputs, out=out)
@@ -79,8 +82,17 @@ def main() -> None:
         cycles = {who: seconds * hertz / COUNT for who, seconds in least(sides(name, lanes)).items()}
         peers = {who: value for who, value in cycles.items() if who not in ("ours", "fast_math")}
         best = min(peers, key=lambda who: peers[who], default=None)
-        print(json.dumps({"function": name, "cycles_per_element": {who: round(value, 2) for who, value in cycles.items()},
-                          "best_peer": best, "ratio": round(peers[best] / cycles["ours"], 2) if best else None}), flush=True)
+        print(
+            json.dumps(
+                {
+                    "function": name,
+                    "cycles_per_element": {who: round(value, 2) for who, value in cycles.items()},
+                    "best_peer": best,
+                    "ratio": round(peers[best] / cycles["ours"], 2) if best else None,
+                }
+            ),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -68,8 +68,14 @@ def measure(case: Case, ceilings: Ceilings, rounds: int = ROUNDS) -> dict[str, A
 
 
 def _about(case: Case) -> dict[str, Any]:
-    return {"group": case.group, "name": case.name, "threads": threads(), "flops": case.flops, "bytes": case.bytes,
-            "ceiling": case.ceiling}
+    return {
+        "group": case.group,
+        "name": case.name,
+        "threads": threads(),
+        "flops": case.flops,
+        "bytes": case.bytes,
+        "ceiling": case.ceiling,
+    }
 
 
 def _built(case: Case, inputs: Arrays) -> tuple[dict[str, Side], dict[str, list[np.ndarray]], dict[str, str]]:
@@ -86,8 +92,10 @@ def _built(case: Case, inputs: Arrays) -> tuple[dict[str, Side], dict[str, list[
             missing[name] = f"not installed ({error.name})"
         except Unsupported as reason:
             missing[name] = str(reason)
-        except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:   # what libraries refuse by
-            missing[name] = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+        except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:  # what libraries refuse by
+            missing[name] = (
+                f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+            )
         else:
             sides[name] = Side(run, outputs)
     return sides, results, missing
@@ -137,18 +145,22 @@ def _difference(one: np.ndarray, other: np.ndarray, tolerance: tuple[float, floa
     absolute, relative = tolerance
     with np.errstate(invalid="ignore"):
         excess = np.abs(a - b) - relative * np.abs(b)
-    bad = ~(np.where((a == b) | (np.isnan(a) & np.isnan(b)), -np.inf, excess) <= absolute)  # a single number is no array
+    bad = ~(
+        np.where((a == b) | (np.isnan(a) & np.isnan(b)), -np.inf, excess) <= absolute
+    )  # a single number is no array
     if not bad.any():
         return ""
     where = np.unravel_index(int(np.argmax(bad)), bad.shape)
-    return f"in {bad.sum()} of {bad.size} elements, first at {tuple(map(int, where))}: {a[where]:.6g} and {b[where]:.6g}"
+    return (
+        f"in {bad.sum()} of {bad.size} elements, first at {tuple(map(int, where))}: {a[where]:.6g} and {b[where]:.6g}"
+    )
 
 
 def _number(run: Runner) -> int:
     start = time.perf_counter()
     run()
     spent = time.perf_counter() - start
-    if spent < _TURN:                       # short work again, now that everything is warm
+    if spent < _TURN:  # short work again, now that everything is warm
         start, times = time.perf_counter(), max(1, int(_TURN / max(spent, 1e-7) / 4))
         for _ in range(times):
             run()
@@ -162,7 +174,7 @@ def _take_turns(case: Case, sides: dict[str, Side], ceilings: Ceilings, rounds: 
     limits: dict[str, list[float]] = {kind: [] for kind in dict.fromkeys(("fma", "copy", *_bounds(case)))}
     order = list(sides.values())
     for turn in range(rounds):
-        for side in order[turn % len(order):] + order[:turn % len(order)]:
+        for side in order[turn % len(order) :] + order[: turn % len(order)]:
             _settle()
             side.run()
             busy, start = time.process_time(), time.perf_counter()
@@ -194,17 +206,28 @@ def _bounds(case: Case) -> tuple[str, ...]:
 
 def _figures(case: Case, sides: dict[str, Side], limits: dict[str, list[float]]) -> dict[str, Any]:
     ours, exact = sides.pop("ours"), sides.pop("exact", None)
-    peers = {name: {"ms": 1e3 * statistics.median(side.spent), "ratio": _paired(side.spent, ours.spent),
-                    "busy": round(statistics.median(side.busy), 2)} for name, side in sides.items()}
+    peers = {
+        name: {
+            "ms": 1e3 * statistics.median(side.spent),
+            "ratio": _paired(side.spent, ours.spent),
+            "busy": round(statistics.median(side.busy), 2),
+        }
+        for name, side in sides.items()
+    }
     fair = [name for name, peer in peers.items() if peer["busy"] <= threads() + CHEATING]
     best = min(fair, key=lambda name: peers[name]["ms"], default=None)
     best_rates = {kind: max(rates) for kind, rates in limits.items()}
     return {
-        "ours_ms": 1e3 * statistics.median(ours.spent), "ours_fastest_ms": 1e3 * min(ours.spent), "rounds": len(ours.spent),
-        "peers": peers, "best": best, "ratio": peers[best]["ratio"] if best else None,
+        "ours_ms": 1e3 * statistics.median(ours.spent),
+        "ours_fastest_ms": 1e3 * min(ours.spent),
+        "rounds": len(ours.spent),
+        "peers": peers,
+        "best": best,
+        "ratio": peers[best]["ratio"] if best else None,
         "spread": _spread(sides[best].spent, ours.spent) if best else None,
         "exact": _paired(exact.spent, ours.spent) if exact else None,
-        "share": _share(case, ours.spent, best_rates), "best_share": _share(case, sides[best].spent, best_rates) if best else None,
+        "share": _share(case, ours.spent, best_rates),
+        "best_share": _share(case, sides[best].spent, best_rates) if best else None,
         "limits": {kind: rate / 1e9 for kind, rate in best_rates.items()},
         "busy": round(statistics.median(ours.busy), 2),
     }

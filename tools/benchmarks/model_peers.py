@@ -70,8 +70,12 @@ def onnxruntime_run(model: Model) -> Run:
 def openvino_run(model: Model) -> Run:
     import openvino
 
-    options = {"INFERENCE_NUM_THREADS": model.threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32",
-               "PERFORMANCE_HINT": "LATENCY"}
+    options = {
+        "INFERENCE_NUM_THREADS": model.threads,
+        "NUM_STREAMS": 1,
+        "INFERENCE_PRECISION_HINT": "f32",
+        "PERFORMANCE_HINT": "LATENCY",
+    }
     shapes = [(name, list(array.shape)) for name, array in model.inputs.items()]
     compiled = openvino.Core().compile_model(openvino.convert_model(str(model.file), input=shapes), "CPU", options)
     given = dict(model.inputs)
@@ -79,7 +83,10 @@ def openvino_run(model: Model) -> Run:
 
 
 PEERS: dict[str, Callable[[Model], Run]] = {
-    "onnxruntime": onnxruntime_run, "torch": torch_run, "torch.compile": compiled_run, "openvino": openvino_run,
+    "onnxruntime": onnxruntime_run,
+    "torch": torch_run,
+    "torch.compile": compiled_run,
+    "openvino": openvino_run,
 }
 """What runs a model, by the runtime's name. They raise what they like."""
 

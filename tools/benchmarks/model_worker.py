@@ -56,8 +56,15 @@ def ours(file: Path, inputs: dict[str, NDArray[Any]]) -> dict[str, Any]:
     for _ in range(TURNS):
         m(**{name: inputs[name] for name in m.inputs})
     facts["memory"] = most_memory()
-    return {**facts, "nodes": len(g.transform().nodes), "kernels": len(m.kernels), "calls": sum(m.kernels.values()),
-            "arena": m.arena_bytes, "live": _live(m), "weights": sum(array.nbytes for array in g.params.values())}
+    return {
+        **facts,
+        "nodes": len(g.transform().nodes),
+        "kernels": len(m.kernels),
+        "calls": sum(m.kernels.values()),
+        "arena": m.arena_bytes,
+        "live": _live(m),
+        "weights": sum(array.nbytes for array in g.params.values()),
+    }
 
 
 def _live(m: Any) -> int:

@@ -56,19 +56,31 @@ def model_of(name: str, folder: Path, threads: int = 1) -> Model:
     names = [f"x{at}" for at in range(len(tensors))]
     file = folder / f"{name}.onnx"
     torch.onnx.export(module, tensors, str(file), dynamo=False, opset_version=17, input_names=names)
-    return Model(name, file, {each: tensor.numpy() for each, tensor in zip(names, tensors, strict=True)}, module, tensors, threads)
+    return Model(
+        name,
+        file,
+        {each: tensor.numpy() for each, tensor in zip(names, tensors, strict=True)},
+        module,
+        tensors,
+        threads,
+    )
 
 
 def ours(model: Model, pack: str | None) -> tuple[tw.Model, Run]:
     """The model as it is built from torch's program, or from the file where there is none."""
     began = time.perf_counter()
-    g = tw.graph.from_onnx(str(model.file), shapes={name: array.shape for name, array in model.inputs.items()}) \
-        if model.module is None else tw.graph.from_torch(model.module, model.tensors)
+    g = (
+        tw.graph.from_onnx(str(model.file), shapes={name: array.shape for name, array in model.inputs.items()})
+        if model.module is None
+        else tw.graph.from_torch(model.module, model.tensors)
+    )
     if isinstance(g, tw.graph.OpenGraph):
         g = g.closed(**model.inputs)
     m = tw.build(g.transform(pack) if pack else g)
-    print(f"  built in {time.perf_counter() - began:.1f} s, {len(m.kernels)} kernels, {sum(m.kernels.values())} calls, "
-          f"arena {m.arena_bytes / 1e6:.1f} MB")
+    print(
+        f"  built in {time.perf_counter() - began:.1f} s, {len(m.kernels)} kernels, {sum(m.kernels.values())} calls, "
+        f"arena {m.arena_bytes / 1e6:.1f} MB"
+    )
     arrays = [model.inputs[name] for name in m.inputs] if model.module is None else list(model.inputs.values())
     return m, lambda: listed(m(*arrays))
 
@@ -89,7 +101,10 @@ def measured(runs: dict[str, Run], seconds: float, clock: Callable[[], float]) -
 
 def differs(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> float:
     """The largest difference of an output, of its largest magnitude."""
-    return max(float(np.abs(a.astype("float64") - b).max() / max(np.abs(b).max(), 1e-9)) for a, b in zip(ours, theirs, strict=True))
+    return max(
+        float(np.abs(a.astype("float64") - b).max() / max(np.abs(b).max(), 1e-9))
+        for a, b in zip(ours, theirs, strict=True)
+    )
 
 
 def times(model: Model, pack: str | None, peers: Sequence[str], seconds: float, profile: bool) -> dict[str, float]:
@@ -107,7 +122,10 @@ def times(model: Model, pack: str | None, peers: Sequence[str], seconds: float, 
     difference = differs(run(), PEERS[reference](model)())
     print(f"  {'differs' if difference > TOLERANCE else 'agrees'}: {difference:.1e} from {reference}", flush=True)
     if profile:
-        print(m.profile(*(model.inputs[name] for name in m.inputs) if model.module is None else model.inputs.values()), flush=True)
+        print(
+            m.profile(*(model.inputs[name] for name in m.inputs) if model.module is None else model.inputs.values()),
+            flush=True,
+        )
     return measured(runs, seconds, time.process_time if model.threads == 1 else time.perf_counter)
 
 
@@ -128,11 +146,13 @@ class Whole:
         memory = ", ".join(f"{name} {facts['memory'] / 1e6:.0f}" for name, facts in self.peers.items())
         calls = f"calls {self.cold['calls']} of {self.cold['kernels']} kernels"
         arena = f"arena {self.cold['arena']:,} of {self.cold['live']:,} live ({self.cold['arena'] / max(self.cold['live'], 1):.2f})"
-        return (f"  build {build(self.cold)} (reading {self.cold['read_wall']:.1f} s); from the cache {build(self.cached)}\n"
-                f"  nodes {self.cold['nodes']}, onnxruntime {self.nodes}; {calls}\n"
-                f"  {arena}\n"
-                f"  most memory in MB: tilewright {self.cached['memory'] / 1e6:.0f} ({self.cold['memory'] / 1e6:.0f} with an empty "
-                f"cache), {memory}; weights {self.cold['weights'] / 1e6:.0f}")
+        return (
+            f"  build {build(self.cold)} (reading {self.cold['read_wall']:.1f} s); from the cache {build(self.cached)}\n"
+            f"  nodes {self.cold['nodes']}, onnxruntime {self.nodes}; {calls}\n"
+            f"  {arena}\n"
+            f"  most memory in MB: tilewright {self.cached['memory'] / 1e6:.0f} ({self.cold['memory'] / 1e6:.0f} with an empty "
+            f"cache), {memory}; weights {self.cold['weights'] / 1e6:.0f}"
+        )
 
 
 def whole(model: Model, peers: Sequence[str], folder: Path) -> Whole:
@@ -152,8 +172,9 @@ def whole(model: Model, peers: Sequence[str], folder: Path) -> Whole:
 
 def _process(runtime: str, what: object, inputs: Path) -> dict[str, float]:
     package = f"{__package__}.model_worker"
-    done = subprocess.run([sys.executable, "-m", package, runtime, str(what), str(inputs)], check=True, text=True,
-                          capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", package, runtime, str(what), str(inputs)], check=True, text=True, capture_output=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 

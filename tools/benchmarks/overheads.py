@@ -35,7 +35,10 @@ def row(name: str, seconds: float, bar: float) -> None:
 
 def bench_import() -> None:
     timer = "import time; t = time.perf_counter(); import tilewright; print(time.perf_counter() - t)"
-    spent = [float(subprocess.run([sys.executable, "-c", timer], capture_output=True, check=True).stdout) for _ in range(RUNS)]
+    spent = [
+        float(subprocess.run([sys.executable, "-c", timer], capture_output=True, check=True).stdout)
+        for _ in range(RUNS)
+    ]
     row("import tilewright", statistics.median(spent), 0.25)
 
 
@@ -63,8 +66,12 @@ def bench_kept() -> None:
     """What a process that finds its kernel on disk spends on scheduling and building, after its imports."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TILEWRIGHT_CACHE": "1", "TILEWRIGHT_CACHE_DIR": folder}
-        spent = [float(subprocess.run([sys.executable, "-c", _SECOND], env=environment, capture_output=True, check=True).stdout)
-                 for _ in range(RUNS + 1)]
+        spent = [
+            float(
+                subprocess.run([sys.executable, "-c", _SECOND], env=environment, capture_output=True, check=True).stdout
+            )
+            for _ in range(RUNS + 1)
+        ]
     row("schedule and build, matmul 1000", spent[0], 1.0)
     row("schedule and build, found on disk", statistics.median(spent[1:]), 0.050)
 
@@ -79,6 +86,7 @@ def bench_call() -> None:
         def loop() -> None:
             for _ in range(number):
                 call()
+
         return median(loop) / number
 
     nothing = many(lambda: None)
@@ -104,6 +112,7 @@ def bench_fork() -> None:
         def loop() -> None:
             for _ in range(number):
                 call(x, y)
+
         return median(loop) / number
 
     row("parallel loop of 2 tasks, beyond a serial one", many(forked) - many(alone), 3e-6)

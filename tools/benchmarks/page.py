@@ -44,12 +44,24 @@ def render(about: Mapping[str, str], rows: Sequence[Row], estimates: str = "") -
     from .measure import CHEATING
 
     done = [row for row in rows if "failed" not in row]
-    tables = {name: [row for row in rows if row["group"] == name] for name in dict.fromkeys(row["group"] for row in rows)}
+    tables = {
+        name: [row for row in rows if row["group"] == name] for name in dict.fromkeys(row["group"] for row in rows)
+    }
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        Path(__file__).with_name("page.html").read_text())
+        Path(__file__).with_name("page.html").read_text()
+    )
     return template.render(
-        about=about, tables={name: (peer_names(members), members) for name, members in tables.items()}, picture=roofline(done),
-        means=_means(done), estimates=estimates, cheating=CHEATING, width=WIDTH, height=HEIGHT, left=LEFT, bottom=BOTTOM)
+        about=about,
+        tables={name: (peer_names(members), members) for name, members in tables.items()},
+        picture=roofline(done),
+        means=_means(done),
+        estimates=estimates,
+        cheating=CHEATING,
+        width=WIDTH,
+        height=HEIGHT,
+        left=LEFT,
+        bottom=BOTTOM,
+    )
 
 
 def _means(rows: Sequence[Row]) -> list[tuple[str, int, float, float, int]]:
@@ -58,8 +70,10 @@ def _means(rows: Sequence[Row]) -> list[tuple[str, int, float, float, int]]:
     for row in rows:
         if row["ratio"]:
             by_group.setdefault((row["group"], row["threads"]), []).append(row["ratio"])
-    return [(group, threads, math.exp(sum(map(math.log, ratios)) / len(ratios)), min(ratios), len(ratios))
-            for (group, threads), ratios in by_group.items()]
+    return [
+        (group, threads, math.exp(sum(map(math.log, ratios)) / len(ratios)), min(ratios), len(ratios))
+        for (group, threads), ratios in by_group.items()
+    ]
 
 
 def roofline(rows: Sequence[Row]) -> Picture | None:
@@ -86,10 +100,14 @@ def roofline(rows: Sequence[Row]) -> Picture | None:
         return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - 20) * (math.log10(value) - y_low) / (y_high - y_low), 1)
 
     return Picture(
-        [(x(10.0**d), _power(d)) for d in range(x_low, x_high + 1)], [(y(10.0**d), _power(d)) for d in range(y_low, y_high + 1)],
-        [(_roof(fma, memory, (x_low, x_high), 10.0**y_low, x, y), threads, f"{fma:.0f} GFLOP/s, {memory:.0f} GB/s")
-         for threads, (fma, memory) in sorted(limits.items())],
-        [Mark(x(a), y(b), ours, threads, title) for a, b, ours, threads, title in points])
+        [(x(10.0**d), _power(d)) for d in range(x_low, x_high + 1)],
+        [(y(10.0**d), _power(d)) for d in range(y_low, y_high + 1)],
+        [
+            (_roof(fma, memory, (x_low, x_high), 10.0**y_low, x, y), threads, f"{fma:.0f} GFLOP/s, {memory:.0f} GB/s")
+            for threads, (fma, memory) in sorted(limits.items())
+        ],
+        [Mark(x(a), y(b), ours, threads, title) for a, b, ours, threads, title in points],
+    )
 
 
 def _limits(rows: Sequence[Row]) -> dict[int, tuple[float, float]]:
@@ -106,7 +124,7 @@ def _limits(rows: Sequence[Row]) -> dict[int, tuple[float, float]]:
 
 def _roof(fma: float, memory: float, span: tuple[int, int], floor: float, x: Any, y: Any) -> str:
     """The polyline of a roof: up with the memory's rate, then level."""
-    low, high = 10.0**span[0], 10.0**span[1]
+    low, high = 10.0 ** span[0], 10.0 ** span[1]
     start = [(low, fma)]
     if memory:
         begin = max(low, floor / memory)

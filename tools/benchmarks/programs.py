@@ -73,7 +73,9 @@ def blocked_matmul(m: int = 37, n: int = 1000, depth: int = 513) -> ScheduledPro
     return ScheduledProgram(s, [a, b, c])
 
 
-def conv2d(channels: int = 64, size: int = 56, filters: int = 64, window: int = 3, padding: int = 1) -> ScheduledProgram:
+def conv2d(
+    channels: int = 64, size: int = 56, filters: int = 64, window: int = 3, padding: int = 1
+) -> ScheduledProgram:
     """With its padding: a stage of its own, computed where it is read."""
     data = te.placeholder((channels, size, size), name="data")
     weights = te.placeholder((filters, channels, window, window), name="weights")
@@ -83,11 +85,15 @@ def conv2d(channels: int = 64, size: int = 56, filters: int = 64, window: int = 
         return te.if_then_else(within, data[c, y - padding, x - padding], 0.0)
 
     padded = te.compute((channels, size + 2 * padding, size + 2 * padding), inside, name="padded")
-    c, dy, dx = (te.reduce_axis((0, extent), name=name) for extent, name in
-                 ((channels, "c"), (window, "dy"), (window, "dx")))
+    c, dy, dx = (
+        te.reduce_axis((0, extent), name=name) for extent, name in ((channels, "c"), (window, "dy"), (window, "dx"))
+    )
     out = size + 2 * padding - window + 1
-    conv = te.compute((filters, out, out), lambda f, y, x: te.sum(
-        padded[c, y + dy, x + dx] * weights[f, c, dy, dx], axis=[c, dy, dx]), name="conv")
+    conv = te.compute(
+        (filters, out, out),
+        lambda f, y, x: te.sum(padded[c, y + dy, x + dx] * weights[f, c, dy, dx], axis=[c, dy, dx]),
+        name="conv",
+    )
     s = te.create_schedule(conv)
     tile = s.cache_write(conv, "local")
     f, y, x = s[conv].op.axis
@@ -106,10 +112,16 @@ def conv2d(channels: int = 64, size: int = 56, filters: int = 64, window: int = 
 
 
 def depthwise(channels: int = 144, size: int = 56) -> ScheduledProgram:
-    data, weights = te.placeholder((channels, size + 2, size + 2), name="data"), te.placeholder((channels, 3, 3), name="weights")
+    data, weights = (
+        te.placeholder((channels, size + 2, size + 2), name="data"),
+        te.placeholder((channels, 3, 3), name="weights"),
+    )
     dy, dx = te.reduce_axis((0, 3), name="dy"), te.reduce_axis((0, 3), name="dx")
-    out = te.compute((channels, size, size), lambda c, y, x: te.sum(
-        data[c, y + dy, x + dx] * weights[c, dy, dx], axis=[dy, dx]), name="out")
+    out = te.compute(
+        (channels, size, size),
+        lambda c, y, x: te.sum(data[c, y + dy, x + dx] * weights[c, dy, dx], axis=[dy, dx]),
+        name="out",
+    )
     relu = te.compute(out.shape, lambda *at: te.max(out(*at), 0.0), name="relu")
     s = te.create_schedule(relu)
     c, _, x = relu.op.axis
@@ -132,7 +144,9 @@ def max_pool(channels: int = 64, size: int = 112) -> ScheduledProgram:
         within = te.all(y >= 1, y < size + 1, x >= 1, x < size + 1)
         return te.if_then_else(within, data[c, y - 1, x - 1], te.min_value("float32"))
 
-    pool = te.compute((channels, half, half), lambda c, y, x: te.max(padded(c, 2 * y + dy, 2 * x + dx), axis=[dy, dx]), name="pool")
+    pool = te.compute(
+        (channels, half, half), lambda c, y, x: te.max(padded(c, 2 * y + dy, 2 * x + dx), axis=[dy, dx]), name="pool"
+    )
     s = te.create_schedule(pool)
     s[pool].parallel(pool.op.axis[0])
     s[pool].unroll(dx)
@@ -164,8 +178,11 @@ def layer_norm(rows: int = 1024, columns: int = 1024) -> ScheduledProgram:
     mean = te.compute((rows,), lambda i: te.sum(data[i, k], axis=k), name="mean")
     centred = te.compute((rows, columns), lambda i, j: data[i, j] - mean[i] / columns, name="centred")
     square = te.compute((rows,), lambda i: te.sum(centred[i, m] * centred[i, m], axis=m), name="square")
-    out = te.compute((rows, columns), lambda i, j: (
-        centred[i, j] * te.rsqrt(square[i] / columns + 1e-5) * gain[j] + shift[j]), name="out")
+    out = te.compute(
+        (rows, columns),
+        lambda i, j: centred[i, j] * te.rsqrt(square[i] / columns + 1e-5) * gain[j] + shift[j],
+        name="out",
+    )
     s = te.create_schedule(out)
     row, column = out.op.axis
     s[out].vectorize(s[out].split(column, 16)[1])
@@ -183,14 +200,19 @@ def unsharp_mask(height: int = 1411, width: int = 1411) -> ScheduledProgram:
 def attention(heads: int = 12, length: int = 512, width: int = 64) -> ScheduledProgram:
     """softmax(Q Kᵀ / sqrt(width)) V, a block of 16 queries at a time: all scores of a block lie in cache."""
     q, key, value = (te.placeholder((heads, length, width), name=name) for name in "QKV")
-    d, m, n, k = (te.reduce_axis((0, extent), name=name) for extent, name in
-                  ((width, "d"), (length, "m"), (length, "n"), (length, "k")))
+    d, m, n, k = (
+        te.reduce_axis((0, extent), name=name)
+        for extent, name in ((width, "d"), (length, "m"), (length, "n"), (length, "k"))
+    )
     score = te.compute((heads, length, length), lambda h, i, j: te.sum(q[h, i, d] * key[h, j, d], axis=d), name="score")
     top = te.compute((heads, length), lambda h, i: te.max(score[h, i, m], axis=m), name="top")
-    power = te.compute((heads, length, length), lambda h, i, j: te.exp(
-        (score[h, i, j] - top[h, i]) / math.sqrt(width)), name="power")
+    power = te.compute(
+        (heads, length, length), lambda h, i, j: te.exp((score[h, i, j] - top[h, i]) / math.sqrt(width)), name="power"
+    )
     total = te.compute((heads, length), lambda h, i: te.sum(power[h, i, n], axis=n), name="total")
-    mixed = te.compute((heads, length, width), lambda h, i, j: te.sum(power[h, i, k] * value[h, k, j], axis=k), name="mixed")
+    mixed = te.compute(
+        (heads, length, width), lambda h, i, j: te.sum(power[h, i, k] * value[h, k, j], axis=k), name="mixed"
+    )
     out = te.compute((heads, length, width), lambda h, i, j: mixed[h, i, j] / total[h, i], name="out")
     s = te.create_schedule(out)
     h, i, j = out.op.axis
@@ -211,8 +233,20 @@ def _step(made: matmul.Step) -> tuple[te.Schedule, list[te.Tensor]]:
 
 
 PROGRAMS: dict[str, Callable[[], ScheduledProgram]] = {
-    program.__name__: program for program in (
-        vector_add, transpose, gemv, packed_matmul, blocked_matmul, conv2d, depthwise, max_pool, softmax, layer_norm,
-        unsharp_mask, attention)
+    program.__name__: program
+    for program in (
+        vector_add,
+        transpose,
+        gemv,
+        packed_matmul,
+        blocked_matmul,
+        conv2d,
+        depthwise,
+        max_pool,
+        softmax,
+        layer_norm,
+        unsharp_mask,
+        attention,
+    )
 }
 """By name, the smallest first."""

@@ -36,10 +36,16 @@ def photograph(high: int, wide: int, out: tuple[int, int]) -> Case:
         return torch.nn.functional.interpolate(batch, out, mode="bilinear")[0].permute(1, 2, 0)
 
     return Case(
-        group="resize", name=f"bilinear {wide}x{high} RGB to {out[1]}x{out[0]}",
-        inputs=whole_numbers(0, 256, np.uint8, shape), outputs=[(result_shape, "uint8")], ours=kernel(build), ceiling="copy",
-        bytes=3 * (high * wide + out[0] * out[1]), tolerance=(2, 0),
-        peers={"opencv": opencv_peer.call(of_opencv), "torch": torch_peer.call(of_torch)})
+        group="resize",
+        name=f"bilinear {wide}x{high} RGB to {out[1]}x{out[0]}",
+        inputs=whole_numbers(0, 256, np.uint8, shape),
+        outputs=[(result_shape, "uint8")],
+        ours=kernel(build),
+        ceiling="copy",
+        bytes=3 * (high * wide + out[0] * out[1]),
+        tolerance=(2, 0),
+        peers={"opencv": opencv_peer.call(of_opencv), "torch": torch_peer.call(of_torch)},
+    )
 
 
 def planes(method: str, channels: int, size: int, out: int) -> Case:
@@ -64,10 +70,20 @@ def planes(method: str, channels: int, size: int, out: int) -> Case:
     where = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"} if method == "nearest" else {}
     node = Node("Resize", ["x0", "", "", "sizes"], attributes={"mode": ORT_MODES[method], **where})
     return Case(
-        group="resize", name=f"{method} {channels}x{size}^2 to {out}^2", inputs=floats(shape), outputs=[(result_shape, "float32")],
-        ours=kernel(build), ceiling="copy", bytes=4 * channels * (size**2 + out**2), tolerance=(1e-3, 1e-3),
-        peers={"opencv": opencv_peer.call(of_opencv), "torch": torch_peer.call(of_torch),
-               **onnx_peers.call([node], extra={"sizes": np.array(result_shape, np.int64)})})
+        group="resize",
+        name=f"{method} {channels}x{size}^2 to {out}^2",
+        inputs=floats(shape),
+        outputs=[(result_shape, "float32")],
+        ours=kernel(build),
+        ceiling="copy",
+        bytes=4 * channels * (size**2 + out**2),
+        tolerance=(1e-3, 1e-3),
+        peers={
+            "opencv": opencv_peer.call(of_opencv),
+            "torch": torch_peer.call(of_torch),
+            **onnx_peers.call([node], extra={"sizes": np.array(result_shape, np.int64)}),
+        },
+    )
 
 
 def pool(kind: str, channels: int, size: int, window: int, stride: int, padding: int) -> Case:
@@ -90,11 +106,18 @@ def pool(kind: str, channels: int, size: int, window: int, stride: int, padding:
     attributes = {"kernel_shape": [window] * 2, "strides": [stride] * 2, "pads": [padding] * 4}
     attributes |= {"count_include_pad": 1} if kind == "avg" else {}
     return Case(
-        group="pool", name=f"{kind} {window}x{window} s{stride} {channels} @{size}", inputs=floats(shape),
-        outputs=[((1, channels, out, out), "float32")], ours=kernel(build), ceiling="copy",
+        group="pool",
+        name=f"{kind} {window}x{window} s{stride} {channels} @{size}",
+        inputs=floats(shape),
+        outputs=[((1, channels, out, out), "float32")],
+        ours=kernel(build),
+        ceiling="copy",
         bytes=4 * channels * (size**2 + out**2),
-        peers={"torch": torch_peer.call(of_torch),
-               **onnx_peers.call([Node("MaxPool" if kind == "max" else "AveragePool", ["x0"], attributes=attributes)])})
+        peers={
+            "torch": torch_peer.call(of_torch),
+            **onnx_peers.call([Node("MaxPool" if kind == "max" else "AveragePool", ["x0"], attributes=attributes)]),
+        },
+    )
 
 
 def global_pool(channels: int, size: int) -> Case:
@@ -111,15 +134,27 @@ def global_pool(channels: int, size: int) -> Case:
         return torch.nn.functional.adaptive_avg_pool2d(x, 1)
 
     return Case(
-        group="pool", name=f"global avg {channels} @{size}", inputs=floats(shape), outputs=[((1, channels, 1, 1), "float32")],
-        ours=kernel(build), ceiling="read", bytes=4 * channels * size**2,
-        peers={"torch": torch_peer.call(of_torch), **onnx_peers.call([Node("GlobalAveragePool", ["x0"])])})
+        group="pool",
+        name=f"global avg {channels} @{size}",
+        inputs=floats(shape),
+        outputs=[((1, channels, 1, 1), "float32")],
+        ours=kernel(build),
+        ceiling="read",
+        bytes=4 * channels * size**2,
+        peers={"torch": torch_peer.call(of_torch), **onnx_peers.call([Node("GlobalAveragePool", ["x0"])])},
+    )
 
 
 CASES = [
-    photograph(3000, 4000, (1500, 2000)), photograph(3000, 4000, (1080, 1440)),
-    planes("bilinear", 3, 224, 299), planes("bilinear", 64, 56, 112), planes("nearest", 64, 56, 112),
+    photograph(3000, 4000, (1500, 2000)),
+    photograph(3000, 4000, (1080, 1440)),
+    planes("bilinear", 3, 224, 299),
+    planes("bilinear", 64, 56, 112),
+    planes("nearest", 64, 56, 112),
     planes("bicubic", 3, 512, 768),
-    pool("max", 64, 112, 3, 2, 1), pool("avg", 64, 112, 3, 1, 1), pool("max", 128, 56, 2, 2, 0),
-    global_pool(2048, 7), global_pool(64, 112),
+    pool("max", 64, 112, 3, 2, 1),
+    pool("avg", 64, 112, 3, 1, 1),
+    pool("max", 128, 56, 2, 2, 0),
+    global_pool(2048, 7),
+    global_pool(64, 112),
 ]

@@ -66,8 +66,9 @@ def weights(seed: int = 0) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for layer in layers():
         fan = layer.inputs * layer.reach**2
-        arrays[f"{layer.name}.weight"] = rng.standard_normal(
-            (layer.outputs, layer.inputs, layer.reach, layer.reach)) * (2 / fan) ** 0.5
+        arrays[f"{layer.name}.weight"] = (
+            rng.standard_normal((layer.outputs, layer.inputs, layer.reach, layer.reach)) * (2 / fan) ** 0.5
+        )
         arrays[f"{layer.name}.gamma"] = rng.uniform(0.5, 1.0, layer.outputs) * (0.5 if layer.residual else 1.0)
         arrays[f"{layer.name}.beta"], arrays[f"{layer.name}.mean"] = rng.normal(0, 0.1, (2, layer.outputs))
         arrays[f"{layer.name}.var"] = rng.uniform(0.5, 1.5, layer.outputs)
@@ -102,7 +103,9 @@ def photograph() -> np.ndarray:
 
 
 @tw.jit
-def convolution(x: Any, weight: Any, bias: Any, residual: Any, channels: int, stride: int, padding: int, relu: bool) -> Any:
+def convolution(
+    x: Any, weight: Any, bias: Any, residual: Any, channels: int, stride: int, padding: int, relu: bool
+) -> Any:
     """A layer; weight: packed. residual: a tensor of the result's shape, or None."""
     y = topi.nn.conv2d_prepacked(x, weight, channels, stride, padding)
 
@@ -146,8 +149,18 @@ class Network:
     def _add_layer(self, one: Layer, ready: Mapping[str, np.ndarray]) -> None:
         packed = topi.nn.conv2d_prepack(ready[f"{one.name}.weight"])
         residual = self.activations[one.residual] if one.residual else None
-        self._add(convolution, one.name, self.activations[one.source], packed, ready[f"{one.name}.bias"], residual, one.outputs,
-                  one.stride, one.padding, one.relu)
+        self._add(
+            convolution,
+            one.name,
+            self.activations[one.source],
+            packed,
+            ready[f"{one.name}.bias"],
+            residual,
+            one.outputs,
+            one.stride,
+            one.padding,
+            one.relu,
+        )
 
     def _add(self, function: Any, name: str, *args: Any, out: np.ndarray | None = None) -> None:
         kernel = function.kernel(*args)
@@ -173,10 +186,15 @@ def torch_forward(image: Any, given: Mapping[str, np.ndarray], fold: bool = True
     import torch
     from torch.nn import functional
 
-    ready = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in (folded(given) if fold else given).items()}
+    ready = {
+        name: torch.from_numpy(np.ascontiguousarray(value))
+        for name, value in (folded(given) if fold else given).items()
+    }
     if image.is_contiguous(memory_format=torch.channels_last) and not image.is_contiguous():
-        ready = {name: value.contiguous(memory_format=torch.channels_last) if value.ndim == 4 else value
-                 for name, value in ready.items()}
+        ready = {
+            name: value.contiguous(memory_format=torch.channels_last) if value.ndim == 4 else value
+            for name, value in ready.items()
+        }
 
     def layer(one: Layer, x: Any, residual: Any) -> Any:
         y = functional.conv2d(x, ready[f"{one.name}.weight"], ready.get(f"{one.name}.bias"), one.stride, one.padding)
@@ -212,9 +230,14 @@ def ort_nodes() -> tuple[list[Node], dict[str, np.ndarray]]:
             output = f"{layer.name}.added"
         nodes.append(Node("Relu" if layer.relu else "Identity", [output], [layer.name]))
         if layer.name == "conv1":
-            nodes.append(Node("MaxPool", ["conv1"], ["pooled"], {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}))
-    nodes += [Node("GlobalAveragePool", ["conv5_2b"], ["mean"]), Node("Flatten", ["mean"], ["flat"]),
-              Node("Gemm", ["flat", "dense.weight", "dense.bias"], ["y0"], {"transB": 1})]
+            nodes.append(
+                Node("MaxPool", ["conv1"], ["pooled"], {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4})
+            )
+    nodes += [
+        Node("GlobalAveragePool", ["conv5_2b"], ["mean"]),
+        Node("Flatten", ["mean"], ["flat"]),
+        Node("Gemm", ["flat", "dense.weight", "dense.bias"], ["y0"], {"transB": 1}),
+    ]
     return nodes, folded(weights())
 
 
@@ -234,8 +257,10 @@ def main() -> None:
     image, logits = photograph(), np.empty((1, CLASSES), np.float32)
     Network(image, weights(), logits)()
     theirs = torch_forward(torch.from_numpy(image), weights(), fold=False)().numpy()
-    print(f"{flops() / 1e9:.2f} GFLOP; logits differ from torch's, whose batch norms are not folded, by at most "
-          f"{np.abs(logits - theirs).max():.2g} of {np.abs(theirs).max():.3g}")
+    print(
+        f"{flops() / 1e9:.2f} GFLOP; logits differ from torch's, whose batch norms are not folded, by at most "
+        f"{np.abs(logits - theirs).max():.2g} of {np.abs(theirs).max():.3g}"
+    )
     print("greatest five:", np.argsort(-logits[0])[:5].tolist(), "torch:", np.argsort(-theirs[0])[:5].tolist())
 
     from .harness import main as bench

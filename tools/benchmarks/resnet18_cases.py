@@ -28,6 +28,7 @@ def _torch(channels_last: bool) -> Builder:
 
         image = torch.from_numpy(inputs[0])
         return torch_forward(image.contiguous(memory_format=torch.channels_last) if channels_last else image, weights())
+
     return builder
 
 
@@ -38,7 +39,17 @@ def _ort(inputs: Arrays, outputs: Arrays) -> Runner:
     return ort_peer.call(nodes, extra=constants)(inputs, outputs)
 
 
-CASES = [Case(
-    group="resnet18", name="1x3x224x224", inputs=_photograph, outputs=[((1, 1000), "float32")], ours=_ours,
-    peers={"torch": _torch(False), "torch channels last": _torch(True), "ort": _ort},
-    flops=3.63e9, bytes=4 * 11.7e6, ceiling="fma", tolerance=(1e-3, 1e-3))]
+CASES = [
+    Case(
+        group="resnet18",
+        name="1x3x224x224",
+        inputs=_photograph,
+        outputs=[((1, 1000), "float32")],
+        ours=_ours,
+        peers={"torch": _torch(False), "torch channels last": _torch(True), "ort": _ort},
+        flops=3.63e9,
+        bytes=4 * 11.7e6,
+        ceiling="fma",
+        tolerance=(1e-3, 1e-3),
+    )
+]

@@ -25,6 +25,7 @@ def _ours(define: Callable[..., te.Tensor], *shapes: tuple[int, ...]) -> Builder
         given = [te.placeholder(shape, name=f"x{at}") for at, shape in enumerate(shapes)]
         output = define(*given)
         return tw.build(topi.schedule(output), [*given, output])
+
     return kernel(build)
 
 
@@ -49,18 +50,30 @@ def _softmax_loops(x: np.ndarray, y: np.ndarray) -> None:
 def _softmax(rows: int, columns: int) -> Case:
     def of_torch(x: Any, out: Any) -> Any:
         import torch
+
         return torch.softmax(x, 1, out=out)
 
     def of_jax(x: Any) -> Any:
         import jax
+
         return jax.nn.softmax(x, axis=1)
 
     return Case(
-        group="softmax", name=f"{rows}x{columns}", inputs=floats((rows, columns)), outputs=[((rows, columns), "float32")],
-        ours=_ours(lambda x: topi.nn.softmax(x, 1), (rows, columns)), bytes=8 * rows * columns, ceiling="copy",
-        peers={"torch": torch_peer.call(of_torch, out=True),
-               **onnx_peers.call([Node("Softmax", ["x0"], attributes={"axis": 1})]), "jax": jax_peer.call(of_jax),
-               "numba": numba_peer.call(_softmax_loops), "halide": halide_peer.softmax})
+        group="softmax",
+        name=f"{rows}x{columns}",
+        inputs=floats((rows, columns)),
+        outputs=[((rows, columns), "float32")],
+        ours=_ours(lambda x: topi.nn.softmax(x, 1), (rows, columns)),
+        bytes=8 * rows * columns,
+        ceiling="copy",
+        peers={
+            "torch": torch_peer.call(of_torch, out=True),
+            **onnx_peers.call([Node("Softmax", ["x0"], attributes={"axis": 1})]),
+            "jax": jax_peer.call(of_jax),
+            "numba": numba_peer.call(_softmax_loops),
+            "halide": halide_peer.softmax,
+        },
+    )
 
 
 # Norms
@@ -85,12 +98,15 @@ def _layer_norm_loops(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, y: np.
 def _layer_norm(rows: int, columns: int) -> Case:
     def of_torch(x: Any, gamma: Any, beta: Any, out: Any) -> Any:
         import torch
+
         statistics = torch.empty(2, rows, 1)
-        return torch.ops.aten.native_layer_norm.out(x, (columns,), gamma, beta, 1e-5, out0=out, out1=statistics[0],
-                                                    out2=statistics[1])[0]
+        return torch.ops.aten.native_layer_norm.out(
+            x, (columns,), gamma, beta, 1e-5, out0=out, out1=statistics[0], out2=statistics[1]
+        )[0]
 
     def of_jax(x: Any, gamma: Any, beta: Any) -> Any:
         import jax.numpy as jnp
+
         mean = x.mean(1, keepdims=True)
         centred = x - mean
         return centred / jnp.sqrt((centred * centred).mean(1, keepdims=True) + 1e-5) * gamma + beta
@@ -98,10 +114,20 @@ def _layer_norm(rows: int, columns: int) -> Case:
     node = Node("LayerNormalization", ["x0", "x1", "x2"], attributes={"axis": 1, "epsilon": 1e-5})
     shapes = ((rows, columns), (columns,), (columns,))
     return Case(
-        group="layer_norm", name=f"{rows}x{columns}", inputs=floats(*shapes), outputs=[((rows, columns), "float32")],
-        ours=_ours(topi.nn.layer_norm, *shapes), bytes=8 * rows * columns, ceiling="copy",
-        peers={"torch": torch_peer.call(of_torch, out=True), **onnx_peers.call([node]), "jax": jax_peer.call(of_jax),
-               "numba": numba_peer.call(_layer_norm_loops)})
+        group="layer_norm",
+        name=f"{rows}x{columns}",
+        inputs=floats(*shapes),
+        outputs=[((rows, columns), "float32")],
+        ours=_ours(topi.nn.layer_norm, *shapes),
+        bytes=8 * rows * columns,
+        ceiling="copy",
+        peers={
+            "torch": torch_peer.call(of_torch, out=True),
+            **onnx_peers.call([node]),
+            "jax": jax_peer.call(of_jax),
+            "numba": numba_peer.call(_layer_norm_loops),
+        },
+    )
 
 
 # Elementwise
@@ -115,17 +141,29 @@ def _gelu_loops(x: np.ndarray, y: np.ndarray) -> None:
 def _gelu(count: int) -> Case:
     def of_torch(x: Any, out: Any) -> Any:
         import torch
+
         return torch.ops.aten.gelu.out(x, out=out)
 
     def of_jax(x: Any) -> Any:
         import jax
+
         return jax.nn.gelu(x, approximate=False)
 
     return Case(
-        group="gelu", name=f"{count >> 20} M", inputs=floats((count,)), outputs=[((count,), "float32")],
-        ours=_ours(topi.nn.gelu, (count,)), bytes=8 * count, ceiling="copy",
-        peers={"torch": torch_peer.call(of_torch, out=True), **onnx_peers.call([Node("Gelu", ["x0"])]),
-               "jax": jax_peer.call(of_jax), "numba": numba_peer.call(_gelu_loops)})
+        group="gelu",
+        name=f"{count >> 20} M",
+        inputs=floats((count,)),
+        outputs=[((count,), "float32")],
+        ours=_ours(topi.nn.gelu, (count,)),
+        bytes=8 * count,
+        ceiling="copy",
+        peers={
+            "torch": torch_peer.call(of_torch, out=True),
+            **onnx_peers.call([Node("Gelu", ["x0"])]),
+            "jax": jax_peer.call(of_jax),
+            "numba": numba_peer.call(_gelu_loops),
+        },
+    )
 
 
 def _chain_loops(a: np.ndarray, x: np.ndarray, b: np.ndarray, y: np.ndarray) -> None:
@@ -135,12 +173,14 @@ def _chain_loops(a: np.ndarray, x: np.ndarray, b: np.ndarray, y: np.ndarray) -> 
 
 def _chain(count: int) -> Case:
     """relu(a x + b) + c, with numbers a, b and c that the call brings."""
+
     def define(a: te.Tensor, x: te.Tensor, b: te.Tensor) -> te.Tensor:
         y: te.Tensor = te.compute((count,), lambda i: te.max(a[0] * x[i] + b[0], te.const(0.0, "float32")) + b[1], "y")
         return y
 
     def of_torch(a: Any, x: Any, b: Any, out: Any) -> Any:
         import torch
+
         torch.mul(x, a[0], out=out)
         return out.add_(b[0]).relu_().add_(b[1])
 
@@ -152,6 +192,7 @@ def _chain(count: int) -> Case:
 
     def of_jax(a: Any, x: Any, b: Any) -> Any:
         import jax.numpy as jnp
+
         return jnp.maximum(a[0] * x + b[0], 0) + b[1]
 
     def of_halide(hl: Any, given: list[Any]) -> Any:
@@ -163,10 +204,21 @@ def _chain(count: int) -> Case:
 
     shapes = ((1,), (count,), (2,))
     return Case(
-        group="chain", name=f"relu(a x + b) + c, {count >> 20} M", inputs=floats(*shapes), outputs=[((count,), "float32")],
-        ours=_ours(define, *shapes), bytes=8 * count, ceiling="copy",
-        peers={"numpy": numpy_peer.call(of_numpy, out=True), "torch": torch_peer.call(of_torch, out=True),
-               "jax": jax_peer.call(of_jax), "numba": numba_peer.call(_chain_loops), "halide": halide_peer.call(of_halide)})
+        group="chain",
+        name=f"relu(a x + b) + c, {count >> 20} M",
+        inputs=floats(*shapes),
+        outputs=[((count,), "float32")],
+        ours=_ours(define, *shapes),
+        bytes=8 * count,
+        ceiling="copy",
+        peers={
+            "numpy": numpy_peer.call(of_numpy, out=True),
+            "torch": torch_peer.call(of_torch, out=True),
+            "jax": jax_peer.call(of_jax),
+            "numba": numba_peer.call(_chain_loops),
+            "halide": halide_peer.call(of_halide),
+        },
+    )
 
 
 # Reductions
@@ -183,6 +235,7 @@ def _rows_sum_loops(x: np.ndarray, y: np.ndarray) -> None:
 def _sum(size: int, axis: int | None) -> Case:
     def of_torch(x: Any, out: Any) -> Any:
         import torch
+
         return torch.sum(x, (0, 1) if axis is None else axis, out=out)
 
     def of_numpy(x: Any, out: Any) -> Any:
@@ -195,31 +248,59 @@ def _sum(size: int, axis: int | None) -> Case:
     node = Node("ReduceSum", ["x0", "axes"], attributes={"keepdims": 0})
     loops = {"numba": numba_peer.call(_rows_sum_loops)} if axis == 1 else {}
     return Case(
-        group="sum", name=f"{size}^2 over {'everything' if axis is None else f'axis {axis}'}", inputs=floats((size, size)),
-        outputs=[(() if axis is None else (size,), "float32")], ours=_ours(lambda x: topi.sum(x, axis), (size, size)),
-        bytes=4 * size * size, ceiling="read", tolerance=(0.5, 1e-3),
-        peers={"torch": torch_peer.call(of_torch, out=True), "numpy": numpy_peer.call(of_numpy, out=True),
-               **onnx_peers.call([node], extra={"axes": axes}), "jax": jax_peer.call(of_jax), **loops})
+        group="sum",
+        name=f"{size}^2 over {'everything' if axis is None else f'axis {axis}'}",
+        inputs=floats((size, size)),
+        outputs=[(() if axis is None else (size,), "float32")],
+        ours=_ours(lambda x: topi.sum(x, axis), (size, size)),
+        bytes=4 * size * size,
+        ceiling="read",
+        tolerance=(0.5, 1e-3),
+        peers={
+            "torch": torch_peer.call(of_torch, out=True),
+            "numpy": numpy_peer.call(of_numpy, out=True),
+            **onnx_peers.call([node], extra={"axes": axes}),
+            "jax": jax_peer.call(of_jax),
+            **loops,
+        },
+    )
 
 
 def _argmax(size: int, axis: int) -> Case:
     def of_torch(x: Any) -> Any:
         import torch
+
         return torch.argmax(x, axis)
 
     def of_jax(x: Any) -> Any:
         return x.argmax(axis)
 
     return Case(
-        group="argmax", name=f"{size}^2 over axis {axis}",
-        inputs=draw(lambda rng, shape: rng.random(shape, np.float32), (size, size)), outputs=[((size,), "int32")],
-        ours=_ours(lambda x: topi.argmax(x, axis), (size, size)), bytes=4 * size * size,
-        ceiling="read", tolerance=(0, 0),
-        peers={"numpy": numpy_peer.call(lambda x: np.argmax(x, axis)), "torch": torch_peer.call(of_torch),
-               "jax": jax_peer.call(of_jax)})
+        group="argmax",
+        name=f"{size}^2 over axis {axis}",
+        inputs=draw(lambda rng, shape: rng.random(shape, np.float32), (size, size)),
+        outputs=[((size,), "int32")],
+        ours=_ours(lambda x: topi.argmax(x, axis), (size, size)),
+        bytes=4 * size * size,
+        ceiling="read",
+        tolerance=(0, 0),
+        peers={
+            "numpy": numpy_peer.call(lambda x: np.argmax(x, axis)),
+            "torch": torch_peer.call(of_torch),
+            "jax": jax_peer.call(of_jax),
+        },
+    )
 
 
 CASES = [
-    _softmax(1024, 4096), _layer_norm(1024, 1024), _layer_norm(8192, 768), _gelu(1 << 24), _chain(1 << 24),
-    _sum(4096, 0), _sum(4096, 1), _sum(4096, None), _argmax(4096, 1), _argmax(4096, 0),
+    _softmax(1024, 4096),
+    _layer_norm(1024, 1024),
+    _layer_norm(8192, 768),
+    _gelu(1 << 24),
+    _chain(1 << 24),
+    _sum(4096, 0),
+    _sum(4096, 1),
+    _sum(4096, None),
+    _argmax(4096, 1),
+    _argmax(4096, 0),
 ]

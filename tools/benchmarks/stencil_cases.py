@@ -14,8 +14,18 @@ from .cases import Arrays, Case, Runner, draw, floats, kernel, whole_numbers
 from .peers import halide_peer, numba_peer, onnx_peers, opencv_peer, torch_peer
 from .peers.onnx_model import Node
 
-LAYERS = ((32, 112, 1), (96, 112, 2), (144, 56, 1), (144, 56, 2), (192, 28, 1), (192, 28, 2), (384, 14, 1), (576, 14, 1),
-          (576, 14, 2), (960, 7, 1))
+LAYERS = (
+    (32, 112, 1),
+    (96, 112, 2),
+    (144, 56, 1),
+    (144, 56, 2),
+    (192, 28, 1),
+    (192, 28, 2),
+    (384, 14, 1),
+    (576, 14, 1),
+    (576, 14, 2),
+    (960, 7, 1),
+)
 """Channels, size of the square image and stride, as Sandler et al. 2018 have them."""
 CELLS, DEPTH = 16, 8
 """Of the grid: as Gharbi et al. 2017 have it."""
@@ -37,25 +47,44 @@ def depthwise(channels: int, size: int, stride: int) -> Case:
 
     window = {"strides": [stride] * 2, "pads": [1] * 4, "kernel_shape": [3, 3], "group": channels}
     return Case(
-        group="depthwise", name=f"{channels} @{size}" + (f" s{stride}" if stride > 1 else ""), inputs=floats(*shapes),
-        outputs=[((1, channels, out, out), "float32")], ours=kernel(build),
-        peers={"torch": torch_peer.call(torch_conv2d),
-               **onnx_peers.call([Node("Conv", ["x0", "x1"], attributes=window)], constants=[1])},
-        flops=18 * channels * out**2, bytes=4 * channels * (size**2 + out**2 + 9), tolerance=(1e-4, 1e-4))
+        group="depthwise",
+        name=f"{channels} @{size}" + (f" s{stride}" if stride > 1 else ""),
+        inputs=floats(*shapes),
+        outputs=[((1, channels, out, out), "float32")],
+        ours=kernel(build),
+        peers={
+            "torch": torch_peer.call(torch_conv2d),
+            **onnx_peers.call([Node("Conv", ["x0", "x1"], attributes=window)], constants=[1]),
+        },
+        flops=18 * channels * out**2,
+        bytes=4 * channels * (size**2 + out**2 + 9),
+        tolerance=(1e-4, 1e-4),
+    )
 
 
 def box_blur(high: int, wide: int) -> Case:
     """3x3 means of 16-bit pixels that have all neighbours, each pass rounded down, sums in 16 bits."""
+
     def build() -> Any:
         x = te.placeholder((high + 2, wide + 2), "uint16", name="x")
         y = topi.image.box_blur(x, 3, "valid", sum_dtype="uint16")
         return tw.build(topi.schedule(y), [x, y], name="box_blur")
 
     return Case(
-        group="box blur", name=f"{wide}x{high} uint16", inputs=whole_numbers(0, 20000, np.uint16, (high + 2, wide + 2)),
-        outputs=[((high, wide), "uint16")], ours=kernel(build), ceiling="copy", bytes=4 * high * wide,
-        peers={"halide": halide_peer.box_blur, "halide auto": halide_peer.auto(peers.halide_box_blur),
-               "numba": numba_peer.call(peers.numba_box_blur)}, tolerance=(0, 0))
+        group="box blur",
+        name=f"{wide}x{high} uint16",
+        inputs=whole_numbers(0, 20000, np.uint16, (high + 2, wide + 2)),
+        outputs=[((high, wide), "uint16")],
+        ours=kernel(build),
+        ceiling="copy",
+        bytes=4 * high * wide,
+        peers={
+            "halide": halide_peer.box_blur,
+            "halide auto": halide_peer.auto(peers.halide_box_blur),
+            "numba": numba_peer.call(peers.numba_box_blur),
+        },
+        tolerance=(0, 0),
+    )
 
 
 def unsharp(high: int, wide: int) -> Case:
@@ -68,12 +97,22 @@ def unsharp(high: int, wide: int) -> Case:
         return tw.build(topi.schedule(y), [x, y], name="unsharp")
 
     return Case(
-        group="unsharp", name=f"{wide}x{high} RGB", inputs=whole_numbers(0, 256, np.uint8, (high, wide, 3)),
-        outputs=[((high, wide, 3), "uint8")], ours=kernel(build), ceiling="copy", bytes=6 * high * wide,
-        peers={"opencv": opencv_peer.call(peers.opencv_unsharp), "halide": halide_peer.call(peers.halide_unsharp(taps, True)),
-               "halide auto": halide_peer.auto(peers.halide_unsharp(taps, False)),
-               "numba": numba_peer.call(peers.numba_unsharp(taps)), "torch": torch_peer.call(peers.torch_unsharp(taps))},
-        tolerance=(3, 0))
+        group="unsharp",
+        name=f"{wide}x{high} RGB",
+        inputs=whole_numbers(0, 256, np.uint8, (high, wide, 3)),
+        outputs=[((high, wide, 3), "uint8")],
+        ours=kernel(build),
+        ceiling="copy",
+        bytes=6 * high * wide,
+        peers={
+            "opencv": opencv_peer.call(peers.opencv_unsharp),
+            "halide": halide_peer.call(peers.halide_unsharp(taps, True)),
+            "halide auto": halide_peer.auto(peers.halide_unsharp(taps, False)),
+            "numba": numba_peer.call(peers.numba_unsharp(taps)),
+            "torch": torch_peer.call(peers.torch_unsharp(taps)),
+        },
+        tolerance=(3, 0),
+    )
 
 
 def bilateral(size: int) -> Case:
@@ -86,11 +125,21 @@ def bilateral(size: int) -> Case:
         return tw.build(topi.schedule(y), [grid, guide, image, y], name="slice")
 
     return Case(
-        group="bilateral", name=f"slice {size}x{size}", inputs=_colours(*shapes), outputs=[((3, size, size), "float32")],
-        ours=kernel(build), bytes=28 * size**2, flops=2 * 12 * 9 * size**2,
-        peers={"numba": numba_peer.call(peers.numba_slice), "halide": halide_peer.call(peers.halide_slice(True)),
-               "halide auto": halide_peer.auto(peers.halide_slice(False)), "torch": torch_peer.call(peers.torch_slice)},
-        tolerance=(1e-3, 1e-3))
+        group="bilateral",
+        name=f"slice {size}x{size}",
+        inputs=_colours(*shapes),
+        outputs=[((3, size, size), "float32")],
+        ours=kernel(build),
+        bytes=28 * size**2,
+        flops=2 * 12 * 9 * size**2,
+        peers={
+            "numba": numba_peer.call(peers.numba_slice),
+            "halide": halide_peer.call(peers.halide_slice(True)),
+            "halide auto": halide_peer.auto(peers.halide_slice(False)),
+            "torch": torch_peer.call(peers.torch_slice),
+        },
+        tolerance=(1e-3, 1e-3),
+    )
 
 
 def bilateral_gradients(size: int) -> Case:
@@ -103,17 +152,28 @@ def bilateral_gradients(size: int) -> Case:
         return tw.build(topi.schedule(gradients), [grid, guide, image, head, *gradients], name="gradients")
 
     return Case(
-        group="bilateral", name=f"gradients {size}x{size}", inputs=_colours(*shapes),
-        outputs=[(shape, "float32") for shape in shapes[:3]], ours=kernel(build), bytes=40 * size**2, flops=2 * 12 * 26 * size**2,
+        group="bilateral",
+        name=f"gradients {size}x{size}",
+        inputs=_colours(*shapes),
+        outputs=[(shape, "float32") for shape in shapes[:3]],
+        ours=kernel(build),
+        bytes=40 * size**2,
+        flops=2 * 12 * 26 * size**2,
         tolerance=(5e-2, 1e-3),
-        peers={"numba": numba_peer.call(peers.numba_slice_gradients), "torch": _torch_gradients,
-               "halide auto": halide_peer.gradients(peers.halide_slice_gradients)})
+        peers={
+            "numba": numba_peer.call(peers.numba_slice_gradients),
+            "torch": _torch_gradients,
+            "halide auto": halide_peer.gradients(peers.halide_slice_gradients),
+        },
+    )
 
 
 def _torch_gradients(inputs: Arrays, _outputs: Arrays) -> Runner:
     import torch
 
-    given = [tensor.requires_grad_(i < 3) for i, tensor in enumerate(torch_peer.tensors([array.copy() for array in inputs]))]
+    given = [
+        tensor.requires_grad_(i < 3) for i, tensor in enumerate(torch_peer.tensors([array.copy() for array in inputs]))
+    ]
     grid, guide, image, head = given
     return lambda: torch.autograd.grad(peers.torch_slice(grid, guide, image), [grid, guide, image], head)
 
@@ -128,6 +188,7 @@ def _colours(*shapes: tuple[int, ...]) -> Any:
 
 CASES = [
     *(depthwise(*layer) for layer in LAYERS),
-    box_blur(1600, 2560), unsharp(3000, 4000),
+    box_blur(1600, 2560),
+    unsharp(3000, 4000),
     *(make(size) for size in (1024, 2048) for make in (bilateral, bilateral_gradients)),
 ]

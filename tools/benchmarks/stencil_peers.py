@@ -72,6 +72,7 @@ def halide_unsharp(taps: Sequence[float], by_hand: bool) -> Callable[[Any, list[
             out.bound(c, 0, 3).split(y, yo, yi, 50).parallel(yo).vectorize(x, 32).reorder(c, x, yi, yo).unroll(c)
             across.store_at(out, yo).compute_at(out, yi).vectorize(x, 32).reorder(c, x, y).unroll(c)
         return out
+
     return define
 
 
@@ -92,13 +93,20 @@ def numba_unsharp(taps: Sequence[float]) -> Callable[..., None]:
                 down[f + 2 * channels] = outer * w[0] + inner * w[1] + c[f] * w[2]
             for k in range(channels):
                 down[k], down[channels + k] = down[4 * channels + k], down[3 * channels + k]
-                down[width + 2 * channels + k], down[width + 3 * channels + k] = down[width + k], down[width - channels + k]
+                down[width + 2 * channels + k], down[width + 3 * channels + k] = (
+                    down[width + k],
+                    down[width - channels + k],
+                )
             line = out[y].ravel()
             for f in range(width):
-                blur = ((down[f] + down[f + 4 * channels]) * w[0] + (down[f + channels] + down[f + 3 * channels]) * w[1]
-                        + down[f + 2 * channels] * w[2])
+                blur = (
+                    (down[f] + down[f + 4 * channels]) * w[0]
+                    + (down[f + channels] + down[f + 3 * channels]) * w[1]
+                    + down[f + 2 * channels] * w[2]
+                )
                 value = c[f] + np.float32(1.5) * (c[f] - blur) + np.float32(0.5)
                 line[f] = np.uint8(min(max(value, np.float32(0)), np.float32(255)))
+
     return unsharp
 
 
@@ -112,6 +120,7 @@ def torch_unsharp(taps: Sequence[float]) -> Callable[[Any], Any]:
         blurred = torch.conv2d(torch.conv2d(padded, w.view(1, 1, 1, 5)), w.view(1, 1, 5, 1))
         sharp = (x + 1.5 * (x - blurred) + 0.5).clamp_(0, 255).to(torch.uint8)
         return sharp[:, 0].permute(1, 2, 0).contiguous()
+
     return unsharp
 
 
@@ -142,11 +151,16 @@ def numba_slice(grid, guide, image, out):  # pyright: ignore
             z = min(int(gz), depth - 2)
             fz = gz - z
             for k in range(12):
-                a[k] = ((left[z, k] * (1 - fx) + right[z, k] * fx) * (1 - fz)
-                        + (left[z + 1, k] * (1 - fx) + right[z + 1, k] * fx) * fz)
+                a[k] = (left[z, k] * (1 - fx) + right[z, k] * fx) * (1 - fz) + (
+                    left[z + 1, k] * (1 - fx) + right[z + 1, k] * fx
+                ) * fz
             for o in range(3):
-                out[o, y, x] = (a[4 * o] * image[0, y, x] + a[4 * o + 1] * image[1, y, x] + a[4 * o + 2] * image[2, y, x]
-                                + a[4 * o + 3])
+                out[o, y, x] = (
+                    a[4 * o] * image[0, y, x]
+                    + a[4 * o + 1] * image[1, y, x]
+                    + a[4 * o + 2] * image[2, y, x]
+                    + a[4 * o + 3]
+                )
 
 
 def numba_slice_gradients(grid, guide, image, head, grad_grid, grad_guide, grad_image):  # pyright: ignore
@@ -174,10 +188,12 @@ def numba_slice_gradients(grid, guide, image, head, grad_grid, grad_guide, grad_
                 fz = gz - z
                 for k in range(12):
                     i, j = k // 4, k % 4
-                    a[k] = ((grid[ya, xa, z, i, j] * (1 - fx) + grid[ya, xb, z, i, j] * fx) * (1 - fy)
-                            + (grid[yb, xa, z, i, j] * (1 - fx) + grid[yb, xb, z, i, j] * fx) * fy)
-                    b[k] = ((grid[ya, xa, z + 1, i, j] * (1 - fx) + grid[ya, xb, z + 1, i, j] * fx) * (1 - fy)
-                            + (grid[yb, xa, z + 1, i, j] * (1 - fx) + grid[yb, xb, z + 1, i, j] * fx) * fy)
+                    a[k] = (grid[ya, xa, z, i, j] * (1 - fx) + grid[ya, xb, z, i, j] * fx) * (1 - fy) + (
+                        grid[yb, xa, z, i, j] * (1 - fx) + grid[yb, xb, z, i, j] * fx
+                    ) * fy
+                    b[k] = (grid[ya, xa, z + 1, i, j] * (1 - fx) + grid[ya, xb, z + 1, i, j] * fx) * (1 - fy) + (
+                        grid[yb, xa, z + 1, i, j] * (1 - fx) + grid[yb, xb, z + 1, i, j] * fx
+                    ) * fy
                 for o in range(3):
                     for c in range(3):
                         g[4 * o + c] = head[o, y, x] * image[c, y, x]
@@ -208,6 +224,7 @@ def numba_slice_gradients(grid, guide, image, head, grad_grid, grad_guide, grad_
 
 def halide_slice(by_hand: bool) -> Callable[[Any, list[Any]], Any]:
     """Rows of the grid first, then the two cells and two depths of each pixel."""
+
     def define(hl: Any, given: list[Any]) -> Any:
         grid, guide, image = given
         cells, depth, high = grid.dim(4).extent(), grid.dim(2).extent(), guide.dim(1).extent()
@@ -232,13 +249,18 @@ def halide_slice(by_hand: bool) -> Callable[[Any, list[Any]], Any]:
             return rows[c, o, at, jx, y] * (1 - fx) + rows[c, o, at, jx + 1, y] * fx
 
         affine[c, o, x, y] = level(kz) * (1 - fz) + level(kz + 1) * fz
-        out[x, y, k] = (affine[0, k, x, y] * image[x, y, 0] + affine[1, k, x, y] * image[x, y, 1]
-                        + affine[2, k, x, y] * image[x, y, 2] + affine[3, k, x, y])
+        out[x, y, k] = (
+            affine[0, k, x, y] * image[x, y, 0]
+            + affine[1, k, x, y] * image[x, y, 1]
+            + affine[2, k, x, y] * image[x, y, 2]
+            + affine[3, k, x, y]
+        )
         if by_hand:
             out.bound(k, 0, 3).reorder(k, x, y).unroll(k).vectorize(x, 16).parallel(y)
             rows.compute_at(out, y).bound(c, 0, 4).bound(o, 0, 3).reorder(c, o, z, j).vectorize(c, 4).unroll(o)
             affine.compute_at(out, x).reorder(c, o, x).vectorize(x, 16).unroll(c).unroll(o)
         return out
+
     return define
 
 
@@ -267,12 +289,17 @@ def halide_slice_gradients(hl: Any, given: list[Any]) -> list[Any]:
     fz = gz - hl.cast(hl.Float(32), kz)
 
     def level(at: Any) -> Any:
-        return ((grid[c, o, at, left, above] * (1 - fx) + grid[c, o, at, right, above] * fx) * (1 - fy)
-                + (grid[c, o, at, left, below] * (1 - fx) + grid[c, o, at, right, below] * fx) * fy)
+        return (grid[c, o, at, left, above] * (1 - fx) + grid[c, o, at, right, above] * fx) * (1 - fy) + (
+            grid[c, o, at, left, below] * (1 - fx) + grid[c, o, at, right, below] * fx
+        ) * fy
 
     affine[c, o, x, y] = level(kz) * (1 - fz) + level(kz + 1) * fz
-    out[x, y, k] = (affine[0, k, x, y] * image[x, y, 0] + affine[1, k, x, y] * image[x, y, 1]
-                    + affine[2, k, x, y] * image[x, y, 2] + affine[3, k, x, y])
+    out[x, y, k] = (
+        affine[0, k, x, y] * image[x, y, 0]
+        + affine[1, k, x, y] * image[x, y, 1]
+        + affine[2, k, x, y] * image[x, y, 2]
+        + affine[3, k, x, y]
+    )
     whole = [hl.Range(0, extent - 1) for extent in (wide, high, given[2].dim(2).extent())]  # taken for first and last
     adjoints = hl.propagate_adjoints(out, head, whole)
     return [adjoints[buffer] for buffer in (grid, guide, image)]
@@ -286,5 +313,7 @@ def torch_slice(grid: Any, guide: Any, image: Any) -> Any:
     y = (torch.arange(high) + 0.5) * (2 / high) - 1
     x = (torch.arange(wide) + 0.5) * (2 / wide) - 1
     at = torch.stack([x[None].expand(high, wide), y[:, None].expand(high, wide), guide * 2 - 1], -1)[None, None]
-    a = torch.nn.functional.grid_sample(volume, at, "bilinear", "border", align_corners=False)[0, :, 0].view(3, 4, high, wide)
+    a = torch.nn.functional.grid_sample(volume, at, "bilinear", "border", align_corners=False)[0, :, 0].view(
+        3, 4, high, wide
+    )
     return (a[:, :3] * image).sum(1) + a[:, 3]

@@ -39,30 +39,49 @@ def _reduced(te: Any, *extents: int) -> list[Any]:
 
 def matmul(te: Any) -> Declared:
     a, b = te.placeholder((509, 511), "float32", name="A"), te.placeholder((511, 487), "float32", name="B")
-    k, = _reduced(te, 511)
+    (k,) = _reduced(te, 511)
     return a, b, te.compute((509, 487), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
 
 
 def conv1d(te: Any) -> Declared:
-    data, kernel = te.placeholder((71, 1791), "float32", name="data"), te.placeholder((193, 71, 3), "float32", name="kernel")
+    data, kernel = (
+        te.placeholder((71, 1791), "float32", name="data"),
+        te.placeholder((193, 71, 3), "float32", name="kernel"),
+    )
     c, d = _reduced(te, 71, 3)
-    return data, kernel, te.compute((193, 1789), lambda o, x: te.sum(data[c, x + d] * kernel[o, c, d], axis=[c, d]), name="conv")
+    return (
+        data,
+        kernel,
+        te.compute((193, 1789), lambda o, x: te.sum(data[c, x + d] * kernel[o, c, d], axis=[c, d]), name="conv"),
+    )
 
 
 def conv2d(te: Any) -> Declared:
     data = te.placeholder((37, 53, 63), "float32", name="data")
     kernel = te.placeholder((37, 37, 5, 5), "float32", name="kernel")
     c, dy, dx = _reduced(te, 37, 5, 5)
-    return data, kernel, te.compute((37, 49, 59), lambda o, y, x: te.sum(
-        data[c, y + dy, x + dx] * kernel[o, c, dy, dx], axis=[c, dy, dx]), name="conv")
+    return (
+        data,
+        kernel,
+        te.compute(
+            (37, 49, 59),
+            lambda o, y, x: te.sum(data[c, y + dy, x + dx] * kernel[o, c, dy, dx], axis=[c, dy, dx]),
+            name="conv",
+        ),
+    )
 
 
 def contraction(te: Any) -> Declared:
     a = te.placeholder((17, 19, 23, 31), "float32", name="A")
     b = te.placeholder((17, 31, 31, 19), "float32", name="B")
     e, f = _reduced(te, 19, 31)
-    return a, b, te.compute((17, 23, 31, 17), lambda a_, b_, c, d: te.sum(
-        a[a_, e, b_, f] * b[d, f, c, e], axis=[e, f]), name="C")
+    return (
+        a,
+        b,
+        te.compute(
+            (17, 23, 31, 17), lambda a_, b_, c, d: te.sum(a[a_, e, b_, f] * b[d, f, c, e], axis=[e, f]), name="C"
+        ),
+    )
 
 
 def mttkrp(te: Any) -> Declared:
@@ -74,13 +93,13 @@ def mttkrp(te: Any) -> Declared:
 
 def ata(te: Any) -> Declared:
     a = te.placeholder((827, 483), "float32", name="A")
-    k, = _reduced(te, 827)
+    (k,) = _reduced(te, 827)
     return a, te.compute((483, 483), lambda i, j: te.sum(a[k, i] * a[k, j], axis=k), name="G")
 
 
 def max_plus(te: Any) -> Declared:
     a, b = (te.placeholder((255, 255), "float32", name=name) for name in "AB")
-    k, = _reduced(te, 255)
+    (k,) = _reduced(te, 255)
     return a, b, te.compute((255, 255), lambda i, j: te.max(a[i, k] + b[k, j], axis=k), name="C")
 
 
@@ -96,23 +115,42 @@ def softmax(te: Any) -> Declared:
 
 def blur(te: Any) -> Declared:
     x = te.placeholder((1025, 1265), "float32", name="X")
-    across = te.compute((1025, 1261), lambda i, j: (x[i, j] + x[i, j + 4] + (x[i, j + 1] + x[i, j + 3]) * 4.0
-                                                    + x[i, j + 2] * 6.0) * 0.0625, name="across")
-    return x, te.compute((1021, 1261), lambda i, j: (across[i, j] + across[i + 4, j] + (across[i + 1, j] + across[i + 3, j]) * 4.0
-                                                     + across[i + 2, j] * 6.0) * 0.0625, name="blur")
+    across = te.compute(
+        (1025, 1261),
+        lambda i, j: (x[i, j] + x[i, j + 4] + (x[i, j + 1] + x[i, j + 3]) * 4.0 + x[i, j + 2] * 6.0) * 0.0625,
+        name="across",
+    )
+    return x, te.compute(
+        (1021, 1261),
+        lambda i, j: (
+            (across[i, j] + across[i + 4, j] + (across[i + 1, j] + across[i + 3, j]) * 4.0 + across[i + 2, j] * 6.0)
+            * 0.0625
+        ),
+        name="blur",
+    )
 
 
 def variance(te: Any) -> Declared:
     x = te.placeholder((541, 1621), "float32", name="X")
     k, m = _reduced(te, 541, 541)
     mean = te.compute((1621,), lambda j: te.sum(x[k, j] * (1 / 541), axis=k), name="mean")
-    return x, te.compute((1621,), lambda j: te.sum(
-        (x[m, j] - mean[j]) * (x[m, j] - mean[j]) * (1 / 541), axis=m), name="variance")
+    return x, te.compute(
+        (1621,), lambda j: te.sum((x[m, j] - mean[j]) * (x[m, j] - mean[j]) * (1 / 541), axis=m), name="variance"
+    )
 
 
 TASKS: Mapping[str, Callable[[Any], Declared]] = {
-    "conv1d": conv1d, "contraction": contraction, "max-plus": max_plus, "softmax": softmax, "mttkrp": mttkrp, "AtA": ata,
-    "conv2d": conv2d, "matmul": matmul, "blur": blur, "variance": variance}
+    "conv1d": conv1d,
+    "contraction": contraction,
+    "max-plus": max_plus,
+    "softmax": softmax,
+    "mttkrp": mttkrp,
+    "AtA": ata,
+    "conv2d": conv2d,
+    "matmul": matmul,
+    "blur": blur,
+    "variance": variance,
+}
 MET = 8
 """So many of them, the first ones, MetaSchedule tunes too."""
 
@@ -120,7 +158,10 @@ MET = 8
 def arrays_of(declared: Declared) -> list[np.ndarray]:
     """Drawn inputs, and an array for the result."""
     rng = np.random.default_rng(0)
-    return [rng.random(tuple(int(extent) for extent in tensor.shape), dtype=np.float32) - np.float32(0.5) for tensor in declared]
+    return [
+        rng.random(tuple(int(extent) for extent in tensor.shape), dtype=np.float32) - np.float32(0.5)
+        for tensor in declared
+    ]
 
 
 def least_times(*runs: Run) -> list[float]:
@@ -154,10 +195,19 @@ def ours(name: str, trials: int) -> dict[str, Any]:
         tuned, usual = tw.build(list(TASKS[name](te)), tuned=database), tw.build(list(TASKS[name](te)))
     arrays = arrays_of(TASKS[name](te))
     ms = [seconds * 1e3 for seconds in least_times(lambda: usual(*arrays), lambda: tuned(*arrays))]
-    return {"task": name, "side": "tilewright", "trials": len(result.history), "failures": sum(result.failures.values()),
-            "wall_s": wall, "processor_s": spent, "trials_per_s": len(result.history) / wall, "default_ms": ms[0],
-            "tuned_ms": ms[1], "gain": ms[0] / ms[1],
-            "is_default": result.comparison is not None and result.comparison.best == result.comparison.usual}
+    return {
+        "task": name,
+        "side": "tilewright",
+        "trials": len(result.history),
+        "failures": sum(result.failures.values()),
+        "wall_s": wall,
+        "processor_s": spent,
+        "trials_per_s": len(result.history) / wall,
+        "default_ms": ms[0],
+        "tuned_ms": ms[1],
+        "gain": ms[0] / ms[1],
+        "is_default": result.comparison is not None and result.comparison.best == result.comparison.usual,
+    }
 
 
 class _Here:
@@ -180,8 +230,11 @@ class _Here:
         for item in items:
             future = self.submit(function, item)
             error = future.exception()
-            yield (pool.MapResult(pool.StatusKind.EXCEPTION, error) if error is not None
-                   else pool.MapResult(pool.StatusKind.COMPLETE, future.result()))
+            yield (
+                pool.MapResult(pool.StatusKind.EXCEPTION, error)
+                if error is not None
+                else pool.MapResult(pool.StatusKind.COMPLETE, future.result())
+            )
 
     def shutdown(self, *_: Any, **__: Any) -> None:
         pass
@@ -206,8 +259,15 @@ def theirs(name: str, trials: int) -> dict[str, Any]:
     kernel = tvm.compile(found.mod, target=target)["main"]
     arrays = [tvm.runtime.tensor(array) for array in arrays_of(declared)]
     ms = least_times(lambda: kernel(*arrays))[0] * 1e3
-    return {"task": name, "side": "MetaSchedule", "trials": trials, "wall_s": wall, "processor_s": spent,
-            "trials_per_s": trials / wall, "tuned_ms": ms}
+    return {
+        "task": name,
+        "side": "MetaSchedule",
+        "trials": trials,
+        "wall_s": wall,
+        "processor_s": spent,
+        "trials_per_s": trials / wall,
+        "tuned_ms": ms,
+    }
 
 
 def _processor_seconds() -> float:
@@ -228,30 +288,41 @@ def _measured(interpreter: str, side: str, name: str, trials: int) -> dict[str, 
     command = [interpreter, "-m", "tilewright.tools.benchmarks.tuned", "--side", side, "--trials", str(trials), name]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env={**os.environ, **threads})
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"task"')]
-    return json.loads(lines[-1]) if lines else {"task": name, "side": side, "failed": f"it ended with status {done.returncode}"}
+    return (
+        json.loads(lines[-1])
+        if lines
+        else {"task": name, "side": side, "failed": f"it ended with status {done.returncode}"}
+    )
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Geometric means over what was measured on both sides."""
+
     def mean(values: Sequence[float]) -> float | None:
         return math.exp(sum(map(math.log, values)) / len(values)) if values else None
 
-    mine, met = ({row["task"]: row for row in rows if row["side"] == side and "failed" not in row}
-                 for side in ("tilewright", "MetaSchedule"))
+    mine, met = (
+        {row["task"]: row for row in rows if row["side"] == side and "failed" not in row}
+        for side in ("tilewright", "MetaSchedule")
+    )
     both = [(mine[task], met[task]) for task in mine if task in met]
     gains = [row["gain"] for row in mine.values()]
     return {
-        "gain": mean(gains), "least_gain": min(gains, default=None),
+        "gain": mean(gains),
+        "least_gain": min(gains, default=None),
         "times_MetaSchedule": mean([other["tuned_ms"] / own["tuned_ms"] for own, other in both]),
         "ahead": f"{sum(own['tuned_ms'] < other['tuned_ms'] for own, other in both)} of {len(both)}",
-        "share_of_its_wall_time": mean([own["wall_s"] / other["wall_s"] for own, other in both])}
+        "share_of_its_wall_time": mean([own["wall_s"] / other["wall_s"] for own, other in both]),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=f"of {', '.join(TASKS)}; default: all")
     parser.add_argument("--trials", type=int, default=64)
-    parser.add_argument("--tvm", default=sys.executable if find_spec("tvm") else None, help="an interpreter that has tvm")
+    parser.add_argument(
+        "--tvm", default=sys.executable if find_spec("tvm") else None, help="an interpreter that has tvm"
+    )
     parser.add_argument("--side", choices=["ours", "theirs"], help=argparse.SUPPRESS)
     given = parser.parse_args()
     wanted = given.tasks or list(TASKS)

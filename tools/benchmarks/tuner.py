@@ -30,11 +30,17 @@ def matmul(size: int = 512) -> list[te.Tensor]:
 def conv2d() -> list[te.Tensor]:
     """3x3, 64 channels to 64, at 56 x 56, padded by one."""
     data, kernel = te.placeholder((1, 64, 56, 56), name="data"), te.placeholder((64, 64, 3, 3), name="kernel")
-    padded = te.compute((1, 64, 58, 58), lambda n, c, y, x: te.if_then_else(
-        te.all(y >= 1, y < 57, x >= 1, x < 57), data[n, c, y - 1, x - 1], 0.0), name="padded")
+    padded = te.compute(
+        (1, 64, 58, 58),
+        lambda n, c, y, x: te.if_then_else(te.all(y >= 1, y < 57, x >= 1, x < 57), data[n, c, y - 1, x - 1], 0.0),
+        name="padded",
+    )
     c, dy, dx = te.reduce_axis((0, 64), "c"), te.reduce_axis((0, 3), "dy"), te.reduce_axis((0, 3), "dx")
-    conv = te.compute((1, 64, 56, 56), lambda n, o, y, x: te.sum(
-        padded[n, c, y + dy, x + dx] * kernel[o, c, dy, dx], axis=[c, dy, dx]), name="conv")
+    conv = te.compute(
+        (1, 64, 56, 56),
+        lambda n, o, y, x: te.sum(padded[n, c, y + dy, x + dx] * kernel[o, c, dy, dx], axis=[c, dy, dx]),
+        name="conv",
+    )
     return [data, kernel, conv]
 
 
@@ -81,15 +87,25 @@ def bench(name: str, declare: Callable[[], list[te.Tensor]], trials: int) -> dic
     tuned, plain = tw.build(tensors, tuned=database), tw.build(declare())
     slow, fast = interleaved(lambda: plain(*arrays), lambda: tuned(*arrays), rounds=5)
     row: dict[str, object] = {
-        "work": name, "trials": len(result.history), "trials_per_s": trials / spent, "failures": result.failures,
+        "work": name,
+        "trials": len(result.history),
+        "trials_per_s": trials / spent,
+        "failures": result.failures,
         "times_default": result.comparison.gain if result.comparison is not None else 1.0,
-        "spread": result.comparison.spread if result.comparison is not None else 0.0, "tuned_ms": fast * 1e3,
-        "unscheduled_ms": slow * 1e3, "times_unscheduled": slow / fast,
+        "spread": result.comparison.spread if result.comparison is not None else 0.0,
+        "tuned_ms": fast * 1e3,
+        "unscheduled_ms": slow * 1e3,
+        "times_unscheduled": slow / fast,
     }
     peer = peer_of(name, arrays)
     if peer is not None:
         ours, theirs = interleaved(lambda: tuned(*arrays), peer[1], rounds=51)
-        row |= {"peer": peer[0], "tuned_beside_it_ms": ours * 1e3, "peer_ms": theirs * 1e3, "share_of_peer": theirs / ours}
+        row |= {
+            "peer": peer[0],
+            "tuned_beside_it_ms": ours * 1e3,
+            "peer_ms": theirs * 1e3,
+            "share_of_peer": theirs / ours,
+        }
     print(json.dumps(row), flush=True)
     return row
 
@@ -120,9 +136,19 @@ def compare(seeds: int, trials: int) -> None:
     figure, axes = plt.subplots(figsize=(7, 4))
     for search, colour in (("evolution", "tab:red"), ("random", "tab:gray")):
         milliseconds = curves(search, seeds, trials) * 1e3
-        axes.plot(range(1, trials + 1), np.median(milliseconds, axis=0), color=colour, label=f"{search}, median of {seeds} seeds")
-        axes.fill_between(range(1, trials + 1), milliseconds.min(axis=0), milliseconds.max(axis=0), color=colour, alpha=0.15)
-        print(json.dumps({"search": search, "median_best_ms": statistics.median(map(float, milliseconds[:, -1]))}), flush=True)
+        axes.plot(
+            range(1, trials + 1),
+            np.median(milliseconds, axis=0),
+            color=colour,
+            label=f"{search}, median of {seeds} seeds",
+        )
+        axes.fill_between(
+            range(1, trials + 1), milliseconds.min(axis=0), milliseconds.max(axis=0), color=colour, alpha=0.15
+        )
+        print(
+            json.dumps({"search": search, "median_best_ms": statistics.median(map(float, milliseconds[:, -1]))}),
+            flush=True,
+        )
     axes.set(xlabel="trials", ylabel="best so far, ms", yscale="log", title="matmul 512 x 512 x 512, float32")
     axes.legend()
     figure.savefig(OUT / "tuning.png", dpi=150, bbox_inches="tight")

@@ -33,13 +33,26 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 REFERENCES: dict[str, Reference] = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
-    "tanh": np.tanh, "sigmoid": _sigmoid, "erf": special.erf, "sin": np.sin, "cos": np.cos, "sqrt": np.sqrt,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sigmoid": _sigmoid,
+    "erf": special.erf,
+    "sin": np.sin,
+    "cos": np.cos,
+    "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "pow": np.power,
 }
-SPECIAL = np.array([0, 1, 2, 3, 0.5, 1.5, 2.5, 16777215, 16777216, 3e38, 1e-45, 1e-38, np.inf, np.nan, 0.99999994, 1.0000001],
-                   np.float32)
+SPECIAL = np.array(
+    [0, 1, 2, 3, 0.5, 1.5, 2.5, 16777215, 16777216, 3e38, 1e-45, 1e-38, np.inf, np.nan, 0.99999994, 1.0000001],
+    np.float32,
+)
 
 
 def kernel(name: str, target: str, fast: bool, lanes: int) -> Callable[..., Any]:
@@ -61,7 +74,9 @@ def errors(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
         unit = np.spacing(np.minimum(np.abs(nearest), np.finfo(np.float32).max)).astype(np.float64)
         finite = np.clip(got.astype(np.float64), -(2.0**128), 2.0**128)
         error = np.abs(finite - np.clip(exact, -(2.0**128), 2.0**128)) / unit
-        wrong = (np.isnan(got) != np.isnan(exact)) | ((exact == 0) & (got == 0) & (np.signbit(got) != np.signbit(exact)))
+        wrong = (np.isnan(got) != np.isnan(exact)) | (
+            (exact == 0) & (got == 0) & (np.signbit(got) != np.signbit(exact))
+        )
         wrong |= np.isinf(exact) & (got != exact)
     error[np.isnan(exact) | (got == nearest)] = 0
     error[wrong] = np.inf
@@ -74,7 +89,9 @@ def arguments(name: str, step: int) -> Iterator[tuple[np.ndarray, ...]]:
         yield from pairs(max(64, 4096 // step))
         return
     for begin in range(0, 1 << 32, CHUNK * step):
-        yield ((np.arange(CHUNK, dtype=np.uint64) * np.uint64(step) + np.uint64(begin)).astype(np.uint32).view(np.float32),)
+        yield (
+            (np.arange(CHUNK, dtype=np.uint64) * np.uint64(step) + np.uint64(begin)).astype(np.uint32).view(np.float32),
+        )
 
 
 def pairs(chunks: int) -> Iterator[tuple[np.ndarray, ...]]:
@@ -90,7 +107,11 @@ def pairs(chunks: int) -> Iterator[tuple[np.ndarray, ...]]:
         elif chunk % 4 == 2:
             x, y = x, rng.integers(-40, 40, CHUNK).astype(np.float32)
         else:
-            x = np.abs(x) if chunk % 4 == 3 else (1 + rng.normal(0, 10.0 ** -rng.integers(1, 7), CHUNK)).astype(np.float32)
+            x = (
+                np.abs(x)
+                if chunk % 4 == 3
+                else (1 + rng.normal(0, 10.0 ** -rng.integers(1, 7), CHUNK)).astype(np.float32)
+            )
             with np.errstate(all="ignore"):
                 y = (rng.uniform(-155, 130, CHUNK) / np.log2(np.abs(x.astype(np.float64)))).astype(np.float32)
         yield x, y
@@ -112,8 +133,17 @@ def examine(name: str, target: str, fast: bool, lanes: int, step: int) -> dict[s
             worst, at = float(error.max()), tuple(float(x[i]) for x in inputs)
         if sys.stderr.isatty():
             print(f"\r{name}: {seen / 2**20:.0f} million, at most {worst:.3f}", end="", file=sys.stderr)
-    return {"function": name, "target": target, "fast_math": fast, "lanes": lanes, "arguments": seen, "worst_ulp": worst,
-            "at": [repr(x) for x in at], "not_nearest": inexact / seen, "seconds": round(time.perf_counter() - start, 1)}
+    return {
+        "function": name,
+        "target": target,
+        "fast_math": fast,
+        "lanes": lanes,
+        "arguments": seen,
+        "worst_ulp": worst,
+        "at": [repr(x) for x in at],
+        "not_nearest": inexact / seen,
+        "seconds": round(time.perf_counter() - start, 1),
+    }
 
 
 def main() -> None:

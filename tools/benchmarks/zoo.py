@@ -52,7 +52,9 @@ def bert() -> Case:
     import transformers
 
     config = transformers.BertConfig(attn_implementation="sdpa")
-    return plain(transformers.BertModel(config, add_pooling_layer=False)), (torch.randint(0, config.vocab_size, (1, 128)),)
+    return plain(transformers.BertModel(config, add_pooling_layer=False)), (
+        torch.randint(0, config.vocab_size, (1, 128)),
+    )
 
 
 def gpt2() -> Case:
@@ -69,8 +71,16 @@ def llama() -> Case:
     import torch
     import transformers
 
-    config = transformers.LlamaConfig(vocab_size=32000, hidden_size=768, num_hidden_layers=8, num_attention_heads=12,
-                                      num_key_value_heads=4, intermediate_size=2048, attn_implementation="sdpa", use_cache=False)
+    config = transformers.LlamaConfig(
+        vocab_size=32000,
+        hidden_size=768,
+        num_hidden_layers=8,
+        num_attention_heads=12,
+        num_key_value_heads=4,
+        intermediate_size=2048,
+        attn_implementation="sdpa",
+        use_cache=False,
+    )
     return plain(transformers.LlamaForCausalLM(config), masked=True), (torch.randint(0, config.vocab_size, (1, 64)),)
 
 
@@ -80,8 +90,9 @@ def whisper() -> Case:
     import transformers
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
-    config = transformers.WhisperConfig(d_model=768, encoder_layers=12, encoder_attention_heads=12, encoder_ffn_dim=3072,
-                                        attn_implementation="sdpa")
+    config = transformers.WhisperConfig(
+        d_model=768, encoder_layers=12, encoder_attention_heads=12, encoder_ffn_dim=3072, attn_implementation="sdpa"
+    )
     return plain(WhisperEncoder(config), "input_features"), (torch.randn(1, 80, 3000),)
 
 
@@ -101,8 +112,10 @@ def gpt2_token() -> Case:
             self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
         def forward(self, x: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
-            q, k, v = (part.view(1, 1, heads, width // heads).transpose(1, 2)
-                       for part in self.qkv(self.before(x)).split(width, dim=2))
+            q, k, v = (
+                part.view(1, 1, heads, width // heads).transpose(1, 2)
+                for part in self.qkv(self.before(x)).split(width, dim=2)
+            )
             y = scaled_dot_product_attention(q, torch.cat([keys, k], 2), torch.cat([values, v], 2))
             x = x + self.out(y.transpose(1, 2).reshape(1, 1, width))
             return x + self.down(gelu(self.up(self.between(x)), approximate="tanh")), k, v
@@ -114,7 +127,7 @@ def gpt2_token() -> Case:
             self.blocks, self.norm = nn.ModuleList(Block() for _ in range(layers)), nn.LayerNorm(width)
 
         def forward(self, token: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
-            x = self.words(token) + self.places.weight[past:past + 1]
+            x = self.words(token) + self.places.weight[past : past + 1]
             rows: list[tuple[Any, Any]] = []
             for at, block in enumerate(self.blocks):
                 x, k, v = block(x, keys[at], values[at])
@@ -132,15 +145,22 @@ def unet() -> Case:
     from torch import nn
 
     def twice(before: int, after: int) -> Any:
-        return nn.Sequential(*(layer for first in (before, after) for layer in (
-            nn.Conv2d(first, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU())))
+        return nn.Sequential(
+            *(
+                layer
+                for first in (before, after)
+                for layer in (nn.Conv2d(first, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU())
+            )
+        )
 
     class UNet(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             widths = (32, 64, 128, 256)
             self.down = nn.ModuleList(map(twice, (3, *widths[:-1]), widths))
-            self.grow = nn.ModuleList(nn.ConvTranspose2d(2 * width, width, 2, stride=2) for width in reversed(widths[:-1]))
+            self.grow = nn.ModuleList(
+                nn.ConvTranspose2d(2 * width, width, 2, stride=2) for width in reversed(widths[:-1])
+            )
             self.up = nn.ModuleList(twice(2 * width, width) for width in reversed(widths[:-1]))
             self.last = nn.Conv2d(widths[0], 2, 1)
 
@@ -167,7 +187,10 @@ def diffusion() -> Case:
             super().__init__()
             self.a, self.b = nn.GroupNorm(8, before), nn.GroupNorm(8, after)
             self.first, self.second = nn.Conv2d(before, after, 3, padding=1), nn.Conv2d(after, after, 3, padding=1)
-            self.time, self.short = nn.Linear(128, after), nn.Conv2d(before, after, 1) if before != after else nn.Identity()
+            self.time, self.short = (
+                nn.Linear(128, after),
+                nn.Conv2d(before, after, 1) if before != after else nn.Identity(),
+            )
 
         def forward(self, x: Any, time: Any) -> Any:
             y = self.first(silu(self.a(x))) + self.time(silu(time))[:, :, None, None]
@@ -188,7 +211,10 @@ def diffusion() -> Case:
     class Diffusion(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.first, self.time = nn.Conv2d(4, 64, 3, padding=1), nn.Sequential(nn.Linear(1, 128), nn.SiLU(), nn.Linear(128, 128))
+            self.first, self.time = (
+                nn.Conv2d(4, 64, 3, padding=1),
+                nn.Sequential(nn.Linear(1, 128), nn.SiLU(), nn.Linear(128, 128)),
+            )
             self.fine, self.down = Residue(64, 64), nn.Conv2d(64, 128, 3, stride=2, padding=1)
             self.coarse, self.attention, self.middle = Residue(128, 128), Attention(128), Residue(128, 128)
             self.up, self.joined = nn.Conv2d(128, 64, 3, padding=1), Residue(128, 64)
@@ -205,10 +231,17 @@ def diffusion() -> Case:
 
 
 MODULES: dict[str, Callable[[], Case]] = {
-    **{name: lambda name=name: vision(name) for name in (
-        "resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_large", "efficientnet_b0", "vit_b_16")},
-    "bert_base": bert, "gpt2_prefill": gpt2, "gpt2_token": gpt2_token, "llama": llama, "whisper_encoder": whisper,
-    "unet": unet, "diffusion": diffusion,
+    **{
+        name: lambda name=name: vision(name)
+        for name in ("resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_large", "efficientnet_b0", "vit_b_16")
+    },
+    "bert_base": bert,
+    "gpt2_prefill": gpt2,
+    "gpt2_token": gpt2_token,
+    "llama": llama,
+    "whisper_encoder": whisper,
+    "unet": unet,
+    "diffusion": diffusion,
 }
 """Modules and their inputs by name."""
 
@@ -219,12 +252,12 @@ def module_of(name: str) -> Case:
 
     torch.manual_seed(0)
     module, inputs = MODULES[name]() if name in MODULES else vision(name)
-    for layer in module.modules():                          # statistics as of a trained network: values keep their magnitude
+    for layer in module.modules():  # statistics as of a trained network: values keep their magnitude
         if hasattr(layer, "running_var"):
             layer.running_mean.normal_(0, 0.1)
             layer.running_var.uniform_(0.5, 1.5)
         weight = getattr(layer, "weight", None)
-        if weight is not None and not weight.any():         # a head that is trained from zeros: its outputs would tell nothing
+        if weight is not None and not weight.any():  # a head that is trained from zeros: its outputs would tell nothing
             torch.nn.init.normal_(weight, std=0.02)
     return module.eval(), inputs
 
@@ -240,10 +273,11 @@ class File:
 
 def picture(*shape: int) -> Callable[[np.random.Generator], dict[str, NDArray[Any]]]:
     """A light page with dark bars on it, as text is from afar."""
+
     def drawn(random: np.random.Generator) -> dict[str, NDArray[Any]]:
         image = np.ones(shape, "float32") + 0.02 * random.standard_normal(shape).astype("float32")
         for left in range(8, shape[-1] - 8, 12):
-            image[..., shape[-2] // 4: shape[-2] // 4 * 3, left:left + int(random.integers(2, 8))] = -1
+            image[..., shape[-2] // 4 : shape[-2] // 4 * 3, left : left + int(random.integers(2, 8))] = -1
         return {"x": image}
 
     return drawn
@@ -253,7 +287,11 @@ def speech(random: np.random.Generator) -> dict[str, NDArray[Any]]:
     """A voiced sound: a tone of 140 Hz and its overtones, and noise."""
     time = np.arange(576) / 16000
     sound = sum(np.sin(2 * np.pi * 140 * k * time) / k for k in range(1, 12)) * 0.1 + 0.01 * random.standard_normal(576)
-    return {"input": sound[None].astype("float32"), "state": np.zeros((2, 1, 128), "float32"), "sr": np.array(16000, "int64")}
+    return {
+        "input": sound[None].astype("float32"),
+        "state": np.zeros((2, 1, 128), "float32"),
+        "sr": np.array(16000, "int64"),
+    }
 
 
 def text(_: np.random.Generator) -> dict[str, NDArray[Any]]:

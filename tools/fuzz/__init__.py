@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Failure", "Options", "Program", "check", "drawn_program", "sparse"]
 
-_WHERE = {"Program": "program", "Failure": "oracle", "Options": "oracle", "check": "oracle", "drawn_program": "programs",
-          "sparse": "sparse"}
+_WHERE = {
+    "Program": "program",
+    "Failure": "oracle",
+    "Options": "oracle",
+    "check": "oracle",
+    "drawn_program": "programs",
+    "sparse": "sparse",
+}
 
 
 def __getattr__(name: str) -> Any:

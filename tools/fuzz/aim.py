@@ -52,6 +52,8 @@ def _labels(seed: int, case: int) -> dict[str, set[tuple[str, str]]]:
     uses = Counter([stage.op for stage in stages if stage.is_output])
     for stage in stages:
         uses.update({tensor.op for tensor in stage.op.input_tensors})
-    return {"": {label_of(program, op) for op in computed},
-            "rolling_buffer": {label_of(program, op) for op in computed if op in rolling},
-            "clone_in": {label_of(program, op) for op in computed if uses[op] > 1}}
+    return {
+        "": {label_of(program, op) for op in computed},
+        "rolling_buffer": {label_of(program, op) for op in computed if op in rolling},
+        "clone_in": {label_of(program, op) for op in computed if uses[op] > 1},
+    }

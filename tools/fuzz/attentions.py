@@ -69,19 +69,26 @@ def draw_weighted_rows(choices: Choices) -> Program:
     a, x = _given(draw, (rows, depth), "float32", "A")
     b, y = _given(draw, (terms, depth), "float32", "B")
     c, z = _given(draw, (terms, width), "float32", "C")
-    d, j, k, m = (te.reduce_axis((0, extent), name) for extent, name in ((depth, "d"), (terms, "j"), (terms, "k"), (terms, "m")))
+    d, j, k, m = (
+        te.reduce_axis((0, extent), name) for extent, name in ((depth, "d"), (terms, "j"), (terms, "k"), (terms, "m"))
+    )
     causal, divided, narrow = draw.chance(0.4), draw.chance(0.5), draw.chance(0.2)
     products = te.compute((rows, terms), lambda i, n: te.sum(a[i, d] * b[n, d], axis=d), name="S")
     none = te.const(-np.inf, "float32")
-    scores = te.compute(products.shape, lambda i, n: te.select(n <= i, products[i, n] * 0.5, none) if causal
-                        else products[i, n] * 0.5, name="X")
+    scores = te.compute(
+        products.shape,
+        lambda i, n: te.select(n <= i, products[i, n] * 0.5, none) if causal else products[i, n] * 0.5,
+        name="X",
+    )
     known = x @ y.T * 0.5
     known = np.where(np.tri(rows, terms, dtype=bool), known, -np.inf) if causal else known
     expected = _softmax(known) @ z
     if divided:
         weights = topi.nn.softmax(scores)
         weights = topi.cast(weights, "float16") if narrow else weights
-        result = te.compute((rows, width), lambda i, e: te.sum(weights[i, j].astype("float32") * c[j, e], axis=j), name="Y")
+        result = te.compute(
+            (rows, width), lambda i, e: te.sum(weights[i, j].astype("float32") * c[j, e], axis=j), name="Y"
+        )
     else:
         peak = te.compute((rows,), lambda i: te.max(scores[i, k], axis=k), name="peak")
         power = te.compute(scores.shape, lambda i, n: te.exp(scores[i, n] - peak[i]), name="power")

@@ -18,7 +18,9 @@ BOUNDARY_TYPES = (*INTEGERS, "float32", "float64")
 """What the sums of a chain are whole numbers in."""
 
 _PAD: dict[str, dict[str, Any]] = {
-    "clamped": {"mode": "edge"}, "mirrored": {"mode": "symmetric"}, "wrapped": {"mode": "wrap"},
+    "clamped": {"mode": "edge"},
+    "mirrored": {"mode": "symmetric"},
+    "wrapped": {"mode": "wrap"},
     "padded": {"mode": "constant", "constant_values": 2},
 }
 
@@ -27,7 +29,9 @@ def draw_boundaries(choices: Choices) -> Program:
     """Two to four stencils, each over the one before, which is continued by a helper or by a clamp that is written out."""
     draw = Draw(choices, "boundaries")
     symbolic = 0.6 if draw.chance(0.4) else 0.0
-    shape = tuple(size if size.value else Size(3, 3) for size in (draw.size(33, symbolic) for _ in range(draw.number(1, 2))))
+    shape = tuple(
+        size if size.value else Size(3, 3) for size in (draw.size(33, symbolic) for _ in range(draw.number(1, 2)))
+    )
     dtype = draw.pick(BOUNDARY_TYPES)
     a = draw.source(shape, dtype)
     tensor, expected = a.tensor, exactly(a.array, dtype)
@@ -39,17 +43,24 @@ def draw_boundaries(choices: Choices) -> Program:
         factors = [draw.number(1, 2) for _ in offsets]
         read, wide = _continued(draw, name, tensor, extents), np.pad(expected, reach, **_PAD[name])
         tensor = te.compute(extents, _stencil(read, offsets, factors, dtype), f"T{number}")
-        parts = (wide[tuple(slice(reach + o, reach + o + size.value) for o, size in zip(offset, shape, strict=True))]
-                 * np.asarray(factor).astype(wide.dtype) for offset, factor in zip(offsets, factors, strict=True))
+        parts = (
+            wide[tuple(slice(reach + o, reach + o + size.value) for o, size in zip(offset, shape, strict=True))]
+            * np.asarray(factor).astype(wide.dtype)
+            for offset, factor in zip(offsets, factors, strict=True)
+        )
         expected = np.asarray(sum(parts)).astype(wide.dtype)
     draw.program.result(tensor, expected.astype(numpy_type(dtype)))
     return draw.finish()
 
 
-def _stencil(read: Callable[..., Any], offsets: list[tuple[int, ...]], factors: list[int], dtype: str) -> Callable[..., Any]:
+def _stencil(
+    read: Callable[..., Any], offsets: list[tuple[int, ...]], factors: list[int], dtype: str
+) -> Callable[..., Any]:
     def element(*at: Any) -> Any:
-        parts = [read(*(i + o for i, o in zip(at, offset, strict=True))) * te.const(factor, dtype)
-                 for offset, factor in zip(offsets, factors, strict=True)]
+        parts = [
+            read(*(i + o for i, o in zip(at, offset, strict=True))) * te.const(factor, dtype)
+            for offset, factor in zip(offsets, factors, strict=True)
+        ]
         return sum(parts[1:], parts[0])
 
     return element

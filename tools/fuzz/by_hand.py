@@ -38,18 +38,40 @@ def _tiled(choices: Choices) -> Any:
     n, m, k = (choices.pick(SIZES) for _ in range(3))
     programs, _ = _tests()
     if choices.chance(0.4):
-        return programs.matmul(n, m, k, choices.pick([1, 2]), choices.pick([1, 4]), choices.pick(["float32", "float16"]),
-                               choices.chance(0.3))
-    return programs.pipelined_matmul(n, m, k, choices.number(2, 4), choices.pick([1, 2, 4]),
-                                     choices.pick(["float32", "float32", "float64"]), choices.chance(0.5))
+        return programs.matmul(
+            n,
+            m,
+            k,
+            choices.pick([1, 2]),
+            choices.pick([1, 4]),
+            choices.pick(["float32", "float16"]),
+            choices.chance(0.3),
+        )
+    return programs.pipelined_matmul(
+        n,
+        m,
+        k,
+        choices.number(2, 4),
+        choices.pick([1, 2, 4]),
+        choices.pick(["float32", "float32", "float64"]),
+        choices.chance(0.5),
+    )
 
 
 def _tensor_cores(choices: Choices) -> Any:
     programs, _ = _tests()
     n, m, k = (choices.pick(SIZES) for _ in range(3))
-    return programs.mma_matmul(n, m, k, choices.pick(["kn", "nk"]), choices.pick([(2, 2), (2, 1), (1, 2)]),
-                               choices.pick([(16, 16), (32, 32), (16, 32)]), choices.pick([8, 0]), choices.pick([1, 8]),
-                               choices.pick([16, 8]))
+    return programs.mma_matmul(
+        n,
+        m,
+        k,
+        choices.pick(["kn", "nk"]),
+        choices.pick([(2, 2), (2, 1), (1, 2)]),
+        choices.pick([(16, 16), (32, 32), (16, 32)]),
+        choices.pick([8, 0]),
+        choices.pick([1, 8]),
+        choices.pick([16, 8]),
+    )
 
 
 def _warpgroups(choices: Choices) -> Any:
@@ -64,8 +86,20 @@ def _warpgroups(choices: Choices) -> Any:
     n, m, k = (choices.pick(HOPPER_SIZES) for _ in range(3))
     if bulk:  # rows at multiples of 16 bytes
         n, m, k = (-(-extent // 16) * 16 for extent in (n, m, k))
-    return programs.wgmma_matmul(n, m, k, layouts, (64 * groups, columns, depth), groups, choices.number(2, 4), dtype, bulk, roles,
-                                 choices.pick([0, 0, cluster, 2 * cluster]), cluster)
+    return programs.wgmma_matmul(
+        n,
+        m,
+        k,
+        layouts,
+        (64 * groups, columns, depth),
+        groups,
+        choices.number(2, 4),
+        dtype,
+        bulk,
+        roles,
+        choices.pick([0, 0, cluster, 2 * cluster]),
+        cluster,
+    )
 
 
 def _together(choices: Choices) -> Any:
@@ -75,8 +109,14 @@ def _together(choices: Choices) -> Any:
     if kind == "softmax":
         return programs.softmax(rows, columns, choices.pick([16, 32, 64]), choices.pick([1, 2, 3]))
     if kind == "reduce":
-        return programs.row_reduce(rows, columns, choices.pick([8, 24, 32, 128]), choices.pick([1, 2, 3]), choices.pick(["x", "y"]),
-                                   choices.pick(["float32", "int32"]))
+        return programs.row_reduce(
+            rows,
+            columns,
+            choices.pick([8, 24, 32, 128]),
+            choices.pick([1, 2, 3]),
+            choices.pick(["x", "y"]),
+            choices.pick(["float32", "int32"]),
+        )
     if kind == "argmax":
         return programs.argmax(rows, columns, choices.pick([8, 32, 64]))
     if kind == "columns":
@@ -86,12 +126,17 @@ def _together(choices: Choices) -> Any:
     if kind == "transpose":
         return programs.transpose(choices.pick(SIZES), choices.pick(SIZES), align=choices.chance(0.5))
     window = choices.pick([1, 2, 3])
-    return programs.conv2d(choices.pick([1, 4, 5]), choices.pick([4, 8, 11]), choices.pick([1, 4, 7]), window, window // 2)
+    return programs.conv2d(
+        choices.pick([1, 4, 5]), choices.pick([4, 8, 11]), choices.pick([1, 4, 7]), window, window // 2
+    )
 
 
 BY_HAND: dict[str, Callable[[Choices], Any]] = {
-    "tiles by hand": _tiled, "tensor cores by hand": _tensor_cores, "warpgroups by hand": _warpgroups,
-    "threads together": _together}
+    "tiles by hand": _tiled,
+    "tensor cores by hand": _tensor_cores,
+    "warpgroups by hand": _warpgroups,
+    "threads together": _together,
+}
 
 
 def draw_by_hand(choices: Choices, kind: str) -> tuple[Program, Any]:

@@ -29,8 +29,13 @@ def draw_case(seed: int, case: int, target: str, nth: int = 0) -> tuple[Choices,
     """The choices that make the program, those that make the schedule, and how the case is checked. nth: which of the
     schedules that are drawn for the program."""
     choices = case_choices(seed, case, _SCHEDULE + nth)
-    options = Options(choices.pick(TARGETS[target]), choices.chance(0.1), [choices.chance(0.7) for _ in range(16)],
-                      choices.chance(0.25), quick=case % _FULL > 0)
+    options = Options(
+        choices.pick(TARGETS[target]),
+        choices.chance(0.1),
+        [choices.chance(0.7) for _ in range(16)],
+        choices.chance(0.25),
+        quick=case % _FULL > 0,
+    )
     return case_choices(seed, case, _PROGRAM), choices, options
 
 
@@ -39,18 +44,35 @@ def label_of(program: Program, op: Any) -> tuple[str, str]:
     program; what stands around a script, or is in a dtype that the program itself has not, by what it does too. An argmax is of
     its values."""
     dtype = str((op.outputs[-1] if program.name == "argmax" else op.output(0)).dtype)
-    own = op.kind == program.name if program.name in ("hybrid", "extern") else program.name not in ("chain", "large", "siblings")
+    own = (
+        op.kind == program.name
+        if program.name in ("hybrid", "extern")
+        else program.name not in ("chain", "large", "siblings")
+    )
     if own and (op.kind != "compute" or dtype in OPERATIONS[program.name]):
         return program.name, dtype
     return op.body[0].combiner.name if op.reduce_axis else "elementwise", dtype
 
 
 def run_case(
-    seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0, about: str = "", nth: int = 0,
+    seed: int,
+    case: int,
+    target: str = "llvm",
+    shrink_seconds: float = 20.0,
+    about: str = "",
+    nth: int = 0,
 ) -> dict[str, Any]:
     """Draws and checks one case. A failure brings its text and a program that repeats it, made smaller for so long. about: the
     primitive that the schedule is about, instead of a drawn one or none. nth: which of the program's schedules."""
-    report: dict[str, Any] = {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
+    report: dict[str, Any] = {
+        "case": case,
+        "name": "?",
+        "failure": "",
+        "refused": {},
+        "tried": {},
+        "lowering": "",
+        "cells": [],
+    }
     program: Program | None = None
     s, began = None, time.perf_counter()
     numbers, choices, options = draw_case(seed, case, target, nth)

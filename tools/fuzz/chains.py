@@ -25,7 +25,9 @@ def elementwise_stage(draw: Draw, sources: list[Source], shape: tuple[Size, ...]
         if latest.dtype == dtype == "bool":
             term = Term("any", "bool", (term, latest))
         elif latest.dtype == dtype:
-            term = Term("max", dtype, (term, latest), bound=max(term.bound, latest.bound), steps=max(term.steps, latest.steps))
+            term = Term(
+                "max", dtype, (term, latest), bound=max(term.bound, latest.bound), steps=max(term.steps, latest.steps)
+            )
     tensor = te.compute(terms(*shape), lambda *axes: as_tensors(term, axes), draw.name("T"))
     extents = values(*shape)
     array = spread(as_arrays(term, grids(*extents)), extents)
@@ -33,7 +35,8 @@ def elementwise_stage(draw: Draw, sources: list[Source], shape: tuple[Size, ...]
 
 
 IDENTITY: dict[str, Callable[[str], Any]] = {
-    "sum": lambda dtype: 0, "prod": lambda dtype: 1,
+    "sum": lambda dtype: 0,
+    "prod": lambda dtype: 1,
     "min": lambda dtype: np.inf if dtype in FLOATS else (True if dtype == "bool" else np.iinfo(dtype).max),
     "max": lambda dtype: -np.inf if dtype in FLOATS else (False if dtype == "bool" else np.iinfo(dtype).min),
 }
@@ -44,15 +47,16 @@ REDUCERS: dict[str, Any] = {"sum": te.sum, "prod": te.prod, "min": te.min, "max"
 def fold(kind: str, array: np.ndarray, count: int, first: Any) -> np.ndarray:
     """Reduce the last `count` axes one element at a time, starting from `first`."""
     lead = array.shape[: array.ndim - count]
-    flat = array.reshape(*lead, int(np.prod(array.shape[array.ndim - count:], dtype=int)))
+    flat = array.reshape(*lead, int(np.prod(array.shape[array.ndim - count :], dtype=int)))
     result = np.broadcast_to(np.asarray(first).astype(array.dtype), lead).copy()
     for at in range(flat.shape[-1]):
         result = np.asarray(UFUNC[kind](result, flat[..., at]))
     return result
 
 
-def reduction_stage(draw: Draw, sources: list[Source], shape: tuple[Size, ...], reduced: tuple[Size, ...], dtype: str,
-                    smooth: bool) -> Source:
+def reduction_stage(
+    draw: Draw, sources: list[Source], shape: tuple[Size, ...], reduced: tuple[Size, ...], dtype: str, smooth: bool
+) -> Source:
     context = Context(draw.choices, [*shape, *reduced], sources, smooth)
     kind = draw.pick(["min", "max"] if dtype == "bool" else ["sum", "sum", "prod", "min", "max"])
     length = int(np.prod(values(*reduced), dtype=int))
@@ -68,13 +72,17 @@ def reduction_stage(draw: Draw, sources: list[Source], shape: tuple[Size, ...], 
         first = draw_term(Context(draw.choices, list(shape), sources), dtype, 1)
     names = [draw.name("k") for _ in reduced]
     begins = [draw.pick([0, 0, 0, 1, 3]) for _ in reduced]
-    axes = [te.reduce_axis((begin, size.te + begin), name) for size, name, begin in zip(reduced, names, begins, strict=True)]
+    axes = [
+        te.reduce_axis((begin, size.te + begin), name) for size, name, begin in zip(reduced, names, begins, strict=True)
+    ]
 
     def compute(*data: Any) -> Any:
         at = [*data, *(axis - begin if begin else axis for axis, begin in zip(axes, begins, strict=True))]
         condition = None if where is None else as_tensors(where, at)
         init = None if first is None else as_tensors(first, data)
-        return REDUCERS[kind](as_tensors(term, at), axis=axes[0] if len(axes) == 1 else axes, where=condition, init=init)
+        return REDUCERS[kind](
+            as_tensors(term, at), axis=axes[0] if len(axes) == 1 else axes, where=condition, init=init
+        )
 
     tensor = te.compute(terms(*shape), compute, draw.name("R"))
     extents, whole = values(*shape), values(*shape, *reduced)
@@ -141,16 +149,19 @@ def draw_siblings(choices: Choices) -> Program:
     shape = draw.shape(draw.number(1, 3), 512, 0.5 if draw.chance(0.2) else 0.0)
     dtypes = [draw.pick([*INTEGERS, *FLOATS, "float32", "int32"]) for _ in range(2)]
     inputs = [draw.source(shape, dtype) for dtype in dtypes]
-    reduced = shape[draw.number(0, len(shape)):]
-    kept = shape[:len(shape) - len(reduced)]
+    reduced = shape[draw.number(0, len(shape)) :]
+    kept = shape[: len(shape) - len(reduced)]
     stages: list[Source] = []
     for _ in range(draw.number(2, 4)):
         dtype = draw.pick(dtypes)
-        stages.append(reduction_stage(draw, inputs, kept, reduced, dtype, False) if reduced and draw.chance(0.7) else
-                      elementwise_stage(draw, inputs, shape, dtype, False))
+        stages.append(
+            reduction_stage(draw, inputs, kept, reduced, dtype, False)
+            if reduced and draw.chance(0.7)
+            else elementwise_stage(draw, inputs, shape, dtype, False)
+        )
     if draw.chance(0.3):
         stages.append(elementwise_stage(draw, [*inputs, *stages[:2]], shape, draw.pick(dtypes), False))
-        stages = stages[2 if draw.chance(0.5) else 0:]
+        stages = stages[2 if draw.chance(0.5) else 0 :]
     for stage in stages:
         draw.program.result(stage.tensor, stage.array)
     return draw.finish()

@@ -36,9 +36,17 @@ def main(options: argparse.Namespace) -> int:
     cases = _within((case for case in asked if case not in known), seconds)
     target = options.target if options.mode == "schedules" else f"{options.mode}:{options.target}"
     run_case = runner(target)
-    reports = (run_cases(seed, target, cases, options.workers) if options.workers
-               else (run_case(seed, case, options.target) for case in cases))
-    tally, console, folder, began = Tally(seed), Console(highlight=False, soft_wrap=True), Path(options.out), time.monotonic()
+    reports = (
+        run_cases(seed, target, cases, options.workers)
+        if options.workers
+        else (run_case(seed, case, options.target) for case in cases)
+    )
+    tally, console, folder, began = (
+        Tally(seed),
+        Console(highlight=False, soft_wrap=True),
+        Path(options.out),
+        time.monotonic(),
+    )
     if options.aim and options.mode == "schedules":
         reports = _then_aimed(reports, tally)
     for report in itertools.chain(known.values(), _noted(reports, options.log)):

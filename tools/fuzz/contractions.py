@@ -22,8 +22,14 @@ MOST = 40_000
 def draw_contraction(choices: Choices) -> Program:
     """C[..] = sum of A[..] * B[..], with what follows element by element, and B behind a stage of its own, now and then."""
     draw = Draw(choices, "contraction")
-    rows, columns, summed, shared = (list(letters[:count]) for letters, count in zip(
-        ("ab", "cde", "fg", "h"), (draw.number(1, 2), draw.number(1, 3), draw.number(1, 2), draw.number(0, 1)), strict=True))
+    rows, columns, summed, shared = (
+        list(letters[:count])
+        for letters, count in zip(
+            ("ab", "cde", "fg", "h"),
+            (draw.number(1, 2), draw.number(1, 3), draw.number(1, 2), draw.number(0, 1)),
+            strict=True,
+        )
+    )
     extents = {axis: draw.pick(EXTENTS) for axis in (*rows, *columns, *summed, *shared)}
     extents[columns[-1]], extents[rows[0]] = draw.pick((1, 5, 8, 13, 31, 33)), draw.pick((1, 6, 11, 40, 130))
     for axis in reversed(extents):
@@ -38,10 +44,14 @@ def draw_contraction(choices: Choices) -> Program:
     before = [*rows, *columns[:-1], *shared]
     result = [*(before[at] for at in order(len(before))), columns[-1]]
     dtype, wide = product_types(draw)
-    a = draw.program.given(te.placeholder([extents[axis] for axis in left], dtype, "A"),
-                           small(draw, tuple(extents[axis] for axis in left), dtype))
-    shape = tuple((extents[axis] - 1) * steps[axis] + extents[windows[axis]] if axis in windows else extents[axis]
-                  for axis in right)
+    a = draw.program.given(
+        te.placeholder([extents[axis] for axis in left], dtype, "A"),
+        small(draw, tuple(extents[axis] for axis in left), dtype),
+    )
+    shape = tuple(
+        (extents[axis] - 1) * steps[axis] + extents[windows[axis]] if axis in windows else extents[axis]
+        for axis in right
+    )
     b = source = draw.program.given(te.placeholder(shape, dtype, "B"), small(draw, shape, dtype))
     x, y = (exactly(value, wide) for value in draw.program.values)
     if draw.chance(0.3):
@@ -51,8 +61,12 @@ def draw_contraction(choices: Choices) -> Program:
 
     def element(*at: Any) -> Any:
         index = dict(zip(result, at, strict=True)) | reduced
-        places = [index[axis] * steps[axis] + index[windows[axis]] if axis in windows else index[axis] for axis in right]
-        return te.sum(a[tuple(index[axis] for axis in left)].astype(wide) * b[tuple(places)].astype(wide), list(reduced.values()))
+        places = [
+            index[axis] * steps[axis] + index[windows[axis]] if axis in windows else index[axis] for axis in right
+        ]
+        return te.sum(
+            a[tuple(index[axis] for axis in left)].astype(wide) * b[tuple(places)].astype(wide), list(reduced.values())
+        )
 
     c = te.compute(tuple(extents[axis] for axis in result), element, "C")
     for place, axis in enumerate(right):  # windows as dimensions of their own, behind the others
@@ -60,7 +74,9 @@ def draw_contraction(choices: Choices) -> Program:
             y = np.lib.stride_tricks.sliding_window_view(y, extents[windows[axis]], place)
             y = y[(*[slice(None)] * place, slice(None, None, steps[axis]))]
     behind = [windows[axis] for axis in right if axis in windows]
-    expected = np.einsum(f"{''.join(left)},{''.join([*right, *behind])}->{''.join(result)}", x, y).astype(numpy_type(wide))
+    expected = np.einsum(f"{''.join(left)},{''.join([*right, *behind])}->{''.join(result)}", x, y).astype(
+        numpy_type(wide)
+    )
     if draw.chance(0.4):
         double = te.const(2, wide)
         c = te.compute(c.shape, lambda *at, sums=c: sums[at] * double, "D")
@@ -82,7 +98,7 @@ def draw_itself(choices: Choices) -> Program:
     k = te.reduce_axis((0, depth), "k")
 
     def element(i: Any, j: Any) -> Any:
-        one, other = ((a[k, i], a[k, j]) if turned else (a[i, k], a[j, k]))
+        one, other = (a[k, i], a[k, j]) if turned else (a[i, k], a[j, k])
         one, other = one.astype(wide), other.astype(wide)
         return te.sum(te.abs(one - other) if distance else one * other, k)
 
@@ -91,7 +107,9 @@ def draw_itself(choices: Choices) -> Program:
     expected = expected.astype(numpy_type(wide))
     if draw.chance(0.4):
         ahead = draw.chance(0.5)  # then what follows differs on both sides
-        c = te.compute(c.shape, lambda i, j, sums=c: sums[i, j] * (i > j if ahead else te.const(1, "bool")).astype(wide), "D")
+        c = te.compute(
+            c.shape, lambda i, j, sums=c: sums[i, j] * (i > j if ahead else te.const(1, "bool")).astype(wide), "D"
+        )
         expected = expected * np.asarray(np.tri(size, k=-1) if ahead else np.ones((size, size))).astype(expected.dtype)
     draw.program.result(c, expected)
     return draw.finish()

@@ -16,7 +16,6 @@ from .terms import DTYPES, NUMBERS, Size, Source, numpy_type, where
 __all__ = ["draw_hybrid", "draw_product", "draw_scan"]
 
 
-
 def draw_scan(choices: Choices) -> Program:
     """A recurrence over time, of one state or two, some with a stage on the way or a reduction over the state, some read by a
     stage behind."""
@@ -47,7 +46,9 @@ def draw_scan(choices: Choices) -> Program:
     first = [te.compute((1, width.te), lambda _, i: x.tensor[0, i], f"I{at}") for at in range(len(states))]
     following = [te.compute((time.te, width.te), step, "U0")]
     if len(states) > 1:
-        following.append(te.compute((time.te, width.te), lambda t, i: joined(states[1][t - 1, i], states[0][t - 1, i]), "U1"))
+        following.append(
+            te.compute((time.te, width.te), lambda t, i: joined(states[1][t - 1, i], states[0][t - 1, i]), "U1")
+        )
     states_after = te.scan(first, following, states, inputs=[x.tensor], name="S")
     expected = [np.array(x.array) for _ in states]
     join = np.logical_or if dtype == "bool" else np.maximum
@@ -104,8 +105,9 @@ def draw_product(choices: Choices) -> Program:
 
     p, q = packed(rows), packed(columns)
     r = te.reduce_axis((0, depth), "r")
-    result = te.compute((rows, columns, 4, 4), lambda io, jo, ii, ji:
-                        te.sum(p.tensor[io, r, ii] * q.tensor[jo, r, ji], axis=r), "T")
+    result = te.compute(
+        (rows, columns, 4, 4), lambda io, jo, ii, ji: te.sum(p.tensor[io, r, ii] * q.tensor[jo, r, ji], axis=r), "T"
+    )
     expected = np.einsum("irx,jry->ijxy", exactly(p.array, dtype), exactly(q.array, dtype)).astype(numpy_type(dtype))
     if draw.chance(0.5):
         tile = result

@@ -15,15 +15,35 @@ __all__ = ["OPERATIONS", "Coverage", "illegal"]
 Cell = tuple[str, str, str]
 
 OPERATIONS: dict[str, tuple[str, ...]] = {
-    "elementwise": DTYPES, "sum": NUMBERS, "prod": NUMBERS, "min": DTYPES, "max": DTYPES, "matmul": NUMBERS, "conv2d": NUMBERS,
-    "pool": DTYPES, "softmax": FLOATS, "argmax": NUMBERS, "blur": NUMBERS, "layout": DTYPES, "gather": DTYPES,
-    "triangle": NUMBERS, "tuples": NUMBERS, "scan": DTYPES, "hybrid": NUMBERS, "product": NUMBERS, "extern": DTYPES,
-    "gradient": FLOATS, "boundaries": BOUNDARY_TYPES,
+    "elementwise": DTYPES,
+    "sum": NUMBERS,
+    "prod": NUMBERS,
+    "min": DTYPES,
+    "max": DTYPES,
+    "matmul": NUMBERS,
+    "conv2d": NUMBERS,
+    "pool": DTYPES,
+    "softmax": FLOATS,
+    "argmax": NUMBERS,
+    "blur": NUMBERS,
+    "layout": DTYPES,
+    "gather": DTYPES,
+    "triangle": NUMBERS,
+    "tuples": NUMBERS,
+    "scan": DTYPES,
+    "hybrid": NUMBERS,
+    "product": NUMBERS,
+    "extern": DTYPES,
+    "gradient": FLOATS,
+    "boundaries": BOUNDARY_TYPES,
 }
 """Every kind of operation, with the dtypes in which its stages may be."""
 
-_NO_DTYPE = {"softmax": "exponentials and divisions are of floats", "gradient": "derivatives are of floats",
-             "boundaries": "sums over a chain of stencils are kept to whole numbers that their dtype holds"}
+_NO_DTYPE = {
+    "softmax": "exponentials and divisions are of floats",
+    "gradient": "derivatives are of floats",
+    "boundaries": "sums over a chain of stencils are kept to whole numbers that their dtype holds",
+}
 _REDUCTIONS = ("sum", "prod", "min", "max")
 _OF_REDUCTIONS = {"rfactor": "only a reduction has an axis to factor"}
 _OF_OTHERS = {"compute_inline": "a reduction cannot be inlined"}
@@ -33,7 +53,8 @@ _OF_SCRIPTS = dict.fromkeys(
     ("cache_write", "storage_align", "set_store_predicate", "prefetch", "transform_layout", "rolling_buffer"),
     "a script has loops, and no expression of an element that could be computed elsewhere or otherwise",
 ) | {
-    "clone_in": "a script is not written twice", "compute_with": "the loops of a script are its own",
+    "clone_in": "a script is not written twice",
+    "compute_with": "the loops of a script are its own",
     "polyphase": "a script has no element to write for a part of its places",
     "compute_inline": "a script has no expression to put into its readers",
     "rfactor": "a script reduces in its own words",
@@ -43,8 +64,17 @@ _OF_EXTERNS = dict.fromkeys(
     ("split", "fuse", "reorder", "tile", "parallel", "vectorize", "unroll", "bind", "pragma", "prefetch"),
     "an extern is a statement, of whose loops a schedule knows nothing",
 ) | dict.fromkeys(
-    ("cache_write", "clone_in", "compute_inline", "compute_with", "polyphase", "rfactor", "storage_align", "transform_layout",
-     "rolling_buffer"),
+    (
+        "cache_write",
+        "clone_in",
+        "compute_inline",
+        "compute_with",
+        "polyphase",
+        "rfactor",
+        "storage_align",
+        "transform_layout",
+        "rolling_buffer",
+    ),
     "an extern has no expression of an element, and says itself how its memory lies",
 )
 
@@ -99,8 +129,11 @@ class Coverage:
         for cell in self.all_cells():
             if illegal(*cell):
                 rules.setdefault(illegal(*cell), []).append("/".join(cell))
-        return {"cells": {"/".join(cell): count for cell, count in sorted(self.cells.items())},
-                "empty": ["/".join(cell) for cell in self.empty], "illegal": rules}
+        return {
+            "cells": {"/".join(cell): count for cell, count in sorted(self.cells.items())},
+            "empty": ["/".join(cell) for cell in self.empty],
+            "illegal": rules,
+        }
 
     def __str__(self) -> str:
         """One row for each operation, one column for each primitive: in how many of the legal dtypes it was taken."""
@@ -115,6 +148,8 @@ class Coverage:
                 row.append(f"{f'{reached}/{len(legal)}' if legal else '-':>9}")
             lines.append(" ".join(row))
         count = sum(1 for cell in self.all_cells() if not illegal(*cell))
-        lines.append(f"{count - len(self.empty)} of {count} legal cells reached (in how many dtypes of the operation's stages the "
-                     "primitive was taken / may be; -: illegal by rule)")
+        lines.append(
+            f"{count - len(self.empty)} of {count} legal cells reached (in how many dtypes of the operation's stages the "
+            "primitive was taken / may be; -: illegal by rule)"
+        )
         return "\n".join(lines)

@@ -24,7 +24,9 @@ ODD = (1, 3, 7, 17, 31, 33, 65, 100, 129)
 def _few(draw: Draw, shape: tuple[int, ...], dtype: str, name: str) -> tuple[Any, np.ndarray]:
     """A tensor of small whole numbers, whose sums are exact in any order."""
     values = small(draw, shape, dtype)
-    return draw.program.given(te.placeholder(shape, dtype, name), values), exactly(values, "int64" if "int" in dtype else dtype)
+    return draw.program.given(te.placeholder(shape, dtype, name), values), exactly(
+        values, "int64" if "int" in dtype else dtype
+    )
 
 
 def draw_device_product(choices: Choices) -> Program:
@@ -70,10 +72,15 @@ def draw_stencils(choices: Choices) -> Program:
         places = [(draw.number(-2, 2), draw.number(-2, 2)) for _ in range(draw.number(2, 5))]
         padded = draw.chance(0.4)
         view = te.padded(last, 0.0) if padded else te.clamped(last)
-        last = te.compute(shape, lambda i, j, view=view, places=places: sum(
-            (view[i + y, j + x] for y, x in places[1:]), view[i + places[0][0], j + places[0][1]]), name=f"S{stage}")
+        last = te.compute(
+            shape,
+            lambda i, j, view=view, places=places: sum(
+                (view[i + y, j + x] for y, x in places[1:]), view[i + places[0][0], j + places[0][1]]
+            ),
+            name=f"S{stage}",
+        )
         around = np.pad(known, 2, mode="constant" if padded else "edge")
-        known = np.sum([around[2 + y:2 + y + shape[0], 2 + x:2 + x + shape[1]] for y, x in places], axis=0)
+        known = np.sum([around[2 + y : 2 + y + shape[0], 2 + x : 2 + x + shape[1]] for y, x in places], axis=0)
     draw.program.result(last, known.astype("float32"))
     return draw.finish()
 
@@ -115,9 +122,11 @@ def draw_long_rows(choices: Choices) -> Program:
     apart = x - x.mean(axis, keepdims=True)
     kinds: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
         "softmax": (lambda: topi.nn.softmax(a, axis), powers / powers.sum(axis, keepdims=True)),
-        "log_softmax": (lambda: topi.nn.log_softmax(a, axis),
-                        np.log(powers / powers.sum(axis, keepdims=True))),
-        "layer_norm": (lambda: topi.nn.layer_norm(a, axis=axis), apart / np.sqrt((apart * apart).mean(axis, keepdims=True) + 1e-5)),
+        "log_softmax": (lambda: topi.nn.log_softmax(a, axis), np.log(powers / powers.sum(axis, keepdims=True))),
+        "layer_norm": (
+            lambda: topi.nn.layer_norm(a, axis=axis),
+            apart / np.sqrt((apart * apart).mean(axis, keepdims=True) + 1e-5),
+        ),
         "rms_norm": (lambda: topi.nn.rms_norm(a, axis=axis), x / np.sqrt((x * x).mean(axis, keepdims=True) + 1e-5)),
         "max": (lambda: topi.max(a, axis), x.max(axis)),
         "argmax": (lambda: topi.argmax(a, axis), values.astype("float64").argmax(axis).astype("int32")),
@@ -169,13 +178,20 @@ def draw_layer(choices: Choices) -> Program:
         result = topi.nn.max_pool2d(a, window, stride, padding if window > 1 else 0)
         sides = sides if window > 1 else ((0, 0),) * 4
         least = np.iinfo("int8").min if dtype == "int8" else -np.inf
-        view = np.lib.stride_tricks.sliding_window_view(np.pad(x, sides, constant_values=least), (window, window), (2, 3))
+        view = np.lib.stride_tricks.sliding_window_view(
+            np.pad(x, sides, constant_values=least), (window, window), (2, 3)
+        )
         draw.program.result(result, view[:, :, ::stride, ::stride].max((4, 5)).astype(numpy_type(dtype)))
         return draw.finish()
-    view = np.lib.stride_tricks.sliding_window_view(np.pad(x, sides), (window, window), (2, 3))[:, :, ::stride, ::stride]
+    view = np.lib.stride_tricks.sliding_window_view(np.pad(x, sides), (window, window), (2, 3))[
+        :, :, ::stride, ::stride
+    ]
     if kind == "depthwise":
         w, z = _few(draw, (channels, 1, window, window), dtype, "W")
-        result, expected = topi.nn.depthwise_conv2d(a, w, stride, padding, out_dtype=wide), np.einsum("ncyxuv,couv->ncyx", view, z)
+        result, expected = (
+            topi.nn.depthwise_conv2d(a, w, stride, padding, out_dtype=wide),
+            np.einsum("ncyxuv,couv->ncyx", view, z),
+        )
     elif by_rows:
         w, z = _few(draw, (window, window, channels, filters), dtype, "W")
         result = topi.nn.conv2d(a, w, stride, padding, layout="NHWC", out_dtype=wide)

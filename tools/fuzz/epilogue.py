@@ -31,7 +31,7 @@ def windowed(program: Program, choices: Choices) -> None:
     shape = tuple(extent - (dim == place) for dim, extent in enumerate(expected.shape))
 
     def neighbours(*indices: Any) -> Any:
-        following = whole[(*indices[:place], indices[place] + 1, *indices[place + 1:])]
+        following = whole[(*indices[:place], indices[place] + 1, *indices[place + 1 :])]
         return te.any(whole[indices], following) if str(whole.dtype) == "bool" else whole[indices] + following
 
     first = expected[tuple(slice(0, extent) for extent in shape)]

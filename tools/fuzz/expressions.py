@@ -32,7 +32,9 @@ def cast(term: Term, dtype: str) -> Term:
     return Term("cast", dtype, (term,), bound=max(term.bound, 1), steps=term.steps)
 
 
-def draw_data(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, special: float = 0.0) -> tuple[np.ndarray, float, int]:
+def draw_data(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, special: float = 0.0
+) -> tuple[np.ndarray, float, int]:
     """Contents for a tensor, with the bound and steps of its values. special: the share of NaN and infinities."""
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool), 1, 0
@@ -74,8 +76,11 @@ def number(value: int) -> Term:
 
 def draw_index(context: Context, extent: Size) -> tuple[Term, Term | None]:
     """An index into a dimension, and the condition under which it lies inside (None: always)."""
-    same = [at for at, size in enumerate(context.axes)
-            if size is extent or (size.known and extent.known and size.te == extent.te)]
+    same = [
+        at
+        for at, size in enumerate(context.axes)
+        if size is extent or (size.known and extent.known and size.te == extent.te)
+    ]
     axes = range(len(context.axes))
     how = context.choices.share()
     if same and how < 0.6:
@@ -97,8 +102,11 @@ def draw_index(context: Context, extent: Size) -> tuple[Term, Term | None]:
         index = Term("add", "int32", (index, Term("axis", "int32", data=context.pick(axes))))
     if extent.known and extent.value and how < 0.95:
         return _within(context, index, extent.value), None
-    inside = Term("all", "bool", (Term("ge", "bool", (index, number(0))),
-                                  Term("lt", "bool", (index, Term("size", "int32", data=extent)))))
+    inside = Term(
+        "all",
+        "bool",
+        (Term("ge", "bool", (index, number(0))), Term("lt", "bool", (index, Term("size", "int32", data=extent)))),
+    )
     return index, inside
 
 
@@ -138,8 +146,13 @@ def draw_read(context: Context, source: Source) -> Term:
     if inside is None:
         return value
     other = const(context.pick([0, 1]) if source.dtype != "bool" else False, source.dtype)
-    return Term(context.pick(["ite", "select"]), source.dtype, (inside, value, other), bound=max(source.bound, 1),
-                steps=source.steps)
+    return Term(
+        context.pick(["ite", "select"]),
+        source.dtype,
+        (inside, value, other),
+        bound=max(source.bound, 1),
+        steps=source.steps,
+    )
 
 
 def draw_leaf(context: Context, dtype: str) -> Term:
@@ -156,8 +169,12 @@ def draw_leaf(context: Context, dtype: str) -> Term:
     if dtype in FLOATS:
         return const(float(context.pick([-2, -1, 0, 1, 2, 3, 0.5])), dtype)
     info = np.iinfo(dtype)
-    return const(int(context.pick([0, 1, 2, 3, 5, 7, 16, 100, -1, -3, info.max, info.min])) if info.min else
-                 int(context.pick([0, 1, 2, 3, 5, 7, 16, 100, info.max])), dtype)
+    return const(
+        int(context.pick([0, 1, 2, 3, 5, 7, 16, 100, -1, -3, info.max, info.min]))
+        if info.min
+        else int(context.pick([0, 1, 2, 3, 5, 7, 16, 100, info.max])),
+        dtype,
+    )
 
 
 def draw_term(context: Context, dtype: str, depth: int) -> Term:
@@ -167,8 +184,13 @@ def draw_term(context: Context, dtype: str, depth: int) -> Term:
     if context.chance(0.12):
         condition = draw_term(context, "bool", depth - 1)
         a, b = draw_term(context, dtype, depth - 1), draw_term(context, dtype, depth - 1)
-        return Term(context.pick(["ite", "select"]), dtype, (condition, a, b), bound=max(a.bound, b.bound),
-                    steps=max(a.steps, b.steps))
+        return Term(
+            context.pick(["ite", "select"]),
+            dtype,
+            (condition, a, b),
+            bound=max(a.bound, b.bound),
+            steps=max(a.steps, b.steps),
+        )
     if not context.smooth and context.chance(0.3):
         return _draw_nested(context, dtype, depth)
     if dtype == "bool":
@@ -205,19 +227,25 @@ def _draw_nested(context: Context, dtype: str, depth: int) -> Term:
         return term("select", outer, term("select", condition, x, y), context.pick([x, y, c]))
     if how == 3:
         op = context.pick(["min", "max"])
-        return term(op, term(context.pick(["min", "max"]), x, y), term(context.pick(["min", "max"]), x, context.pick([y, c])))
+        return term(
+            op, term(context.pick(["min", "max"]), x, y), term(context.pick(["min", "max"]), x, context.pick([y, c]))
+        )
     outer = inner = context.pick(_BY_CONSTANTS)
     if context.chance(0.6):
         inner = context.pick(_BY_CONSTANTS)
     if how == 4:
         return term(outer, term(inner, x, c), context.pick([c, d]))
     if how == 5:
-        return term(context.pick(["add", "sub"]), term("mul", term(inner, x, c), c), context.pick([term("floormod", x, c), x]))
+        return term(
+            context.pick(["add", "sub"]), term("mul", term(inner, x, c), c), context.pick([term("floormod", x, c), x])
+        )
     if how == 6:
         return term(outer, term("add", term("mul", x, c), context.pick([y, term("mul", y, c), d])), c)
     if how == 7:
         return term(outer, x, context.pick([x, term(inner, x, y)]))
-    return term(context.pick(["sub", "xor", "max"]), term(outer, term(inner, x, c), y), term(outer, y, term(inner, x, c)))
+    return term(
+        context.pick(["sub", "xor", "max"]), term(outer, term(inner, x, c), y), term(outer, y, term(inner, x, c))
+    )
 
 
 _BY_CONSTANTS = ("floordiv", "floormod", "mul", "add", "sub", "min", "max", "truncdiv", "truncmod")
@@ -227,7 +255,10 @@ def _nested_bool(context: Context, depth: int) -> Term:
     kind = context.pick([*INTEGERS, "float32"])
     x, y = draw_term(context, kind, depth - 1), draw_term(context, kind, depth - 1)
     compares = ("lt", "le", "gt", "ge", "eq", "ne")
-    a, b = Term(context.pick(compares), "bool", (x, y)), Term(context.pick(compares), "bool", context.pick([(x, y), (y, x)]))
+    a, b = (
+        Term(context.pick(compares), "bool", (x, y)),
+        Term(context.pick(compares), "bool", context.pick([(x, y), (y, x)])),
+    )
     how = context.below(3)
     if how == 0:
         return Term(context.pick(["all", "any"]), "bool", (a, b))
@@ -282,8 +313,25 @@ def _draw_integer(context: Context, dtype: str, depth: int) -> Term:
             return cast(Term(context.pick(["add", "sub", "mul", "min", "max"]), meet, (x, y)), dtype)
     if how < 0.34:
         return cast(draw_term(context, context.pick([*INTEGERS, *FLOATS, "bool"]), depth - 1), dtype)
-    op = context.pick(["add", "sub", "mul", "add", "sub", "mul", "min", "max", "floordiv", "floormod", "truncdiv",
-                       "truncmod", "and", "or", "xor"])
+    op = context.pick(
+        [
+            "add",
+            "sub",
+            "mul",
+            "add",
+            "sub",
+            "mul",
+            "min",
+            "max",
+            "floordiv",
+            "floormod",
+            "truncdiv",
+            "truncmod",
+            "and",
+            "or",
+            "xor",
+        ]
+    )
     return Term(op, dtype, (a, draw_term(context, dtype, depth - 1)))
 
 
@@ -298,7 +346,9 @@ def _draw_float(context: Context, dtype: str, depth: int) -> Term:
         return cast(draw_term(context, context.pick([*INTEGERS, *FLOATS, "bool"]), depth - 1), dtype)
     b = draw_term(context, dtype, depth - 1)
     op = context.pick(["add", "sub", "mul", "min", "max"])
-    bound = {"add": a.bound + b.bound, "sub": a.bound + b.bound, "mul": a.bound * b.bound}.get(op, max(a.bound, b.bound))
+    bound = {"add": a.bound + b.bound, "sub": a.bound + b.bound, "mul": a.bound * b.bound}.get(
+        op, max(a.bound, b.bound)
+    )
     steps = a.steps + b.steps if op == "mul" else max(a.steps, b.steps)
     return Term(op, dtype, (a, b), bound=bound, steps=steps) if bound * 2**steps <= EXACT[dtype] else a
 

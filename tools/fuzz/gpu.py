@@ -33,7 +33,9 @@ def finish(choices: Choices, s: Any) -> None:
             readers = [other for other in s.stages if any(tensor.op is stage.op for tensor in other.op.input_tensors)]
             if len(readers) != 1 or not _place(choices, stage, readers[0]):
                 _try(partial(stage.set_scope, "global"))
-        if stage.attach_type != "at" and not any(stage.attr(axis).bind_thread is not None for axis in stage.leaf_iter_vars):
+        if stage.attach_type != "at" and not any(
+            stage.attr(axis).bind_thread is not None for axis in stage.leaf_iter_vars
+        ):
             _cut(choices, stage)
 
 
@@ -77,5 +79,9 @@ def _bind(choices: Choices, stage: Any, fused: Any) -> None:
 
 def _place(choices: Choices, stage: Any, reader: Any) -> bool:
     bound = [axis for axis in reader.leaf_iter_vars if reader.attr(axis).bind_thread is not None]
-    place = bound[-1] if bound and choices.chance(0.6) else (choices.pick(reader.leaf_iter_vars) if reader.leaf_iter_vars else None)
+    place = (
+        bound[-1]
+        if bound and choices.chance(0.6)
+        else (choices.pick(reader.leaf_iter_vars) if reader.leaf_iter_vars else None)
+    )
     return place is not None and _try(lambda: stage.compute_at(reader, place))

@@ -35,7 +35,7 @@ class Guarded:
         # Element sizes divide the page's, so that both ends are aligned to elements.
         start = inside - value.nbytes if at_end else 0
         mine = own[start : start + value.nbytes]
-        self._before, self._after = own[:start], own[start + value.nbytes:]
+        self._before, self._after = own[:start], own[start + value.nbytes :]
         self._before[:] = self._after[:] = _CANARY
         self.view = mine.view(value.dtype).reshape(value.shape)
         if written:

@@ -38,18 +38,31 @@ def draw_blur(choices: Choices) -> Program:
     p = te.compute((h.te + 2 * radius, w.te + 2 * radius), pixel, "P")
     padded = np.pad(x, radius, mode="edge") if clamped else np.pad(x, radius)
     if draw.chance(0.5):
-        across = te.compute((h.te + 2 * radius, w.te), lambda i, j: sum((p[i, j + t] * te.const(weights[t], wide)
-                            for t in range(1, len(weights))), p[i, j] * te.const(weights[0], wide)), "X")
-        down = te.compute((h.te, w.te), lambda i, j: sum((across[i + t, j] * te.const(weights[t], wide)
-                          for t in range(1, len(weights))), across[i, j] * te.const(weights[0], wide)), "Y")
+        across = te.compute(
+            (h.te + 2 * radius, w.te),
+            lambda i, j: sum(
+                (p[i, j + t] * te.const(weights[t], wide) for t in range(1, len(weights))),
+                p[i, j] * te.const(weights[0], wide),
+            ),
+            "X",
+        )
+        down = te.compute(
+            (h.te, w.te),
+            lambda i, j: sum(
+                (across[i + t, j] * te.const(weights[t], wide) for t in range(1, len(weights))),
+                across[i, j] * te.const(weights[0], wide),
+            ),
+            "Y",
+        )
     else:
-        table = draw.source((Size(len(weights), len(weights)),), wide,
-                            np.array(weights).astype(numpy_type(wide))).tensor
+        table = draw.source(
+            (Size(len(weights), len(weights)),), wide, np.array(weights).astype(numpy_type(wide))
+        ).tensor
         r, t = te.reduce_axis((0, len(weights)), "r"), te.reduce_axis((0, len(weights)), "t")
         across = te.compute((h.te + 2 * radius, w.te), lambda i, j: te.sum(p[i, j + r] * table[r], axis=r), "X")
         down = te.compute((h.te, w.te), lambda i, j: te.sum(across[i + t, j] * table[t], axis=t), "Y")
-    row: Any = sum(padded[:, t:t + w.value] * np.asarray(weights[t]).astype(x.dtype) for t in range(len(weights)))
-    expected = sum(row[t:t + h.value] * np.asarray(weights[t]).astype(x.dtype) for t in range(len(weights)))
+    row: Any = sum(padded[:, t : t + w.value] * np.asarray(weights[t]).astype(x.dtype) for t in range(len(weights)))
+    expected = sum(row[t : t + h.value] * np.asarray(weights[t]).astype(x.dtype) for t in range(len(weights)))
     expected = np.asarray(expected).astype(numpy_type(wide))
     if wide in INTEGERS and draw.chance(0.7):
         down_wide, shift = down, draw.number(1, 4)
@@ -78,7 +91,9 @@ def draw_layout(choices: Choices) -> Program:
         expected = f.reshape(m, block, n).transpose(0, 2, 1)
     elif how == 1:
         total = m * block * n
-        o = te.compute((2 * total,), lambda i: te.if_then_else(i < total, flat[i % total], flat[2 * total - 1 - i]), "O")
+        o = te.compute(
+            (2 * total,), lambda i: te.if_then_else(i < total, flat[i % total], flat[2 * total - 1 - i]), "O"
+        )
         expected = np.concatenate([f, f[::-1]])
     elif how == 2:
         step = draw.number(1, 3)
@@ -101,8 +116,11 @@ def draw_gather(choices: Choices) -> Program:
     table = draw.source((Size(rows, rows), n), dtype)
     kind = draw.pick(["int32", "int64", "uint8", "int8"])
     at = draw.source((m,), kind, choices.contents().integers(0, rows, m.value).astype(kind))
-    double = te.compute((rows, n.te), lambda i, j: ~table.tensor[i, j] if dtype == "bool" else
-                        table.tensor[i, j] * te.const(2, dtype), "D")
+    double = te.compute(
+        (rows, n.te),
+        lambda i, j: ~table.tensor[i, j] if dtype == "bool" else table.tensor[i, j] * te.const(2, dtype),
+        "D",
+    )
     taken = te.compute((m.te, n.te), lambda i, j: double[at.tensor[i], j], "G")
     doubled = ~table.array if dtype == "bool" else table.array * np.asarray(2).astype(table.array.dtype)
     expected = doubled[at.array.astype("int64")]

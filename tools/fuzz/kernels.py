@@ -48,13 +48,34 @@ ORDERS = (0, 1, 2)
 TEXTS = (1, 1, 1, 3)
 """Of one program at most: many programs show more than many candidates of one."""
 PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
-    (8, draw_attention), (5, draw_weighted_rows), (12, draw_device_product), (6, draw_stencils), (5, draw_ordered),
-    (6, draw_long_rows), (4, draw_turned), (8, draw_layer), (3, draw_contraction), (3, draw_chain), (1, draw_itself),
-    (2, draw_blur), (1, draw_gather), (2, draw_scan), (2, draw_running), (3, draw_reduction), (3, draw_norm), (1, draw_hybrid))
+    (8, draw_attention),
+    (5, draw_weighted_rows),
+    (12, draw_device_product),
+    (6, draw_stencils),
+    (5, draw_ordered),
+    (6, draw_long_rows),
+    (4, draw_turned),
+    (8, draw_layer),
+    (3, draw_contraction),
+    (3, draw_chain),
+    (1, draw_itself),
+    (2, draw_blur),
+    (1, draw_gather),
+    (2, draw_scan),
+    (2, draw_running),
+    (3, draw_reduction),
+    (3, draw_norm),
+    (1, draw_hybrid),
+)
 DRAWN = "drawn primitives"
 SCHEDULED: tuple[tuple[float, str], ...] = (
-    (3, DRAWN), (5, "tiles by hand"), (4, "tensor cores by hand"), (6, "warpgroups by hand"), (5, "threads together"),
-    (4, "stencils by hand"))
+    (3, DRAWN),
+    (5, "tiles by hand"),
+    (4, "tensor cores by hand"),
+    (6, "warpgroups by hand"),
+    (5, "threads together"),
+    (4, "stencils by hand"),
+)
 BY_PEOPLE = 0.3
 """The share of cases whose schedule is not the rules'."""
 _PROGRAM, _TAKEN = 20, 21
@@ -116,7 +137,9 @@ def check_kernels(case: Case) -> Counter[str]:
             if not case.kind:  # what rules choose is never refused
                 raise
             return Counter()
-        if any(isinstance(value, SparseArray) for value in case.program.values):  # more than the emulator has memory for
+        if any(
+            isinstance(value, SparseArray) for value in case.program.values
+        ):  # more than the emulator has memory for
             return Counter()
         text = kernel.source("cuda")
         counts.update({"schedules": 1})
@@ -149,7 +172,15 @@ def _order(order: int) -> Generator[None]:
 
 def run_kernels(seed: int, case: int, _target: str = "cuda", shrink_seconds: float = 20.0) -> dict[str, Any]:
     """Draws and checks one case, as fuzz.case.run_case does for schedules that are drawn."""
-    report: dict[str, Any] = {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
+    report: dict[str, Any] = {
+        "case": case,
+        "name": "?",
+        "failure": "",
+        "refused": {},
+        "tried": {},
+        "lowering": "",
+        "cells": [],
+    }
     began = time.perf_counter()
     numbers, taken = case_choices(seed, case, _PROGRAM), case_choices(seed, case, _TAKEN)
     try:
@@ -176,17 +207,28 @@ def _fails_with(numbers: Sequence[int], taken: Sequence[int], wanted: str) -> bo
     return False
 
 
-def _explained(seed: int, case: int, numbers: list[int], taken: list[int], error: BaseException, seconds: float) -> dict[str, Any]:
+def _explained(
+    seed: int, case: int, numbers: list[int], taken: list[int], error: BaseException, seconds: float
+) -> dict[str, Any]:
     what = str(error) if isinstance(error, Failure) else "".join(traceback.format_exception(error, limit=-8))
-    headline = f"case {case} of seed {seed}: tilewright fuzz --mode kernels --seed {seed} --cases {case}:{case + 1}\n{what}"
+    headline = (
+        f"case {case} of seed {seed}: tilewright fuzz --mode kernels --seed {seed} --cases {case}:{case + 1}\n{what}"
+    )
     if seconds:
         smaller = shrink(numbers, [], lambda one: _fails_with(one[0], taken, type(error).__name__), seconds)
         numbers = smaller[0] if smaller is not None else numbers
-    python = "\n".join([*(f"# {line}".rstrip() for line in headline.splitlines()), "",
-                        "from tilewright.tools.fuzz.choices import forced",
-                        "from tilewright.tools.fuzz.kernels import check_kernels, draw_case", "",
-                        f"check_kernels(draw_case(forced({list(numbers)}), forced({list(taken)})))",
-                        'print("it no longer fails")', ""])
+    python = "\n".join(
+        [
+            *(f"# {line}".rstrip() for line in headline.splitlines()),
+            "",
+            "from tilewright.tools.fuzz.choices import forced",
+            "from tilewright.tools.fuzz.kernels import check_kernels, draw_case",
+            "",
+            f"check_kernels(draw_case(forced({list(numbers)}), forced({list(taken)})))",
+            'print("it no longer fails")',
+            "",
+        ]
+    )
     return {"failure": headline, "signature": signature(error), "python": python}
 
 

@@ -93,12 +93,16 @@ def _symbol(draw: Draw, bits: int) -> Size:
     return Size(draw.symbol(value), value)
 
 
-def _places(draw: Draw, extents: _Extents, sides: tuple[int, ...], flat: Sequence[Callable[..., _Place]]) -> tuple[_Place, ...]:
+def _places(
+    draw: Draw, extents: _Extents, sides: tuple[int, ...], flat: Sequence[Callable[..., _Place]]
+) -> tuple[_Place, ...]:
     """For each dimension, where an element of the result reads. flat: how, where there is one."""
     if len(extents.shape) == 1:
         return (draw.pick(flat)(draw, extents, sides),)
-    return tuple(_end(size, draw.number(0, 2), at, draw.chance(0.5)) if size.value > 20 else _within(size, at)
-                 for at, size in enumerate(extents.shape))
+    return tuple(
+        _end(size, draw.number(0, 2), at, draw.chance(0.5)) if size.value > 20 else _within(size, at)
+        for at, size in enumerate(extents.shape)
+    )
 
 
 def _end(size: Size, away: int, axis: int, last: bool) -> _Place:

@@ -43,7 +43,9 @@ def draw_matmul(choices: Choices) -> Program:
     expected = np.matmul(exactly(x, wide), exactly(y, wide)).astype(numpy_type(wide))
     if draw.chance(0.5):
         bias = draw.source((n,), wide, small(draw, (n.value,), wide))
-        d = te.compute(terms(*batch, m, n), lambda *axes: te.max(c[axes] + bias.tensor[axes[-1]], te.const(0, wide)), "D")
+        d = te.compute(
+            terms(*batch, m, n), lambda *axes: te.max(c[axes] + bias.tensor[axes[-1]], te.const(0, wide)), "D"
+        )
         if draw.chance(0.2):
             draw.program.result(c, expected)
         c, expected = d, np.maximum(expected + bias.array, np.zeros((), expected.dtype))
@@ -81,9 +83,15 @@ def draw_conv2d(choices: Choices) -> Program:
         p = te.compute((batch, groups * per_in, height + 2 * pad, width + 2 * pad), padded, "P")
         source = lambda *at: p[at]
     rc, ry, rx = te.reduce_axis((0, per_in), "rc"), te.reduce_axis((0, kh), "ry"), te.reduce_axis((0, kw), "rx")
-    out = te.compute((batch, groups * per_out, oh, ow), lambda n, f, y, z: te.sum(
-        source(n, f // per_out * per_in + rc, y * stride + ry * dilation, z * stride + rx * dilation).astype(wide)
-        * kernel[f, rc, ry, rx].astype(wide), axis=[rc, ry, rx]), "O")
+    out = te.compute(
+        (batch, groups * per_out, oh, ow),
+        lambda n, f, y, z: te.sum(
+            source(n, f // per_out * per_in + rc, y * stride + ry * dilation, z * stride + rx * dilation).astype(wide)
+            * kernel[f, rc, ry, rx].astype(wide),
+            axis=[rc, ry, rx],
+        ),
+        "O",
+    )
     xp = exactly(np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad))), wide)
     expected = np.zeros((batch, groups * per_out, oh, ow), xp.dtype)
     for f in range(groups * per_out):
@@ -91,8 +99,12 @@ def draw_conv2d(choices: Choices) -> Program:
             for u in range(kh):
                 for v in range(kw):
                     rows, columns = u * dilation, v * dilation
-                    part = xp[:, f // per_out * per_in + c, rows:rows + (oh - 1) * stride + 1:stride,
-                              columns:columns + (ow - 1) * stride + 1:stride]
+                    part = xp[
+                        :,
+                        f // per_out * per_in + c,
+                        rows : rows + (oh - 1) * stride + 1 : stride,
+                        columns : columns + (ow - 1) * stride + 1 : stride,
+                    ]
                     expected[:, f] += part * exactly(w[f, c, u, v], wide)
     expected = expected.astype(numpy_type(wide))
     if draw.chance(0.4):
@@ -113,8 +125,13 @@ def draw_pool(choices: Choices) -> Program:
     a = draw.source((Size(h, h), Size(w, w)), dtype)
     neutral = IDENTITY[kind](dtype)
     ry, rx = te.reduce_axis((0, k), "ry"), te.reduce_axis((0, k), "rx")
-    p = te.compute((h + 2 * pad, w + 2 * pad), lambda i, j: te.if_then_else(
-        te.all(i >= pad, i < h + pad, j >= pad, j < w + pad), a.tensor[i - pad, j - pad], te.const(neutral, dtype)), "P")
+    p = te.compute(
+        (h + 2 * pad, w + 2 * pad),
+        lambda i, j: te.if_then_else(
+            te.all(i >= pad, i < h + pad, j >= pad, j < w + pad), a.tensor[i - pad, j - pad], te.const(neutral, dtype)
+        ),
+        "P",
+    )
     o = te.compute((oh, ow), lambda i, j: REDUCERS[kind](p[i * stride + ry, j * stride + rx], axis=[ry, rx]), "O")
     ap = np.pad(a.array, pad, constant_values=np.asarray(neutral).astype(a.array.dtype))
     windows = np.lib.stride_tricks.sliding_window_view(ap, (k, k))[::stride, ::stride]

@@ -62,7 +62,9 @@ def _softmax(of: _Axes) -> tuple[Any, np.ndarray]:
     if of.draw.chance(0.7):
         result = te.compute(y.shape, lambda *at: raised[at] / total[of.without(at)], "O")
         return result, powers / powers.sum(of.over, keepdims=True)
-    return te.compute(total.shape, lambda *at: te.log(total[at]) + most[at], "O"), np.log(powers.sum(of.over)) + y.max(of.over)
+    return te.compute(total.shape, lambda *at: te.log(total[at]) + most[at], "O"), np.log(powers.sum(of.over)) + y.max(
+        of.over
+    )
 
 
 def _unit(of: _Axes) -> tuple[Any, np.ndarray]:
@@ -82,8 +84,11 @@ def _standard(of: _Axes) -> tuple[Any, np.ndarray]:
     apart = y - y.mean(of.over, keepdims=True)
     if of.draw.chance(0.4):
         return te.compute(squares.shape, lambda *at: squares[at] * share, "V"), (apart * apart).mean(of.over)
-    result = te.compute(y.shape, lambda *at: (x[at] - mean[of.without(at)])
-                        * te.rsqrt(squares[of.without(at)] * share + of.one(1.0)), "O")
+    result = te.compute(
+        y.shape,
+        lambda *at: (x[at] - mean[of.without(at)]) * te.rsqrt(squares[of.without(at)] * share + of.one(1.0)),
+        "O",
+    )
     return result, apart / np.sqrt((apart * apart).mean(of.over, keepdims=True) + 1)
 
 
@@ -106,7 +111,10 @@ def draw_norm(choices: Choices) -> Program:
     result, expected = draw.pick([_softmax, _standard, _unit])(over)
     if draw.chance(0.3):
         behind = result
-        result, expected = te.compute(behind.shape, lambda *at: te.max(behind[at] * half, none), "Z"), np.maximum(expected * 0.5, 0)
+        result, expected = (
+            te.compute(behind.shape, lambda *at: te.max(behind[at] * half, none), "Z"),
+            np.maximum(expected * 0.5, 0),
+        )
     draw.program.result(result, np.asarray(expected).astype(numpy_type(dtype)))
     return draw.finish(EPSILON[dtype] * 16 * (over.count + 8))
 
@@ -124,7 +132,7 @@ def draw_running(choices: Choices) -> Program:
     if kind == "prod" and dtype in EPSILON:
         array = np.sign(array.astype("float64")).astype(array.dtype)
     x = draw.source(tuple(Size(extent, extent) for extent in shape), dtype, array).tensor
-    count, others = shape[axis], shape[:axis] + shape[axis + 1:]
+    count, others = shape[axis], shape[:axis] + shape[axis + 1 :]
     backwards = draw.chance(0.3)
     state = te.placeholder((count, *others), dtype, "state")
 
@@ -132,8 +140,12 @@ def draw_running(choices: Choices) -> Program:
         return x[(*rest[:axis], count - 1 - t if backwards else t, *rest[axis:])]
 
     joined: dict[str, Callable[[Any, Any], Any]] = {
-        "sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "max": te.max, "min": te.min,
-        "decayed": lambda a, b: b - a}
+        "sum": lambda a, b: a + b,
+        "prod": lambda a, b: a * b,
+        "max": te.max,
+        "min": te.min,
+        "decayed": lambda a, b: b - a,
+    }
 
     def following(t: Any, *rest: Any) -> Any:
         return joined[kind](state[(t - 1, *rest)], element(t, *rest))
@@ -152,7 +164,7 @@ def draw_running(choices: Choices) -> Program:
     how = draw.number(0, 2)
     if how == 0:  # back in the order of axes that it came in
         scanned = found
-        found = te.compute(shape, lambda *at: scanned[(at[axis], *at[:axis], *at[axis + 1:])], "T")
+        found = te.compute(shape, lambda *at: scanned[(at[axis], *at[:axis], *at[axis + 1 :])], "T")
         expected = np.moveaxis(expected, 0, axis)
     elif how == 1:  # the last state alone
         scanned = found

@@ -56,7 +56,9 @@ def box_blur(draw: Operands, x: Value) -> Value | None:
     result = topi.image.box_blur(image.tensor, size, border, layout)
     if not image.is_float:
         return Value(result, (around.sum(-1) // size).sum(-1) // size, image.dtype)
-    return draw.rounded(result, around.mean((-1, -2)), image.dtype, image.error + 2 * size * EPSILON[image.dtype] * image.scale)
+    return draw.rounded(
+        result, around.mean((-1, -2)), image.dtype, image.error + 2 * size * EPSILON[image.dtype] * image.scale
+    )
 
 
 def _blurred(draw: Operands, x: Value) -> tuple[Value, tuple[Any, ...], Any, Any] | None:
@@ -127,10 +129,18 @@ def resize(draw: Operands, x: Value) -> Value | None:
 def bilateral_slice(draw: Operands, x: Value) -> Value | None:
     """The affine transforms of a bilateral grid, for the colours of an image."""
     image = x
-    if x.dtype not in ("float32", "float64") or x.array.ndim != 3 or x.array.size > 9000 or x.shape[0] > 5 or not known(x):
+    if (
+        x.dtype not in ("float32", "float64")
+        or x.array.ndim != 3
+        or x.array.size > 9000
+        or x.shape[0] > 5
+        or not known(x)
+    ):
         if draw.chance(0.4):
             return None
-        image = draw.fresh([draw.number(1, 4), draw.length(17), draw.length(33)], draw.pick(["float32", "float32", "float64"]))
+        image = draw.fresh(
+            [draw.number(1, 4), draw.length(17), draw.length(33)], draw.pick(["float32", "float32", "float64"])
+        )
     terms, *size = image.shape
     shape = [draw.number(1, 4), draw.number(1, 4), draw.pick([8, 1, 4, 3]), draw.number(1, 3), terms + 1]
     grid = draw.fresh(shape, image.dtype)

@@ -33,18 +33,31 @@ def _bounded(draw: Operands, tensor: Any, expected: Any, bound: Any, more: float
 
 def _image(draw: Operands, x: Value, dtypes: tuple[str, ...], most: int = 20_000) -> Value | None:
     """x where it is a batch of images, (N, C, H, W); sometimes a new one where it is not."""
-    if x.dtype in dtypes and x.array.ndim == 4 and 0 not in x.shape[2:] and x.array.size <= most and known(x) and x.shape[1] <= 64:
+    if (
+        x.dtype in dtypes
+        and x.array.ndim == 4
+        and 0 not in x.shape[2:]
+        and x.array.size <= most
+        and known(x)
+        and x.shape[1] <= 64
+    ):
         return x
     if draw.chance(0.4):
         return None
     channels = draw.pick([1, 3, 16, 7, 32, 2, 6, 12]) if draw.chance(0.97) else 0
-    return draw.fresh([draw.number(1, 2) if draw.chance(0.97) else 0, channels, draw.number(1, 17), draw.number(1, 33)],
-                      draw.pick(dtypes))
+    return draw.fresh(
+        [draw.number(1, 2) if draw.chance(0.97) else 0, channels, draw.number(1, 17), draw.number(1, 33)],
+        draw.pick(dtypes),
+    )
 
 
 def _window(draw: Operands, x: Value, top: int = 5) -> dict[str, Any] | None:
     """How windows move over images; None where none fits."""
-    reach = [draw.pick([1, 3, 2, 5, 4][:top]) for _ in range(2)] if draw.chance(0.4) else [draw.pick([1, 3, 2, 5][:top])] * 2
+    reach = (
+        [draw.pick([1, 3, 2, 5, 4][:top]) for _ in range(2)]
+        if draw.chance(0.4)
+        else [draw.pick([1, 3, 2, 5][:top])] * 2
+    )
     stride = [draw.number(1, 3) for _ in range(2)] if draw.chance(0.3) else [draw.pick([1, 2])] * 2
     dilation = [draw.number(1, 2) for _ in range(2)] if draw.chance(0.3) else [1, 1]
     pads = [draw.number(0, 3) for _ in range(4)] if draw.chance(0.3) else [draw.pick([0, 1, 2])] * 4
@@ -65,7 +78,14 @@ def _convolved(draw: Operands, result: Any, expected: Any, bound: Any, x: Value,
     return _bounded(draw, result, expected, bound, _sum_error(x, w), dtype)
 
 
-SUMS = {"float32": "float32", "float64": "float64", "float16": "float32", "int8": "int32", "uint8": "int32", "bfloat16": "float32"}
+SUMS = {
+    "float32": "float32",
+    "float64": "float64",
+    "float16": "float32",
+    "int8": "int32",
+    "uint8": "int32",
+    "bfloat16": "float32",
+}
 """What images of each type are summed in."""
 
 
@@ -119,8 +139,15 @@ def conv2d_blocked(draw: Operands, x: Value) -> Value | None:
     w = _weights(draw, (outs, channels // groups, *how["reach"]), image.dtype)
     expected, bound = references.convolution(image.array, w, how["stride"], how["pads"], how["dilation"], groups)
     kernel = w.reshape(outs // out_block, out_block, chunks // groups, block, *how["reach"]).transpose(0, 2, 4, 5, 3, 1)
-    result = topi.nn.conv2d(topi.layout_transform(image.tensor, "NCHW", f"NCHW{block}c"), draw.holding(kernel, image.dtype).tensor,
-                          how["stride"], how["pads"], how["dilation"], groups, f"NCHW{block}c")
+    result = topi.nn.conv2d(
+        topi.layout_transform(image.tensor, "NCHW", f"NCHW{block}c"),
+        draw.holding(kernel, image.dtype).tensor,
+        how["stride"],
+        how["pads"],
+        how["dilation"],
+        groups,
+        f"NCHW{block}c",
+    )
     n, _, high, wide = expected.shape
 
     def place(y: Any) -> Any:
@@ -158,8 +185,11 @@ def conv2d_winograd(draw: Operands, x: Value) -> Value | None:
     sums = bound / (references.UNIT * 9 * max(image.shape[1], 1))
     if draw.chance(0.5):
         kernel = draw.holding(w, image.dtype).tensor
-        result = (topi.nn.conv2d(image.tensor, kernel, 1, pads, algorithm="winograd") if tile == 2
-                else topi.nn.conv2d_winograd(image.tensor, kernel, pads, tile))
+        result = (
+            topi.nn.conv2d(image.tensor, kernel, 1, pads, algorithm="winograd")
+            if tile == 2
+            else topi.nn.conv2d_winograd(image.tensor, kernel, pads, tile)
+        )
     else:
         packed = draw.holding(topi.nn.conv2d_winograd_prepack(w.astype("float32"), tile))
         result = topi.nn.conv2d_winograd_prepacked(image.tensor, packed.tensor, outs, pads)
@@ -181,7 +211,9 @@ def depthwise(draw: Operands, x: Value) -> Value | None:
         result = topi.nn.depthwise_conv2d(image.tensor, kernel.tensor, *rest, "NCHW", sums)
     else:
         kernel = draw.holding(w.transpose(2, 3, 0, 1), image.dtype)
-        result = topi.nn.depthwise_conv2d(topi.transpose(image.tensor, (0, 2, 3, 1)), kernel.tensor, *rest, "NHWC", sums)
+        result = topi.nn.depthwise_conv2d(
+            topi.transpose(image.tensor, (0, 2, 3, 1)), kernel.tensor, *rest, "NHWC", sums
+        )
         expected, bound = expected.transpose(0, 2, 3, 1), bound.transpose(0, 2, 3, 1)
     return _convolved(draw, result, expected, bound, image, w.reshape(channels * many, -1), sums)
 
@@ -202,19 +234,32 @@ def pooled(draw: Operands, x: Value) -> Value | None:
     result, turned = image.tensor, draw.chance(0.4)
     if turned:
         result, expected = topi.transpose(result, (0, 2, 3, 1)), expected.transpose(0, 2, 3, 1)
-    result = topi.nn.pool2d(result, how["reach"], how["stride"], how["dilation"], how["pads"], kind, ceil,
-                          "NHWC" if turned else "NCHW", include)
+    result = topi.nn.pool2d(
+        result,
+        how["reach"],
+        how["stride"],
+        how["dilation"],
+        how["pads"],
+        kind,
+        ceil,
+        "NHWC" if turned else "NCHW",
+        include,
+    )
     return _window_values(draw, result, expected, magnitude, image, kind, math.prod(how["reach"]))
 
 
-def _window_values(draw: Operands, result: Any, expected: Any, magnitude: Any, x: Value, kind: str, count: int) -> Value | None:
+def _window_values(
+    draw: Operands, result: Any, expected: Any, magnitude: Any, x: Value, kind: str, count: int
+) -> Value | None:
     if not x.is_float:
         if not np.isfinite(expected).all():
             return None
         return Value(result, np.trunc(expected).astype(x.dtype), x.dtype)
     if kind == "max":
         return draw.exact(result, expected, x)
-    return draw.rounded(result, expected, x.dtype, x.error + count * EPSILON[x.dtype] * float(magnitude.max(initial=0.0)))
+    return draw.rounded(
+        result, expected, x.dtype, x.error + count * EPSILON[x.dtype] * float(magnitude.max(initial=0.0))
+    )
 
 
 def adaptive(draw: Operands, x: Value) -> Value | None:
@@ -229,9 +274,18 @@ def adaptive(draw: Operands, x: Value) -> Value | None:
     result, layout = image.tensor, "NCHW"
     if draw.chance(0.4):
         result, layout, expected = topi.transpose(result, (0, 2, 3, 1)), "NHWC", expected.transpose(0, 2, 3, 1)
-    result = topi.nn.global_pool(result, kind, layout) if out == [1, 1] else topi.nn.adaptive_pool(result, out, kind, layout)
-    return _window_values(draw, result, expected, magnitude, image, kind, math.prod(-(-n // m) + 1 for n, m in zip(
-        image.shape[2:], out, strict=True)))
+    result = (
+        topi.nn.global_pool(result, kind, layout) if out == [1, 1] else topi.nn.adaptive_pool(result, out, kind, layout)
+    )
+    return _window_values(
+        draw,
+        result,
+        expected,
+        magnitude,
+        image,
+        kind,
+        math.prod(-(-n // m) + 1 for n, m in zip(image.shape[2:], out, strict=True)),
+    )
 
 
 # Norms
@@ -255,7 +309,9 @@ def softmax(draw: Operands, x: Value) -> Value | None:
     allowed = (n / 64 if at in (-1, x.array.ndim - 1) else n) - distance + 16
     if draw.chance(0.5):
         expected = np.exp(distance) / total
-        return _bounded(draw, topi.nn.softmax(x.tensor, at), expected, allowed * expected * _FLOAT32, 2 * x.error, dtype)
+        return _bounded(
+            draw, topi.nn.softmax(x.tensor, at), expected, allowed * expected * _FLOAT32, 2 * x.error, dtype
+        )
     allowed = (allowed + math.log(n)) * _FLOAT32
     return _bounded(draw, topi.nn.log_softmax(x.tensor, at), distance - np.log(total), allowed, 2 * x.error, dtype)
 
@@ -271,12 +327,15 @@ def _row_weights(draw: Operands, x: Value, axes: tuple[int, ...]) -> tuple[Value
     if draw.chance(0.4):
         return None, 1.0
     axes = tuple(at % x.array.ndim for at in axes)
-    w = draw.fresh([x.tensor.shape[at] for at in axes], x.dtype if x.is_float else "float32", [x.shape[at] for at in axes])
+    w = draw.fresh(
+        [x.tensor.shape[at] for at in axes], x.dtype if x.is_float else "float32", [x.shape[at] for at in axes]
+    )
     return w, w.array.reshape([x.shape[at] if at in axes else 1 for at in range(x.array.ndim)])
 
 
-def _standardised(draw: Operands, x: Value, result: Any, axes: tuple[int, ...], epsilon: float, gamma: Any,
-                  beta: Any) -> Value | None:
+def _standardised(
+    draw: Operands, x: Value, result: Any, axes: tuple[int, ...], epsilon: float, gamma: Any, beta: Any
+) -> Value | None:
     if 0 in x.shape:
         return Value(result, x.array.astype("float64"), x.dtype if x.is_float else "float32")
     exact, allowed = references.layer_norm(x.array, axes, epsilon)
@@ -376,8 +435,19 @@ def attended(draw: Operands, x: Value) -> Value | None:
 
 
 ROWS: Rows = (
-    (1.2, conv2d), (0.6, conv2d_blocked), (0.5, conv2d_transposed), (0.7, conv2d_winograd), (0.8, depthwise), (1, pooled),
-    (0.5, adaptive), (1.2, softmax), (1, layer_norm), (0.5, instance_norm), (0.6, rms_norm), (0.5, l2_normalize), (0.5, lrn),
+    (1.2, conv2d),
+    (0.6, conv2d_blocked),
+    (0.5, conv2d_transposed),
+    (0.7, conv2d_winograd),
+    (0.8, depthwise),
+    (1, pooled),
+    (0.5, adaptive),
+    (1.2, softmax),
+    (1, layer_norm),
+    (0.5, instance_norm),
+    (0.6, rms_norm),
+    (0.5, l2_normalize),
+    (0.5, lrn),
     (1.2, attended),
 )
 """By weight."""

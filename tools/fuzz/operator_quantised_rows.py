@@ -90,7 +90,9 @@ def quantized_dense(draw: Operands, x: Value) -> Value | None:
     if draw.chance(0.5):
         bound = 6 * references.UNIT * (np.abs(exact) + np.abs(real - exact))
         return draw.rounded(topi.nn.quantized_dense(*rest), real, "float32", float(bound.max(initial=0.0)))
-    if np.abs(exact).max(initial=0.0) / (x_scale * w_scale.min()) >= 2**20:  # beside the bias, all of it is exact in float32
+    if (
+        np.abs(exact).max(initial=0.0) / (x_scale * w_scale.min()) >= 2**20
+    ):  # beside the bias, all of it is exact in float32
         return None
     dtype, by, zero = draw.pick(_BYTES), 2.0 ** draw.number(0, 12), draw.pick([0, -4, 100])
     ends = np.iinfo(dtype)
@@ -131,8 +133,9 @@ def weight_only(draw: Operands, x: Value) -> Value | None:
     packed, scales = topi.nn.quantize_groups(w, bits)
     whole = topi.nn.dequantize_groups(packed, scales, outs, depth, bits)
     bias = draw.fresh([outs], "float32") if draw.chance(0.4) else None
-    result = topi.nn.weight_only_dense(rows.tensor, draw.holding(packed).tensor, draw.holding(scales).tensor, outs, bits,
-                                     bias and bias.tensor)
+    result = topi.nn.weight_only_dense(
+        rows.tensor, draw.holding(packed).tensor, draw.holding(scales).tensor, outs, bits, bias and bias.tensor
+    )
     expected, bound = references.weight_only(rows.array, whole)
     off = float(bound.max(initial=0.0)) * 1.02 + rows.error * 1.02 * float(np.abs(whole).sum(1).max(initial=0.0))
     return draw.rounded(result, expected + (bias.array if bias is not None else 0), rows.dtype, off, 2)

@@ -70,8 +70,11 @@ class Operands(Draw):
         """What a composition begins with."""
         if self.chance(0.3):  # what heavy operators take
             rank = self.pick([2, 4, 3])
-            sizes = [self.length(65), self.length(65)] if rank == 2 else [self.length(4) for _ in range(rank - 3)] + [
-                self.length(17), self.length(17), self.length(33)]
+            sizes = (
+                [self.length(65), self.length(65)]
+                if rank == 2
+                else [self.length(4) for _ in range(rank - 3)] + [self.length(17), self.length(17), self.length(33)]
+            )
             return self.fresh(sizes, self.pick(["float32", "float32", "float64"]))
         dtype = self.pick(["float32", "float32", "float32", *FLOATS, *INTEGERS, "bool"])
         symbolic = 0.4 if self.chance(0.1) else 0.0
@@ -112,7 +115,9 @@ class Operands(Draw):
         if dtype not in FLOATS:
             return Value(tensor, array.astype(dtype), dtype)
         size = float(np.abs(array).max()) if array.size else 0.0
-        return Value(tensor, array.astype("float64"), dtype, error + 2 * roundings * (EPSILON[dtype] * size + SUBNORMAL[dtype]))
+        return Value(
+            tensor, array.astype("float64"), dtype, error + 2 * roundings * (EPSILON[dtype] * size + SUBNORMAL[dtype])
+        )
 
     def exact(self, tensor: Any, array: Any, like: Value) -> Value:
         """A result whose elements are those of `like`."""
@@ -133,19 +138,34 @@ def _sigmoid(x: Any) -> Any:
 
 
 SMOOTH: tuple[tuple[Callable[[te.Tensor], Any], Callable[[Any], Any], float], ...] = (
-    (topi.nn.relu, lambda x: np.maximum(x, 0), 1), (topi.negative, np.negative, 1), (topi.abs, np.abs, 1),
-    (topi.tanh, np.tanh, 1), (topi.sigmoid, _sigmoid, 0.25), (topi.nn.silu, lambda x: x * _sigmoid(x), 1.1),
-    (topi.nn.gelu, _gelu, 1.2), (lambda x: topi.exp(topi.minimum(x, 1.0)), lambda x: np.exp(np.minimum(x, 1.0)), 2.8),
-    (lambda x: topi.log1p(topi.abs(x)), lambda x: np.log1p(np.abs(x)), 1), (topi.sin, np.sin, 1), (topi.cos, np.cos, 1),
-    (lambda x: topi.sqrt(topi.add(topi.abs(x), 1.0)), lambda x: np.sqrt(np.abs(x) + 1), 0.5), (topi.atan, np.arctan, 1),
-    (lambda x: topi.clip(x, -1.0, 1.5), lambda x: np.clip(x, -1.0, 1.5), 1), (topi.nn.softplus, lambda x: np.logaddexp(x, 0), 1),
-    (lambda x: topi.nn.leaky_relu(x, 0.125), lambda x: where(x > 0, x, x * 0.125), 1), (topi.identity, np.array, 1),
-    (lambda x: topi.multiply(x, 0.5), lambda x: x * 0.5, 0.5), (topi.erf, np.vectorize(math.erf, otypes=["float64"]), 1.2),
+    (topi.nn.relu, lambda x: np.maximum(x, 0), 1),
+    (topi.negative, np.negative, 1),
+    (topi.abs, np.abs, 1),
+    (topi.tanh, np.tanh, 1),
+    (topi.sigmoid, _sigmoid, 0.25),
+    (topi.nn.silu, lambda x: x * _sigmoid(x), 1.1),
+    (topi.nn.gelu, _gelu, 1.2),
+    (lambda x: topi.exp(topi.minimum(x, 1.0)), lambda x: np.exp(np.minimum(x, 1.0)), 2.8),
+    (lambda x: topi.log1p(topi.abs(x)), lambda x: np.log1p(np.abs(x)), 1),
+    (topi.sin, np.sin, 1),
+    (topi.cos, np.cos, 1),
+    (lambda x: topi.sqrt(topi.add(topi.abs(x), 1.0)), lambda x: np.sqrt(np.abs(x) + 1), 0.5),
+    (topi.atan, np.arctan, 1),
+    (lambda x: topi.clip(x, -1.0, 1.5), lambda x: np.clip(x, -1.0, 1.5), 1),
+    (topi.nn.softplus, lambda x: np.logaddexp(x, 0), 1),
+    (lambda x: topi.nn.leaky_relu(x, 0.125), lambda x: where(x > 0, x, x * 0.125), 1),
+    (topi.identity, np.array, 1),
+    (lambda x: topi.multiply(x, 0.5), lambda x: x * 0.5, 0.5),
+    (topi.erf, np.vectorize(math.erf, otypes=["float64"]), 1.2),
 )
 """Operator, numpy's, and by how much an error grows."""
 
 STEPS: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = (
-    (topi.floor, np.floor), (topi.ceil, np.ceil), (topi.trunc, np.trunc), (topi.sign, np.sign), (topi.nearbyint, np.rint),
+    (topi.floor, np.floor),
+    (topi.ceil, np.ceil),
+    (topi.trunc, np.trunc),
+    (topi.sign, np.sign),
+    (topi.nearbyint, np.rint),
 )
 
 
@@ -154,7 +174,9 @@ def smooth(draw: Operands, x: Value) -> Value | None:
     if not x.is_float:
         return None
     operator, reference, growth = draw.pick(SMOOTH)
-    return draw.rounded(operator(x.tensor), reference(x.array), x.dtype, growth * x.error, 8 * max(1.0, 1 / max(x.scale, 1e-3)))
+    return draw.rounded(
+        operator(x.tensor), reference(x.array), x.dtype, growth * x.error, 8 * max(1.0, 1 / max(x.scale, 1e-3))
+    )
 
 
 def steps(draw: Operands, x: Value) -> Value | None:
@@ -170,7 +192,10 @@ def steps(draw: Operands, x: Value) -> Value | None:
 
 
 BINARY: tuple[tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]], ...] = (
-    (topi.add, np.add), (topi.subtract, np.subtract), (topi.multiply, np.multiply), (topi.maximum, np.maximum),
+    (topi.add, np.add),
+    (topi.subtract, np.subtract),
+    (topi.multiply, np.multiply),
+    (topi.maximum, np.maximum),
     (topi.minimum, np.minimum),
 )
 
@@ -194,12 +219,17 @@ def binary(draw: Operands, x: Value) -> Value | None:
     y = _partner(draw, x)
     operator, reference = draw.pick(BINARY)
     a, b = (x, y) if draw.chance(0.5) else (y, x)
-    error = x.scale * y.error + y.scale * x.error + x.error * y.error if operator is topi.multiply else x.error + y.error
+    error = (
+        x.scale * y.error + y.scale * x.error + x.error * y.error if operator is topi.multiply else x.error + y.error
+    )
     return draw.rounded(operator(a.tensor, b.tensor), reference(a.array, b.array), x.dtype, error)
 
 
 COMPARISONS: tuple[tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]], ...] = (
-    (topi.less, np.less), (topi.greater_equal, np.greater_equal), (topi.equal, np.equal), (topi.not_equal, np.not_equal),
+    (topi.less, np.less),
+    (topi.greater_equal, np.greater_equal),
+    (topi.equal, np.equal),
+    (topi.not_equal, np.not_equal),
 )
 
 
@@ -274,7 +304,11 @@ def parts(draw: Operands, x: Value) -> Value | None:
         cut = draw.number(0, extent)
         place = draw.number(0, 1)
         return draw.exact(topi.split(x.tensor, [cut], at)[place], np.split(x.array, [cut], at)[place], x)
-    begin, end, by = draw.number(-extent - 1, extent + 1), draw.number(-extent, extent + 1), draw.pick([1, 2, 3, -1, -2])
+    begin, end, by = (
+        draw.number(-extent - 1, extent + 1),
+        draw.number(-extent, extent + 1),
+        draw.pick([1, 2, 3, -1, -2]),
+    )
     taken = np.moveaxis(np.moveaxis(x.array, at, 0)[begin:end:by], 0, at)
     return draw.exact(topi.strided_slice(x.tensor, [begin], [end], [by], axes=[at]), taken, x)
 
@@ -304,7 +338,9 @@ def joined(draw: Operands, x: Value) -> Value | None:
         return draw.exact(topi.tile(x.tensor, counts), np.tile(x.array, counts), x)
     before, after = ([draw.pick([0, 1, 0, 3]) for _ in x.shape] for _ in range(2))
     filling = draw.pick([0, 1])
-    wanted = np.pad(x.array, list(zip(before, after, strict=True)), constant_values=bool(filling) if x.dtype == "bool" else filling)
+    wanted = np.pad(
+        x.array, list(zip(before, after, strict=True)), constant_values=bool(filling) if x.dtype == "bool" else filling
+    )
     return draw.exact(topi.pad(x.tensor, before, after, filling), wanted, x)
 
 
@@ -316,7 +352,9 @@ def looked_up(draw: Operands, x: Value) -> Value | None:
     if not x.shape[at]:
         return None
     index = draw.fresh([draw.length(9)] * draw.number(0, 2), draw.pick(["int32", "int64", "int8", "uint8"]))
-    return draw.exact(topi.take(x.tensor, index.tensor, at), np.take(x.array, index.array.astype("int64"), at, mode="clip"), x)
+    return draw.exact(
+        topi.take(x.tensor, index.tensor, at), np.take(x.array, index.array.astype("int64"), at, mode="clip"), x
+    )
 
 
 def gathered(draw: Operands, x: Value) -> Value | None:
@@ -329,8 +367,9 @@ def gathered(draw: Operands, x: Value) -> Value | None:
         sizes = [draw.number(1, extent) for extent in x.shape]
         sizes[at] = draw.length(9)
         index = rng.integers(0, x.shape[at], sizes)
-        expected = np.take_along_axis(x.array[tuple(slice(None if dim == at % x.array.ndim else n) for dim, n in enumerate(sizes))],
-                                   index, at)
+        expected = np.take_along_axis(
+            x.array[tuple(slice(None if dim == at % x.array.ndim else n) for dim, n in enumerate(sizes))], index, at
+        )
         return draw.exact(topi.gather(x.tensor, at, draw.holding(index, kind).tensor), expected, x)
     count = draw.number(1, x.array.ndim)
     shape = [draw.length(7) for _ in range(draw.number(0, 2))]
@@ -347,9 +386,14 @@ def one_hot(draw: Operands, x: Value) -> Value | None:
     dtype = draw.pick(["float32", "int8", "int64", "float16"])
     place = at % (x.array.ndim + 1)
     holds = np.expand_dims(x.array.astype("int64"), place) == np.arange(depth).reshape(
-        [-1 if dim == place else 1 for dim in range(x.array.ndim + 1)])
+        [-1 if dim == place else 1 for dim in range(x.array.ndim + 1)]
+    )
     expected = where(holds, on, off)
-    return Value(topi.one_hot(x.tensor, on, off, depth, at, dtype), expected.astype("float64" if dtype in FLOATS else dtype), dtype)
+    return Value(
+        topi.one_hot(x.tensor, on, off, depth, at, dtype),
+        expected.astype("float64" if dtype in FLOATS else dtype),
+        dtype,
+    )
 
 
 def layouts(draw: Operands, x: Value) -> Value | None:
@@ -360,8 +404,9 @@ def layouts(draw: Operands, x: Value) -> Value | None:
     letters = "NCHW"[-rank:]
     order = draw.choices.permutation(rank)
     if draw.chance(0.3):
-        return draw.exact(topi.layout_transform(x.tensor, letters, "".join(letters[at] for at in order)),
-                          x.array.transpose(order), x)
+        return draw.exact(
+            topi.layout_transform(x.tensor, letters, "".join(letters[at] for at in order)), x.array.transpose(order), x
+        )
     at, block = draw.number(0, rank - 1), draw.pick([2, 4, 3, 16])
     blocked = "".join(letters[axis] for axis in order) + f"{block}{letters[at].lower()}"
     more = [(0, -n % block if axis == at else 0) for axis, n in enumerate(x.shape)]
@@ -371,7 +416,7 @@ def layouts(draw: Operands, x: Value) -> Value | None:
     expected = split.transpose(*order, rank)
     if draw.chance(0.4) and known(x):  # and back again: as long as the blocks are
         back = np.moveaxis(split, -1, at + 1)
-        back = back.reshape(*back.shape[:at], back.shape[at] * block, *back.shape[at + 2:])
+        back = back.reshape(*back.shape[:at], back.shape[at] * block, *back.shape[at + 2 :])
         return draw.exact(topi.layout_transform(result, blocked, letters), back, x)
     return draw.exact(result, expected, x)
 
@@ -384,7 +429,9 @@ def placed(draw: Operands, x: Value) -> Value | None:
     if not x.is_exact or x.dtype == "bool" or 0 in x.shape:
         return None
     rank = x.array.ndim
-    axes = draw.choices.some(list(range(rank)), draw.number(1, rank)) if rank and draw.chance(0.8) else list(range(rank))
+    axes = (
+        draw.choices.some(list(range(rank)), draw.number(1, rank)) if rank and draw.chance(0.8) else list(range(rank))
+    )
     keepdims, last = draw.chance(0.4), draw.chance(0.3)
     kind = draw.pick(["argmax", "argmin"])
     given = None if len(axes) == rank and draw.chance(0.5) else axes[0] if len(axes) == 1 and draw.chance(0.5) else axes
@@ -420,8 +467,12 @@ def _folded(draw: Operands, x: Value, kind: str, axes: tuple[int, ...] | None, k
     if not x.is_float:
         if kind == "mean":
             wide = x.array.astype("float64")
-            return draw.rounded(tensor, wide.mean(axes, keepdims=keepdims), "float32",
-                                2 * (count + 2) * EPSILON["float32"] * np.abs(wide).max(initial=1.0))
+            return draw.rounded(
+                tensor,
+                wide.mean(axes, keepdims=keepdims),
+                "float32",
+                2 * (count + 2) * EPSILON["float32"] * np.abs(wide).max(initial=1.0),
+            )
         dtype = "int32" if x.dtype == "bool" else x.dtype
         return Value(tensor, np.asarray(x.array.sum(axes, keepdims=keepdims, dtype=dtype)), dtype)
     inner = "float32" if x.dtype in ("float16", "bfloat16") else x.dtype
@@ -494,14 +545,31 @@ def _dense(draw: Operands, x: Value, out: int, depth: int) -> Value:
         result = topi.nn.packed_dense(x.tensor, packed.tensor, out, added)
     else:
         w = draw.fresh([out, x.tensor.shape[-1]], x.dtype, [out, depth])
-        result = (topi.nn.packed_dense(x.tensor, topi.nn.prepack_dense(cast("te.Tensor", w.tensor)), out, added) if kind
-                else topi.nn.dense(x.tensor, w.tensor, added))
+        result = (
+            topi.nn.packed_dense(x.tensor, topi.nn.prepack_dense(cast("te.Tensor", w.tensor)), out, added)
+            if kind
+            else topi.nn.dense(x.tensor, w.tensor, added)
+        )
     expected = x.array @ w.array.T + (bias.array if bias is not None else 0)
     return _products(draw, result, expected, x, w, depth)
 
 
 ROWS: Rows = (
-    (4, binary), (4, smooth), (1, steps), (1, compared), (1, converted), (3, shaped), (2, parts), (2, joined), (1, looked_up),
-    (0.6, gathered), (0.4, one_hot), (0.8, layouts), (3, reduced), (0.8, placed), (0.7, running), (2.5, matmul),
+    (4, binary),
+    (4, smooth),
+    (1, steps),
+    (1, compared),
+    (1, converted),
+    (3, shaped),
+    (2, parts),
+    (2, joined),
+    (1, looked_up),
+    (0.6, gathered),
+    (0.4, one_hot),
+    (0.8, layouts),
+    (3, reduced),
+    (0.8, placed),
+    (0.7, running),
+    (2.5, matmul),
 )
 """By weight. A row's name is what a case is counted as."""

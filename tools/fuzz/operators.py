@@ -28,7 +28,12 @@ from .terms import numpy_type
 
 __all__ = ["OPERATORS", "TARGETS", "check_operators", "draw_operators", "drawn_operators", "run_operators"]
 
-OPERATORS: Rows = (*operator_rows.ROWS, *operator_network_rows.ROWS, *operator_quantised_rows.ROWS, *operator_image_rows.ROWS)
+OPERATORS: Rows = (
+    *operator_rows.ROWS,
+    *operator_network_rows.ROWS,
+    *operator_quantised_rows.ROWS,
+    *operator_image_rows.ROWS,
+)
 _CPU = (*["llvm"] * 5, "llvm -mattr=-avx512f") if platform.machine() == "x86_64" else ("llvm",)
 TARGETS = {"llvm": _CPU, "c": ("c",), "cuda": ("cuda -emulate",), "all": (*_CPU * (24 // len(_CPU)), "cuda -emulate")}
 """What each choice of a target runs: narrower vectors make other schedules."""
@@ -97,7 +102,15 @@ def _options(seed: int, case: int, target: str) -> tuple[str, list[bool]]:
 
 def run_operators(seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0) -> dict[str, Any]:
     """Draws and checks one case, as fuzz.case.run_case does for schedules that are drawn."""
-    report: dict[str, Any] = {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
+    report: dict[str, Any] = {
+        "case": case,
+        "name": "?",
+        "failure": "",
+        "refused": {},
+        "tried": {},
+        "lowering": "",
+        "cells": [],
+    }
     began = time.perf_counter()
     choices = case_choices(seed, case, _PROGRAM)
     chosen, ends = _options(seed, case, target)
@@ -126,7 +139,9 @@ def _fails_with(numbers: Sequence[int], target: str, wanted: str) -> bool:
     return False
 
 
-def _explained(seed: int, case: int, target: str, numbers: list[int], error: BaseException, seconds: float) -> dict[str, Any]:
+def _explained(
+    seed: int, case: int, target: str, numbers: list[int], error: BaseException, seconds: float
+) -> dict[str, Any]:
     kind = target.split()[0]
     again = f"tilewright fuzz --mode operators --seed {seed} --cases {case}:{case + 1} --target {kind}"
     what = str(error) if isinstance(error, Failure) else "".join(traceback.format_exception(error, limit=-8))
@@ -142,9 +157,22 @@ def _written(numbers: Sequence[int], target: str, headline: str) -> str:
     shown = headline.splitlines()
     try:
         program = drawn_operators(numbers)
-        shown += ["", *(str(argument) for argument in program.args), "", *str(topi.schedule(program.outputs, target)).splitlines()]
+        shown += [
+            "",
+            *(str(argument) for argument in program.args),
+            "",
+            *str(topi.schedule(program.outputs, target)).splitlines(),
+        ]
     except Exception as problem:  # noqa: BLE001 - the operators or the schedule may be what fails
         shown += ["", f"it cannot be shown: {problem!r}"]
-    return "\n".join([*(f"# {line}".rstrip() for line in shown), "",
-                      "from tilewright.tools.fuzz.operators import check_operators, drawn_operators", "",
-                      f"check_operators(drawn_operators({list(numbers)}), {target!r})", 'print("it no longer fails")', ""])
+    return "\n".join(
+        [
+            *(f"# {line}".rstrip() for line in shown),
+            "",
+            "from tilewright.tools.fuzz.operators import check_operators, drawn_operators",
+            "",
+            f"check_operators(drawn_operators({list(numbers)}), {target!r})",
+            'print("it no longer fails")',
+            "",
+        ]
+    )

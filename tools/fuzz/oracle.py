@@ -25,8 +25,19 @@ from ...views.sparse import SparseArray
 from .guard import Guarded
 from .program import Program
 
-__all__ = ["TOO_LARGE", "TOO_SLOW", "Failure", "Options", "check", "check_bits", "compare", "expected_bits", "interpreted",
-           "run_kernel", "signature"]
+__all__ = [
+    "TOO_LARGE",
+    "TOO_SLOW",
+    "Failure",
+    "Options",
+    "check",
+    "check_bits",
+    "compare",
+    "expected_bits",
+    "interpreted",
+    "run_kernel",
+    "signature",
+]
 
 MAX_WORK = 300_000
 TOO_SLOW = "too slow to interpret"
@@ -48,9 +59,21 @@ class Options:
     each argument, whether it ends where it may no longer be read. text: whether text and records are checked too. quick: whether
     LLVM makes little of the code, in a tenth of its time."""
 
-    def __init__(self, target: str = "llvm", bounds_check: bool = False, at_end: Sequence[bool] = (), text: bool = True,
-                 quick: bool = False) -> None:
-        self.target, self.bounds_check, self.at_end, self.text, self.quick = target, bounds_check, tuple(at_end), text, quick
+    def __init__(
+        self,
+        target: str = "llvm",
+        bounds_check: bool = False,
+        at_end: Sequence[bool] = (),
+        text: bool = True,
+        quick: bool = False,
+    ) -> None:
+        self.target, self.bounds_check, self.at_end, self.text, self.quick = (
+            target,
+            bounds_check,
+            tuple(at_end),
+            text,
+            quick,
+        )
 
     def __repr__(self) -> str:
         return f"Options({self.target!r}, {self.bounds_check}, {list(self.at_end)}, {self.text}, {self.quick})"
@@ -83,8 +106,11 @@ def compare(step: str, program: Program, found: Sequence[Any], expected: Sequenc
             same = (a == b) | ((a != a) & (b != b))
         if not same.all():
             at = tuple(int(n) for n in np.argwhere(~same)[0]) if np.ndim(same) else ()
-            raise Failure(step, f"{argument.name}{list(at)} is {got[at]}, expected {want[at]} "
-                                f"({int((~same).sum())} of {same.size} elements differ)")
+            raise Failure(
+                step,
+                f"{argument.name}{list(at)} is {got[at]}, expected {want[at]} "
+                f"({int((~same).sum())} of {same.size} elements differ)",
+            )
 
 
 def compare_bits(step: str, program: Program, found: Sequence[Any], expected: Sequence[Any]) -> None:
@@ -97,8 +123,11 @@ def compare_bits(step: str, program: Program, found: Sequence[Any], expected: Se
         if not same.all():
             at = tuple(int(n) for n in np.argwhere(~same)[0]) if np.ndim(same) else ()
             numbers = [float(value[at]).hex() for value in (a, b)]
-            raise Failure(step, f"{argument.name}{list(at)} is {numbers[0]}, expected the bits of {numbers[1]} "
-                                f"({int((~same).sum())} of {same.size} elements differ)")
+            raise Failure(
+                step,
+                f"{argument.name}{list(at)} is {numbers[0]}, expected the bits of {numbers[1]} "
+                f"({int((~same).sum())} of {same.size} elements differ)",
+            )
 
 
 def _rough(program: Program) -> Program:
@@ -107,7 +136,12 @@ def _rough(program: Program) -> Program:
     values: list[Any] = []
     for value, is_result in zip(program.values, program.results, strict=True):
         array = np.asarray(value)
-        if is_result or not isinstance(value, np.ndarray) or isinstance(value, SparseArray) or array.dtype.kind in "biu":
+        if (
+            is_result
+            or not isinstance(value, np.ndarray)
+            or isinstance(value, SparseArray)
+            or array.dtype.kind in "biu"
+        ):
             values.append(value)
             continue
         wide = array.astype("float64")
@@ -134,8 +168,11 @@ def expected_bits(program: Program, unscheduled: Interpreter, options: Options) 
         return rough, run_kernel("unscheduled program, compiled", rough, options.kernel(plain))
     rounded = plain if target.fuses else round_sums(plain, fuses=False)
     try:
-        return rough, interpreted("unscheduled program, interpreted on rough floats", rough,
-                                  unscheduled if rounded is plain else Interpreter(rounded))
+        return rough, interpreted(
+            "unscheduled program, interpreted on rough floats",
+            rough,
+            unscheduled if rounded is plain else Interpreter(rounded),
+        )
     except Failure:  # floats that became indices lead elsewhere now
         return None
 
@@ -148,9 +185,10 @@ def check_bits(kernel: Any, options: Options, rough: Program, expected: Sequence
 
 def interpreted(step: str, program: Program, function: Interpreter) -> list[Any]:
     """Every argument after the checking interpreter ran a function."""
-    given = [np.full(value.shape, 77).astype(value.dtype) if is_result else
-             (value.copy() if is_array(value) else value)
-             for value, is_result in zip(program.values, program.results, strict=True)]
+    given = [
+        np.full(value.shape, 77).astype(value.dtype) if is_result else (value.copy() if is_array(value) else value)
+        for value, is_result in zip(program.values, program.results, strict=True)
+    ]
     try:
         function(*given)
     except TilewrightError as error:
@@ -168,8 +206,10 @@ def _work(program: Program, function: Any) -> int:
         shape: tuple[Expr, ...] = getattr(parameter, "shape", ())
         extents = zip(shape, np.shape(value), strict=True)
         values.update({extent: size for extent, size in extents if isinstance(extent, Var)})
-    return sum(times * sum(isinstance(statement.node, (BufferStore, Evaluate)) for statement in work.statements)
-               for work, times in executions(work_of(function, values), unknown=1))
+    return sum(
+        times * sum(isinstance(statement.node, (BufferStore, Evaluate)) for statement in work.statements)
+        for work, times in executions(work_of(function, values), unknown=1)
+    )
 
 
 def _check_text(function: Any, s: Any, program: Program) -> None:
@@ -181,8 +221,12 @@ def _check_text(function: Any, s: Any, program: Program) -> None:
         raise Failure("text", f"the text does not read back as the same function:\n{text}")
     scope: dict[str, Any] = {"te": te, "ops": program.outputs}
     exec(s.as_python(), scope)
-    twins = {"replayed records": te.Schedule.replay(s.records, program.outputs), "a copy": s.copy(), "as_python": scope["s"],
-             "records through JSON": te.Schedule.replay(from_json(to_json(s.records)), program.outputs)}
+    twins = {
+        "replayed records": te.Schedule.replay(s.records, program.outputs),
+        "a copy": s.copy(),
+        "as_python": scope["s"],
+        "records through JSON": te.Schedule.replay(from_json(to_json(s.records)), program.outputs),
+    }
     lowered: set[str] = set()
     for what, twin in twins.items():
         records = to_json(twin.records)
@@ -207,8 +251,10 @@ def _check_normalized(program: Program, s: Any, reference: Sequence[Any]) -> Non
 def run_kernel(step: str, program: Program, kernel: Any, at_end: Sequence[bool] = ()) -> list[Any]:
     """Every argument after the kernel ran on arrays against guard pages. Raises Failure, and what the kernel raises."""
     ends = [*at_end, *[True] * len(program.args)]
-    guarded = [Guarded(value, end, is_result) if is_array(value) else value
-               for value, end, is_result in zip(program.values, ends, program.results, strict=False)]
+    guarded = [
+        Guarded(value, end, is_result) if is_array(value) else value
+        for value, end, is_result in zip(program.values, ends, program.results, strict=False)
+    ]
     kernel(*(array.view if isinstance(array, Guarded) else array for array in guarded))
     for argument, array in zip(program.args, guarded, strict=True):
         complaint = array.complaint() if isinstance(array, Guarded) else ""
@@ -253,8 +299,9 @@ def check(program: Program, s: Any, options: Options | None = None) -> str:
     return _check_kernel(program, function, options, reference, unscheduled if s.is_exact else None)
 
 
-def _check_kernel(program: Program, function: Any, options: Options, reference: Sequence[Any],
-                  exactly: Interpreter | None) -> str:
+def _check_kernel(
+    program: Program, function: Any, options: Options, reference: Sequence[Any], exactly: Interpreter | None
+) -> str:
     """exactly: the program without a schedule, where the schedule keeps its bits."""
     if "emulate" in options.target and any(isinstance(value, SparseArray) for value in program.values):
         return TOO_LARGE

@@ -30,7 +30,9 @@ def draw_extern(choices: Choices) -> Program:
     several = draw.chance(0.3)
     shapes = [(n.te, m.te), (m.te,)][: 1 + several]
     strided = [_strided(read)] if draw.chance(0.4) else None
-    result = te.extern(shapes if several else shapes[0], [read], lambda ins, outs: body(ins[0], outs, n, m), "E", dtype, strided)
+    result = te.extern(
+        shapes if several else shapes[0], [read], lambda ins, outs: body(ins[0], outs, n, m), "E", dtype, strided
+    )
     results: list[Any] = list(result) if several else [result]
     expected: list[Any] = [meant(x), x[0] if n.value else None][: 1 + several]
     if several and not n.value:  # then there is no first row
@@ -98,5 +100,6 @@ def _turned(given: Any, outs: Any, n: Size, m: Size) -> Any:
 
 
 _BODIES: tuple[tuple[Callable[..., Any], Callable[[np.ndarray], np.ndarray]], ...] = (
-    (_running, _accumulate), (_turned, lambda x: x[:, ::-1]),
+    (_running, _accumulate),
+    (_turned, lambda x: x[:, ::-1]),
 )

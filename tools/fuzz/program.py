@@ -114,7 +114,9 @@ class Draw:
 
     def source(self, shape: tuple[Size, ...], dtype: str, data: np.ndarray | None = None) -> Source:
         """A placeholder with contents, or a constant."""
-        array, bound, steps = draw_data(self.choices.contents(), tuple(size.value for size in shape), dtype, self.special)
+        array, bound, steps = draw_data(
+            self.choices.contents(), tuple(size.value for size in shape), dtype, self.special
+        )
         if data is not None:
             array = data
         if all(isinstance(size.te, int) for size in shape) and self.chance(KNOWN):
@@ -126,8 +128,12 @@ class Draw:
     def pass_symbols(self) -> None:
         """Make every symbol known: by the shape of a tensor, or as a scalar argument."""
         for symbol, value in self.symbols:
-            told = any(extent is symbol for argument in self.program.args if hasattr(argument, "shape")
-                       for extent in argument.shape)
+            told = any(
+                extent is symbol
+                for argument in self.program.args
+                if hasattr(argument, "shape")
+                for extent in argument.shape
+            )
             if not told and self.chance(0.5):
                 self.program.given(symbol, value)
             elif not told:
@@ -170,8 +176,17 @@ def small(draw: Draw, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return rng.integers(-most, most + 1, shape).astype("float64").astype(numpy_type(dtype))
 
 
-WIDER = {"float16": "float32", "bfloat16": "float32", "float32": "float64", "int8": "int32", "uint8": "int32", "int16": "int32",
-         "uint16": "uint32", "int32": "int64", "uint32": "uint64"}
+WIDER = {
+    "float16": "float32",
+    "bfloat16": "float32",
+    "float32": "float64",
+    "int8": "int32",
+    "uint8": "int32",
+    "int16": "int32",
+    "uint16": "uint32",
+    "int32": "int64",
+    "uint32": "uint64",
+}
 """What products are often summed in."""
 
 

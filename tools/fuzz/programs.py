@@ -23,10 +23,26 @@ from .rows import draw_argmax, draw_softmax, draw_triangle, draw_tuples
 __all__ = ["PROGRAMS", "draw_program", "drawn_program"]
 
 PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
-    (8, draw_chain), (3, draw_matmul), (2, draw_conv2d), (1.3, draw_pool), (2, draw_softmax), (1.5, draw_argmax),
-    (2, draw_blur), (1.5, draw_layout), (1.3, draw_gather), (1.3, draw_triangle), (1.5, draw_tuples), (1.5, draw_scan),
-    (1.3, draw_hybrid), (1.3, draw_product), (1, draw_extern), (1.3, draw_gradient),
-    (1.5, draw_boundaries), (1.5, draw_large), (2, draw_siblings), (1, draw_itself),
+    (8, draw_chain),
+    (3, draw_matmul),
+    (2, draw_conv2d),
+    (1.3, draw_pool),
+    (2, draw_softmax),
+    (1.5, draw_argmax),
+    (2, draw_blur),
+    (1.5, draw_layout),
+    (1.3, draw_gather),
+    (1.3, draw_triangle),
+    (1.5, draw_tuples),
+    (1.5, draw_scan),
+    (1.3, draw_hybrid),
+    (1.3, draw_product),
+    (1, draw_extern),
+    (1.3, draw_gradient),
+    (1.5, draw_boundaries),
+    (1.5, draw_large),
+    (2, draw_siblings),
+    (1, draw_itself),
 )
 
 

@@ -53,8 +53,12 @@ class Index:
 
     def extent(self, extents: dict[str, int]) -> int:
         last = {axis: max(size - 1, 0) for axis, size in extents.items()}
-        return self.begin + (last[self.axis] * self.step if self.step > 0 else 0) + (
-            last[self.other] * self.dilation if self.other else 0) + 1
+        return (
+            self.begin
+            + (last[self.axis] * self.step if self.step > 0 else 0)
+            + (last[self.other] * self.dilation if self.other else 0)
+            + 1
+        )
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,11 @@ def _index(draw: Draw, axis: str, extents: dict[str, int], windows: list[str]) -
 def _read(draw: Draw, extents: dict[str, int], reduced: Sequence[str], dtype: str, must: Sequence[str]) -> Read:
     """A read of a new tensor over some of the axes; over all of `must`."""
     axes = [axis for axis in extents if axis in must or draw.chance(0.6)] or [next(iter(extents))]
-    windows = [axis for axis in axes if axis in reduced][:1] if draw.chance(0.4) and any(a not in reduced for a in axes) else []
+    windows = (
+        [axis for axis in axes if axis in reduced][:1]
+        if draw.chance(0.4) and any(a not in reduced for a in axes)
+        else []
+    )
     inside = [axes[at] for at in draw.choices.permutation(len(axes)) if axes[at] not in windows]
     left = list(windows)
     places = [_index(draw, axis, extents, left if axis not in reduced else []) for axis in inside]
@@ -106,7 +114,9 @@ def _again(draw: Draw, read: Read, extents: dict[str, int]) -> Read:
     return Read(read.tensor, read.array, tuple(places))
 
 
-def _reads(draw: Draw, extents: dict[str, int], reduced: Sequence[str], dtype: str, known: Sequence[Read]) -> list[Read]:
+def _reads(
+    draw: Draw, extents: dict[str, int], reduced: Sequence[str], dtype: str, known: Sequence[Read]
+) -> list[Read]:
     if known and draw.chance(0.7):
         reads = [draw.pick(known)]
     else:
@@ -139,6 +149,7 @@ class _Value:
 
 def _best(index: str, worst: Any, greatest: bool, no_place: int) -> Any:
     """The reducer of a place and a value: the first of the greatest, or of the least."""
+
     def combine(x: Any, y: Any) -> Any:
         first = te.any(x[1] > y[1] if greatest else x[1] < y[1], te.all(x[1].equal(y[1]), x[0] < y[0]))
         return te.select(first, x[0], y[0]), te.select(first, x[1], y[1])
@@ -148,11 +159,16 @@ def _best(index: str, worst: Any, greatest: bool, no_place: int) -> Any:
 
 def _several(worst: Any) -> Any:
     """A reducer of the user's: sum, greatest and how many."""
-    return te.comm_reducer(lambda x, y: (x[0] + y[0], te.max(x[1], y[1]), x[2] + y[2]),
-                           lambda total, most, count: (te.const(0, total), te.const(worst, most), te.const(0, count)), "several")
+    return te.comm_reducer(
+        lambda x, y: (x[0] + y[0], te.max(x[1], y[1]), x[2] + y[2]),
+        lambda total, most, count: (te.const(0, total), te.const(worst, most), te.const(0, count)),
+        "several",
+    )
 
 
-def _reduction(draw: Draw, extents: dict[str, int], reduced: Sequence[str], value: _Value) -> list[tuple[Any, np.ndarray]]:
+def _reduction(
+    draw: Draw, extents: dict[str, int], reduced: Sequence[str], value: _Value
+) -> list[tuple[Any, np.ndarray]]:
     """The results of one reduction, each with what it holds."""
     wide, count = value.wide, int(np.prod([extents[axis] for axis in reduced], dtype=int))
     kept = [axis for axis in extents if axis not in reduced]
@@ -182,24 +198,42 @@ def _reduction(draw: Draw, extents: dict[str, int], reduced: Sequence[str], valu
         for axis in over[1:]:
             place = place * extents[axis.var.name] + axis
         no_place = np.iinfo(index).max
-        results = te.compute(shape, lambda *at: _best(index, worst, greatest, no_place)(
-            (place.astype(index), value.te(all_axes(at))), axis=over), draw.name("best"))
+        results = te.compute(
+            shape,
+            lambda *at: _best(index, worst, greatest, no_place)(
+                (place.astype(index), value.te(all_axes(at))), axis=over
+            ),
+            draw.name("best"),
+        )
         found = (flat.argmax(-1) if greatest else flat.argmin(-1)).astype(index)
         return [(results[0], found), (results[1], np.take_along_axis(flat, found[..., None].astype(int), -1)[..., 0])]
     if kind == "several":
-        results = te.compute(shape, lambda *at: _several(IDENTITY["max"](wide))(
-            (value.te(all_axes(at)), value.te(all_axes(at)), te.const(1, "int32")), axis=over), draw.name("several"))
+        results = te.compute(
+            shape,
+            lambda *at: _several(IDENTITY["max"](wide))(
+                (value.te(all_axes(at)), value.te(all_axes(at)), te.const(1, "int32")), axis=over
+            ),
+            draw.name("several"),
+        )
         lowest: Any = np.asarray(IDENTITY["max"](wide)).astype(flat.dtype)
-        return [(results[0], UFUNC["sum"].reduce(flat, -1, dtype=flat.dtype)), (results[1], np.max(flat, -1, initial=lowest)),
-                (results[2], np.full(shape, count, "int32"))]
+        return [
+            (results[0], UFUNC["sum"].reduce(flat, -1, dtype=flat.dtype)),
+            (results[1], np.max(flat, -1, initial=lowest)),
+            (results[2], np.full(shape, count, "int32")),
+        ]
     first, last = next(iter(extents)), reduced[-1]
     where = draw.chance(0.15)
     if where:  # a triangle, most often
         identity = np.asarray(IDENTITY[kind](wide)).astype(flat.dtype)
         kept_apart = np.broadcast_to(grids[last] <= grids[first], whole.shape)
         flat = np.where(kept_apart, whole, identity).transpose(order).reshape(flat.shape)
-    result = te.compute(shape, lambda *at: REDUCERS[kind](
-        value.te(all_axes(at)), axis=over, where=axes[last] <= all_axes(at)[first] if where else None), draw.name("R"))
+    result = te.compute(
+        shape,
+        lambda *at: REDUCERS[kind](
+            value.te(all_axes(at)), axis=over, where=axes[last] <= all_axes(at)[first] if where else None
+        ),
+        draw.name("R"),
+    )
     identity = np.asarray(IDENTITY[kind](wide)).astype(flat.dtype)
     return [(result, UFUNC[kind].reduce(flat, -1, dtype=flat.dtype, initial=identity))]
 
@@ -240,5 +274,7 @@ def _after(draw: Draw, tensor: Any, array: np.ndarray) -> tuple[Any, np.ndarray]
         k, places = te.reduce_axis((0, array.shape[-1]), "z"), array.shape[:-1]
         total = te.compute(places, lambda *at: te.sum(tensor[(*at, k)], axis=k), draw.name("Z"))
         return total, np.add.reduce(held, -1, dtype=held.dtype)
-    doubled = te.compute(array.shape, lambda *at: te.max(tensor[at] * te.const(2, dtype), te.const(0, dtype)), draw.name("Z"))
+    doubled = te.compute(
+        array.shape, lambda *at: te.max(tensor[at] * te.const(2, dtype), te.const(0, dtype)), draw.name("Z")
+    )
     return doubled, np.maximum(held * np.asarray(2).astype(held.dtype), np.zeros((), held.dtype))

@@ -12,8 +12,19 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "UNIT", "adaptive_pool", "attention", "bilateral_slice", "convolution", "depthwise", "layer_norm", "local_response",
-    "pool", "resize", "transposed_convolution", "weight_only", "windows",
+    "UNIT",
+    "adaptive_pool",
+    "attention",
+    "bilateral_slice",
+    "convolution",
+    "depthwise",
+    "layer_norm",
+    "local_response",
+    "pool",
+    "resize",
+    "transposed_convolution",
+    "weight_only",
+    "windows",
 ]
 
 UNIT = 2.0**-24
@@ -27,11 +38,14 @@ _BORDERS: dict[str, Any] = {"edge": "edge", "reflect": "reflect", "zero": "const
 def _taps(size: int, taps: int, stride: int, dilation: int) -> tuple[int, list[slice]]:
     """How many windows there are along a padded dimension, and for each of their taps where it reads."""
     count = max((size - (taps - 1) * dilation - 1) // stride + 1, 0)
-    return count, [slice(at, at + (count - 1) * stride + 1 if count else at, stride) for at in range(0, taps * dilation, dilation)]
+    return count, [
+        slice(at, at + (count - 1) * stride + 1 if count else at, stride) for at in range(0, taps * dilation, dilation)
+    ]
 
 
-def convolution(x: Any, w: Any, stride: Any = (1, 1), pads: Any = (0, 0, 0, 0), dilation: Any = (1, 1),
-                groups: int = 1) -> tuple[Any, Any]:
+def convolution(
+    x: Any, w: Any, stride: Any = (1, 1), pads: Any = (0, 0, 0, 0), dilation: Any = (1, 1), groups: int = 1
+) -> tuple[Any, Any]:
     """x (N, C, H, W) with w (O, C / groups, KH, KW), and the bound."""
     x, w = x.astype(np.float64), w.astype(np.float64)
     x = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
@@ -49,6 +63,7 @@ def convolution(x: Any, w: Any, stride: Any = (1, 1), pads: Any = (0, 0, 0, 0), 
 
 def transposed_convolution(x: Any, w: Any, stride: Any, pads: Any, more: Any) -> tuple[Any, Any]:
     """x (N, C, H, W) spread by w (C, O, KH, KW), and the bound."""
+
     def spread(x: Any, w: Any) -> Any:
         high, wide = ((x.shape[d] - 1) * stride[d - 2] + w.shape[d] + more[d - 2] for d in (2, 3))
         full = np.zeros((x.shape[0], w.shape[1], high, wide))
@@ -56,7 +71,7 @@ def transposed_convolution(x: Any, w: Any, stride: Any, pads: Any, more: Any) ->
             rows = slice(p, p + (x.shape[2] - 1) * stride[0] + 1, stride[0])
             columns = slice(q, q + (x.shape[3] - 1) * stride[1] + 1, stride[1])
             full[:, :, rows, columns] += np.einsum("nchw,co->nohw", x, w[:, :, p, q])
-        return full[:, :, pads[0]:full.shape[2] - pads[2], pads[1]:full.shape[3] - pads[3]]
+        return full[:, :, pads[0] : full.shape[2] - pads[2], pads[1] : full.shape[3] - pads[3]]
 
     x, w = x.astype(np.float64), w.astype(np.float64)
     return spread(x, w), spread(abs(x), abs(w)) * (w.size // max(w.shape[1], 1)) * UNIT
@@ -71,8 +86,16 @@ def depthwise(x: Any, w: Any, stride: Any, pads: Any, dilation: Any) -> tuple[An
 # Pooling
 
 
-def pool(x: Any, kind: str, kernel: Any, stride: Any, pads: Any, dilation: Any = (1, 1), ceil: bool = False,
-         include: bool = True) -> Any:
+def pool(
+    x: Any,
+    kind: str,
+    kernel: Any,
+    stride: Any,
+    pads: Any,
+    dilation: Any = (1, 1),
+    ceil: bool = False,
+    include: bool = True,
+) -> Any:
     """The maximum or the mean of each window by itself, over (N, C, H, W)."""
     size, out = x.shape[2:], list[int]()
     for d in (0, 1):
@@ -95,8 +118,10 @@ def adaptive_pool(x: Any, kind: str, out: Sequence[int]) -> Any:
     """Windows that cover the images of (N, C, H, W)."""
     y = np.zeros((*x.shape[:2], *out))
     for i, j in np.ndindex(*out):
-        rows, columns = (slice(at * size // n, -(-(at + 1) * size // n))
-                         for at, n, size in zip((i, j), out, x.shape[2:], strict=True))
+        rows, columns = (
+            slice(at * size // n, -(-(at + 1) * size // n))
+            for at, n, size in zip((i, j), out, x.shape[2:], strict=True)
+        )
         part = x[:, :, rows, columns]
         y[:, :, i, j] = _pooled(part, kind, part.shape[2] * part.shape[3])
     return y
@@ -132,8 +157,16 @@ def local_response(x: Any, size: int, axis: int, alpha: float, beta: float, bias
     return exact, (size + 8) * max(1, beta) * 2 * UNIT * np.abs(exact)
 
 
-def attention(q: Any, k: Any, v: Any, scale: float, causal: bool, mask: Any = None, offset: int = 0, fill: float = -np.inf,
-              ) -> tuple[Any, Any]:
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    scale: float,
+    causal: bool,
+    mask: Any = None,
+    offset: int = 0,
+    fill: float = -np.inf,
+) -> tuple[Any, Any]:
     """The result, and the bound of each element; a query that sees no key gives 0."""
     shared = q.shape[-3] // k.shape[-3]
     queries, keys, values = (x.astype("float64") for x in (q, np.repeat(k, shared, -3), np.repeat(v, shared, -3)))
@@ -174,7 +207,7 @@ def windows(x: Any, size: int, border: str, at: int) -> Any:
     reach = 0 if border == "valid" else size // 2
     kept = [x.shape[at + d] + 2 * reach - size + 1 for d in (0, 1)]
     if 0 in kept or 0 in x.shape:
-        return np.zeros((*x.shape[:at], *kept, *x.shape[at + 2:], size, size), x.dtype)
+        return np.zeros((*x.shape[:at], *kept, *x.shape[at + 2 :], size, size), x.dtype)
     if reach:
         pads = [(0, 0)] * x.ndim
         pads[at] = pads[at + 1] = (reach, reach)
@@ -182,20 +215,29 @@ def windows(x: Any, size: int, border: str, at: int) -> Any:
     return np.lib.stride_tricks.sliding_window_view(x, (size, size), (at, at + 1))
 
 
-def resize(x: Any, out: Sequence[int], method: str, coordinates: str, rounding: str, at: int, alpha: float = -0.75) -> Any:
+def resize(
+    x: Any, out: Sequence[int], method: str, coordinates: str, rounding: str, at: int, alpha: float = -0.75
+) -> Any:
     """x with out[0] rows and out[1] columns, height and width being dimensions `at` and the next."""
     for dim, count in enumerate(out):
-        x = np.moveaxis(_resized(np.moveaxis(x, at + dim, -1), count, method, coordinates, rounding, alpha), -1, at + dim)
+        x = np.moveaxis(
+            _resized(np.moveaxis(x, at + dim, -1), count, method, coordinates, rounding, alpha), -1, at + dim
+        )
     return x
 
 
 def _resized(x: Any, count: int, method: str, coordinates: str, rounding: str, alpha: float) -> Any:
     size, i = x.shape[-1], np.arange(count)
     # Places as quotients: half a pixel more or less is no matter of rounding.
-    top, bottom = {"half_pixel": ((2 * i + 1) * size - count, 2 * count), "asymmetric": (i * size, count),
-                   "align_corners": (i * (size - 1), max(count - 1, 1))}[coordinates]
+    top, bottom = {
+        "half_pixel": ((2 * i + 1) * size - count, 2 * count),
+        "asymmetric": (i * size, count),
+        "align_corners": (i * (size - 1), max(count - 1, 1)),
+    }[coordinates]
     if method == "nearest":
-        places = {"floor": top // bottom, "ceil": -(-top // bottom), "round": -((bottom - 2 * top) // (2 * bottom))}[rounding]
+        places = {"floor": top // bottom, "ceil": -(-top // bottom), "round": -((bottom - 2 * top) // (2 * bottom))}[
+            rounding
+        ]
         return x[..., np.clip(places, 0, size - 1)]
     if method == "bilinear" and coordinates == "half_pixel":
         top = np.maximum(top, 0)
@@ -213,16 +255,26 @@ def _resized(x: Any, count: int, method: str, coordinates: str, rounding: str, a
 def bilateral_slice(grid: Any, guide: Any, image: Any) -> tuple[Any, Any]:
     """The slice, and the sum of the magnitudes of what is added."""
     cells: list[Any] = [np.arange(int(size)) for size in guide.shape]
-    places: list[Any] = [(cells[0] + 0.5)[:, None] * grid.shape[0] / guide.shape[0] - 0.5 + 0 * guide,
-              (cells[1] + 0.5) * grid.shape[1] / guide.shape[1] - 0.5 + 0 * guide,
-              np.clip(guide.astype("float64") * grid.shape[2] - 0.5, 0, grid.shape[2] - 1)] if guide.size else [guide] * 3
+    places: list[Any] = (
+        [
+            (cells[0] + 0.5)[:, None] * grid.shape[0] / guide.shape[0] - 0.5 + 0 * guide,
+            (cells[1] + 0.5) * grid.shape[1] / guide.shape[1] - 0.5 + 0 * guide,
+            np.clip(guide.astype("float64") * grid.shape[2] - 0.5, 0, grid.shape[2] - 1),
+        ]
+        if guide.size
+        else [guide] * 3
+    )
     pixels = np.concatenate([image.astype("float64"), np.ones((1, *guide.shape))])
     y, size = (np.zeros((grid.shape[3], *guide.shape)) for _ in range(2))
     for corner in np.ndindex(2, 2, 2):
         low = [np.floor(place) for place in places]
-        weight = np.prod([1 - abs(place - first - bit) for place, first, bit in zip(places, low, corner, strict=True)], axis=0)
-        cell = tuple(np.clip(first + bit, 0, extent - 1).astype(int)
-                     for first, bit, extent in zip(low, corner, grid.shape, strict=False))
+        weight = np.prod(
+            [1 - abs(place - first - bit) for place, first, bit in zip(places, low, corner, strict=True)], axis=0
+        )
+        cell = tuple(
+            np.clip(first + bit, 0, extent - 1).astype(int)
+            for first, bit, extent in zip(low, corner, grid.shape, strict=False)
+        )
         affine = grid.astype("float64")[cell] * weight[..., None, None]
         y += np.einsum("hwoc,chw->ohw", affine, pixels)
         size += np.einsum("hwoc,chw->ohw", abs(affine), abs(pixels))

@@ -26,7 +26,13 @@ __all__ = ["explain", "explain_death", "write_program"]
 
 
 def explain(
-    seed: int, case: int, program: Program | None, s: Any, options: Options, numbers: Sequence[int], error: BaseException,
+    seed: int,
+    case: int,
+    program: Program | None,
+    s: Any,
+    options: Options,
+    numbers: Sequence[int],
+    error: BaseException,
     seconds: float,
 ) -> dict[str, Any]:
     """The failure of a case: its text, how to repeat it, and the smallest program that still fails so, looked for during
@@ -58,15 +64,29 @@ def explain_death(numbers: Choices, choices: Choices, options: Options, headline
     return write_program(program, records, options, drawn, headline)
 
 
-def write_program(program: Program, records: Sequence[Any], options: Options, numbers: Sequence[int], headline: str) -> str:
+def write_program(
+    program: Program, records: Sequence[Any], options: Options, numbers: Sequence[int], headline: str
+) -> str:
     """A Python file that declares the program, schedules it, and raises what was found."""
-    parts = ["\n".join(f"# {line}".rstrip() for line in headline.splitlines()), "", "import base64  # noqa: F401", "",
-             "import ml_dtypes  # noqa: F401", "import numpy as np", "import tilewright as tw  # noqa: F401",
-             "from tilewright import te", "from tilewright.tools import fuzz", ""]
+    parts = [
+        "\n".join(f"# {line}".rstrip() for line in headline.splitlines()),
+        "",
+        "import base64  # noqa: F401",
+        "",
+        "import ml_dtypes  # noqa: F401",
+        "import numpy as np",
+        "import tilewright as tw  # noqa: F401",
+        "from tilewright import te",
+        "from tilewright.tools import fuzz",
+        "",
+    ]
     declared = _declared(program)
     if declared is not None:
-        parts += [declared, values_source(program.values),
-                  f"program = fuzz.Program({program.name!r}, args, values, {program.results}, {program.tolerance})"]
+        parts += [
+            declared,
+            values_source(program.values),
+            f"program = fuzz.Program({program.name!r}, args, values, {program.results}, {program.tolerance})",
+        ]
     else:
         parts += [f"program = fuzz.drawn_program({list(numbers)})", "ops = program.outputs"]
     try:
@@ -75,8 +95,9 @@ def write_program(program: Program, records: Sequence[Any], options: Options, nu
         parts += [f"# {line}".rstrip() for line in str(s).splitlines()]
     except Exception as problem:  # noqa: BLE001 - the schedule may be what fails
         parts += ["", f"s = te.create_schedule(ops)  # the records do not replay: {problem!r}".replace("\n", " ")]
-    options = Options(options.target, options.bounds_check, options.at_end[: len(program.args)], options.text,
-                      options.quick)
+    options = Options(
+        options.target, options.bounds_check, options.at_end[: len(program.args)], options.text, options.quick
+    )
     parts += ["", f"fuzz.check(program, s, fuzz.{options!r})", 'print("it no longer fails")', ""]
     return "\n".join(parts)
 
@@ -90,8 +111,10 @@ def _declared(program: Program) -> str | None:
     scope: dict[str, Any] = {"te": te, "np": np, "base64": base64, "ml_dtypes": ml_dtypes}
     exec(text, scope)
     try:
-        ours, again = (lower(te.create_schedule(ops), args, "main")
-                       for ops, args in ((program.outputs, program.args), (scope["ops"], scope["args"])))
+        ours, again = (
+            lower(te.create_schedule(ops), args, "main")
+            for ops, args in ((program.outputs, program.args), (scope["ops"], scope["args"]))
+        )
     except TilewrightError:  # what may be the failure
         return text
     return text if equal(ours, again) else None

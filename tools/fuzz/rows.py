@@ -92,7 +92,9 @@ def draw_triangle(choices: Choices) -> Program:
         return te.sum(a.tensor[i_axis["k"], j], axis=i_axis["k"])
 
     p = te.compute((n.te, m), body, "P")
-    expected = np.cumsum(exactly(a.array, a.dtype), 0, dtype=None if a.dtype in FLOATS else a.dtype).astype(a.array.dtype)
+    expected = np.cumsum(exactly(a.array, a.dtype), 0, dtype=None if a.dtype in FLOATS else a.dtype).astype(
+        a.array.dtype
+    )
     if draw.chance(0.5):
         o = te.compute((n.te, m), lambda i, j: p[i, j] * te.const(2, a.dtype) + a.tensor[i, j], "O")
         p, expected = o, expected * np.asarray(2).astype(a.array.dtype) + a.array
@@ -120,8 +122,14 @@ def draw_tuples(choices: Choices) -> Program:
         draw.program.result(t1, x > 1)
         return draw.finish()
     k = te.reduce_axis((0, n.te), "k")
-    least, total = te.compute((m.te,), lambda i: (te.min(t0[i, k], axis=k), te.sum(te.if_then_else(
-        t1[i, k], te.const(1, "int32"), te.const(0, "int32")), axis=k)), "R")
+    least, total = te.compute(
+        (m.te,),
+        lambda i: (
+            te.min(t0[i, k], axis=k),
+            te.sum(te.if_then_else(t1[i, k], te.const(1, "int32"), te.const(0, "int32")), axis=k),
+        ),
+        "R",
+    )
     lowest = fold("min", scaled, 1, np.asarray(IDENTITY["min"](dtype)).astype(x.dtype))
     if draw.chance(0.5):
         draw.program.result(least, lowest)

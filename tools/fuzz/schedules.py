@@ -51,11 +51,15 @@ def _auto_inline(drawer: Drawer) -> Attempt:
 
 ROWS: dict[str, Primitive] = {name: row for name, row in primitives().items() if row.draw is not None}
 DRAWS: dict[str, Callable[[Drawer], Attempt | None]] = {
-    **{name: row.draw for name, row in ROWS.items() if row.draw is not None}, "auto_inline": _auto_inline}
+    **{name: row.draw for name, row in ROWS.items() if row.draw is not None},
+    "auto_inline": _auto_inline,
+}
 TABLE = (*((row.weight, name) for name, row in ROWS.items()), (1.0, "auto_inline"))
 """Everything that is drawn, and how often."""
 PRIMITIVES = tuple(name for _, name in TABLE)
-WILD_ROWS = [row for row in ROWS.values() if not any("Callable" in str(parameter.annotation) for parameter in row.parameters)]
+WILD_ROWS = [
+    row for row in ROWS.values() if not any("Callable" in str(parameter.annotation) for parameter in row.parameters)
+]
 """What is drawn with no regard to anything. Not transform_layout: that of an argument changes what callers pass."""
 EARLY = tuple(name for name, row in ROWS.items() if row.early)
 RARE = tuple(name for name, row in ROWS.items() if row.rare)
@@ -95,8 +99,11 @@ class Mutator:
 
     @property
     def stages(self) -> list[Stage]:
-        return [stage for stage in self.s.stages
-                if not (stage.op.is_given or stage.op.is_stepwise) and stage.attach_type not in ("inline", "inlined")]
+        return [
+            stage
+            for stage in self.s.stages
+            if not (stage.op.is_given or stage.op.is_stepwise) and stage.attach_type not in ("inline", "inlined")
+        ]
 
     def extent(self, stage: Stage, axis: IterVar) -> int | None:
         within = declared_ranges(stage).get(axis)
@@ -156,8 +163,10 @@ class Mutator:
             elif parameter.default is Parameter.empty or self.chance(0.5):
                 named[parameter.name] = self._wild_value(parameter, axes)
         owner = stage if row.owner is StagePrimitives else self.s
-        return (f"wild {row.name}({', '.join(map(str, [*listed, *named.values()]))})"[:300],
-                lambda: row.method(owner, *listed, **named))
+        return (
+            f"wild {row.name}({', '.join(map(str, [*listed, *named.values()]))})"[:300],
+            lambda: row.method(owner, *listed, **named),
+        )
 
     def _wild_value(self, parameter: Parameter, axes: list[IterVar]) -> Any:
         stage, number, takes = self.pick(self.s.stages), self.choices.number(-1, 5), str(parameter.annotation)

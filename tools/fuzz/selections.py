@@ -36,10 +36,25 @@ from .shrink import shrink
 __all__ = ["AllMet", "Taken", "check_selections", "run_selections"]
 
 PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
-    (5, draw_contraction), (3, draw_chain), (3, draw_matmul), (3, draw_conv2d), (1.5, draw_pool), (2, draw_softmax),
-    (1, draw_itself), (1, draw_argmax), (3, draw_blur),
-    (1, draw_layout), (1, draw_gather), (1, draw_triangle), (1, draw_tuples), (1, draw_scan), (1, draw_product),
-    (7, draw_reduction), (3, draw_norm), (1, draw_running))
+    (5, draw_contraction),
+    (3, draw_chain),
+    (3, draw_matmul),
+    (3, draw_conv2d),
+    (1.5, draw_pool),
+    (2, draw_softmax),
+    (1, draw_itself),
+    (1, draw_argmax),
+    (3, draw_blur),
+    (1, draw_layout),
+    (1, draw_gather),
+    (1, draw_triangle),
+    (1, draw_tuples),
+    (1, draw_scan),
+    (1, draw_product),
+    (7, draw_reduction),
+    (3, draw_norm),
+    (1, draw_running),
+)
 TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": (*["llvm"] * 19, "cuda -emulate")}
 SELECTIONS = 8
 """Of one program at most, the first of which is the rules' own."""
@@ -118,13 +133,23 @@ def check_selections(program: Program, taken: Choices, options: Options, exact: 
 
 def _drawn(seed: int, case: int, target: str) -> tuple[Choices, Choices, Options, bool]:
     choices = case_choices(seed, case, _TAKEN)
-    options = Options(choices.pick(TARGETS[target]), False, [choices.chance(0.7) for _ in range(16)], False, quick=case % _FULL > 0)
+    options = Options(
+        choices.pick(TARGETS[target]), False, [choices.chance(0.7) for _ in range(16)], False, quick=case % _FULL > 0
+    )
     return case_choices(seed, case, _PROGRAM), choices, options, choices.chance(0.5)
 
 
 def run_selections(seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0) -> dict[str, Any]:
     """Draws and checks one case, as fuzz.case.run_case does for schedules that are drawn."""
-    report: dict[str, Any] = {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
+    report: dict[str, Any] = {
+        "case": case,
+        "name": "?",
+        "failure": "",
+        "refused": {},
+        "tried": {},
+        "lowering": "",
+        "cells": [],
+    }
     began = time.perf_counter()
     numbers, taken, options, exact = _drawn(seed, case, target)
     drawn = len(taken.made)
@@ -148,20 +173,38 @@ def _fails_with(numbers: Sequence[int], taken: Sequence[int], options: Options, 
     return False
 
 
-def _explained(seed: int, case: int, options: Options, exact: bool, kept: tuple[list[int], list[int]], error: BaseException,
-               seconds: float) -> dict[str, Any]:
+def _explained(
+    seed: int,
+    case: int,
+    options: Options,
+    exact: bool,
+    kept: tuple[list[int], list[int]],
+    error: BaseException,
+    seconds: float,
+) -> dict[str, Any]:
     numbers, taken = kept
     what = str(error) if isinstance(error, Failure) else "".join(traceback.format_exception(error, limit=-8))
-    headline = f"case {case} of seed {seed}: tilewright fuzz --mode selections --seed {seed} --cases {case}:{case + 1}\n{what}"
+    headline = (
+        f"case {case} of seed {seed}: tilewright fuzz --mode selections --seed {seed} --cases {case}:{case + 1}\n{what}"
+    )
     if seconds:
-        smaller = shrink(numbers, [], lambda one: _fails_with(one[0], taken, options, exact, type(error).__name__), seconds)
+        smaller = shrink(
+            numbers, [], lambda one: _fails_with(one[0], taken, options, exact, type(error).__name__), seconds
+        )
         numbers = smaller[0] if smaller is not None else numbers
-    python = "\n".join([*(f"# {line}".rstrip() for line in headline.splitlines()), "",
-                        "from tilewright.tools.fuzz import Options",
-                        "from tilewright.tools.fuzz.choices import forced",
-                        "from tilewright.tools.fuzz.selections import check_selections, draw_selected", "",
-                        f"check_selections(draw_selected(forced({list(numbers)})), forced({list(taken)}), {options!r}, {exact})",
-                        'print("it no longer fails")', ""])
+    python = "\n".join(
+        [
+            *(f"# {line}".rstrip() for line in headline.splitlines()),
+            "",
+            "from tilewright.tools.fuzz import Options",
+            "from tilewright.tools.fuzz.choices import forced",
+            "from tilewright.tools.fuzz.selections import check_selections, draw_selected",
+            "",
+            f"check_selections(draw_selected(forced({list(numbers)})), forced({list(taken)}), {options!r}, {exact})",
+            'print("it no longer fails")',
+            "",
+        ]
+    )
     return {"failure": headline, "signature": signature(error), "python": python}
 
 

@@ -24,7 +24,9 @@ Candidate = tuple[list[int], list[Any]]
 """The choices of a program, and the records of a schedule."""
 
 
-def shrink(numbers: Sequence[int], records: Sequence[Any], fails: Callable[[Candidate], bool], seconds: float) -> Candidate | None:
+def shrink(
+    numbers: Sequence[int], records: Sequence[Any], fails: Callable[[Candidate], bool], seconds: float
+) -> Candidate | None:
     """The smallest choices and records found within `seconds` that still fail; None where these do not."""
     until = time.monotonic() + seconds
     best: Candidate = list(numbers), list(records)
@@ -78,7 +80,7 @@ def dies(candidate: Candidate, options: Options) -> bool:
 def _fewer_records(best: Candidate, better: Callable[[Candidate], bool]) -> list[Any]:
     numbers, records = best
     for at in reversed(range(len(records))):
-        fewer = records[:at] + records[at + 1:]
+        fewer = records[:at] + records[at + 1 :]
         if better((numbers, fewer)):
             records = fewer
     return records
@@ -89,7 +91,7 @@ def _fewer_numbers(best: Candidate, better: Callable[[Candidate], bool]) -> list
     for length in (16, 4, 1):
         at = len(numbers) - length
         while at >= 0:
-            fewer = numbers[:at] + numbers[at + length:]
+            fewer = numbers[:at] + numbers[at + length :]
             if better((fewer, records)):
                 numbers = fewer
             at -= length
@@ -100,9 +102,15 @@ def _lower_numbers(best: Candidate, better: Callable[[Candidate], bool]) -> list
     numbers, records = best
     for at in range(len(numbers)):
         while numbers[at]:
-            lower = next((value for value in dict.fromkeys((0, numbers[at] // 2, numbers[at] - 1))
-                          if better(([*numbers[:at], value, *numbers[at + 1:]], records))), None)
+            lower = next(
+                (
+                    value
+                    for value in dict.fromkeys((0, numbers[at] // 2, numbers[at] - 1))
+                    if better(([*numbers[:at], value, *numbers[at + 1 :]], records))
+                ),
+                None,
+            )
             if lower is None:
                 break
-            numbers = [*numbers[:at], lower, *numbers[at + 1:]]
+            numbers = [*numbers[:at], lower, *numbers[at + 1 :]]
     return numbers

@@ -45,7 +45,7 @@ def _value(value: Any) -> str:
         return repr(value)
     dtype = "ml_dtypes.bfloat16" if str(value.dtype) == "bfloat16" else f'"{value.dtype}"'
     if isinstance(value, SparseArray):
-        return f"fuzz.sparse({value.shape}, {dtype}, {({place: float(held) for place, held in value.held.items()})})"
+        return f"fuzz.sparse({value.shape}, {dtype}, { ({place: float(held) for place, held in value.held.items()}) })"
     plain = value.astype("float64") if value.dtype.kind not in "biu" else value
     if value.size > 300:
         text = base64.b64encode(value.tobytes()).decode()
@@ -56,12 +56,28 @@ def _value(value: Any) -> str:
 
 
 _BINARY: dict[type[E.Expr], str] = {
-    E.Add: "+", E.Sub: "-", E.Mul: "*", E.Div: "/", E.FloorDiv: "//", E.FloorMod: "%", E.LT: "<", E.LE: "<=", E.GT: ">",
-    E.GE: ">=", E.EQ: "==", E.NE: "!=",
+    E.Add: "+",
+    E.Sub: "-",
+    E.Mul: "*",
+    E.Div: "/",
+    E.FloorDiv: "//",
+    E.FloorMod: "%",
+    E.LT: "<",
+    E.LE: "<=",
+    E.GT: ">",
+    E.GE: ">=",
+    E.EQ: "==",
+    E.NE: "!=",
 }
 _FUNCTIONS: dict[type[E.Expr], str] = {
-    E.Min: "te.min", E.Max: "te.max", E.And: "te.all", E.Or: "te.any", E.TruncDiv: "te.truncdiv", E.TruncMod: "te.truncmod",
-    E.Select: "te.select", E.IfThenElse: "te.if_then_else",
+    E.Min: "te.min",
+    E.Max: "te.max",
+    E.And: "te.all",
+    E.Or: "te.any",
+    E.TruncDiv: "te.truncdiv",
+    E.TruncMod: "te.truncmod",
+    E.Select: "te.select",
+    E.IfThenElse: "te.if_then_else",
 }
 _INFIX_CALLS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "shift_left": "<<", "shift_right": ">>"}
 _NOT_FUNCTIONS = ("access_ptr", "target_has", "call_extern", "call_pure_extern", "call_llvm_intrinsic")
@@ -78,7 +94,9 @@ class _Writer:
     def name(self, thing: Any, wanted: str) -> str:
         word = "".join(c if c.isalnum() else "_" for c in wanted) or "x"
         word = f"_{word}" if word[0].isdigit() or keyword.iskeyword(word) else word
-        free = next(name for name in (word, *(f"{word}_{at}" for at in range(len(self.taken) + 1))) if name not in self.taken)
+        free = next(
+            name for name in (word, *(f"{word}_{at}" for at in range(len(self.taken) + 1))) if name not in self.taken
+        )
         self.taken.add(free)
         self.names[thing] = free
         return free
@@ -157,7 +175,9 @@ class _Writer:
         reducer = f"te.{first.combiner.name}"
         if several or reducer not in ("te.sum", "te.prod", "te.min", "te.max"):
             identity, combined = joined(first.combiner.identity), joined(first.combiner.result)
-            lines.append(f'reducer = te.comm_reducer(lambda x, y: {combined}, lambda *dtypes: {identity}, "{first.combiner.name}")')
+            lines.append(
+                f'reducer = te.comm_reducer(lambda x, y: {combined}, lambda *dtypes: {identity}, "{first.combiner.name}")'
+            )
             reducer = "reducer"
         arguments = [f"axis=[{', '.join(self.names[axis] for axis in first.axes)}]"]
         if not (isinstance(first.condition, E.IntImm) and first.condition.value):
@@ -235,6 +255,6 @@ def _constant(node: E.IntImm | E.FloatImm) -> str:
     if isinstance(node, E.IntImm):
         if node.dtype == "int32":
             return f"te.const({node.value})"
-        return f"te.const({bool(node.value) if node.dtype.is_bool else node.value}, \"{node.dtype}\")"
+        return f'te.const({bool(node.value) if node.dtype.is_bool else node.value}, "{node.dtype}")'
     value = repr(node.value) if math.isfinite(node.value) else f'float("{node.value}")'
     return f'te.const({value}, "{node.dtype}")'

@@ -48,20 +48,34 @@ class Tally:
 
     def plain(self) -> dict[str, Any]:
         """The run as plain data."""
-        return {"seed": self.seed, "cases": self.count, "exact": self.exact,
-                "failed": [failure["case"] for failure in self.failures], "choices": dict(self.choices),
-                "programs": dict(self.programs), "targets": dict(self.targets), "tried": dict(self.tried),
-                "refused": dict(self.refused), "codes": dict(self.codes), "coverage": self.coverage.plain()}
+        return {
+            "seed": self.seed,
+            "cases": self.count,
+            "exact": self.exact,
+            "failed": [failure["case"] for failure in self.failures],
+            "choices": dict(self.choices),
+            "programs": dict(self.programs),
+            "targets": dict(self.targets),
+            "tried": dict(self.tried),
+            "refused": dict(self.refused),
+            "codes": dict(self.codes),
+            "coverage": self.coverage.plain(),
+        }
 
     def __str__(self) -> str:
         parts = [
             f"seed {self.seed}: {self.count} cases, {len(self.failures)} failed, {self.whole} schedules accepted in full "
             f"({self.whole / max(self.count, 1):.0%})",
             f"  schedules that keep every bit: {self.exact} ({self.exact / max(self.count, 1):.0%})",
-            *([f"  choices compared: {', '.join(f'{many} {what}' for what, many in sorted(self.choices.items()))}"]
-              if self.choices else []),
+            *(
+                [f"  choices compared: {', '.join(f'{many} {what}' for what, many in sorted(self.choices.items()))}"]
+                if self.choices
+                else []
+            ),
             f"  primitives tried {sum(self.tried.values())}, refused {sum(self.refused.values())}: {dict(self.refused)}",
-            f"  codes: {dict(self.codes)}", f"  programs: {dict(self.programs)}", f"  targets: {dict(self.targets)}",
+            f"  codes: {dict(self.codes)}",
+            f"  programs: {dict(self.programs)}",
+            f"  targets: {dict(self.targets)}",
             f"  slowest (s, case): {self.slowest}",
         ]
         return "\n".join(parts)

@@ -18,8 +18,20 @@ import numpy as np
 from ... import te
 
 __all__ = [
-    "DTYPES", "EPSILON", "EXACT", "FLOATS", "INTEGERS", "NUMBERS", "Size", "Source", "Term", "as_arrays", "as_tensors",
-    "cast_array", "common", "numpy_type",
+    "DTYPES",
+    "EPSILON",
+    "EXACT",
+    "FLOATS",
+    "INTEGERS",
+    "NUMBERS",
+    "Size",
+    "Source",
+    "Term",
+    "as_arrays",
+    "as_tensors",
+    "cast_array",
+    "common",
+    "numpy_type",
 ]
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -82,12 +94,14 @@ def unsigned(a: np.ndarray) -> np.ndarray:
 
 def truncated(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """C's quotient and remainder, of Python's integers."""
+
     def one(x: Any, y: Any) -> tuple[int, int]:
         x, y = int(x), int(y)
         if not y:
             return 0, 0
         quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
         return quotient, x - quotient * y
+
     a, b = np.broadcast_arrays(a, b)
     pairs = [one(x, y) for x, y in zip(a.ravel(), b.ravel(), strict=True)]
     bits = a.dtype.itemsize * 8
@@ -142,18 +156,50 @@ where: Callable[..., Any] = np.where
 """Without its overloads, of which the type checker chooses none where something may be anything."""
 
 TENSORS: dict[str, Function] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b, "floormod": lambda a, b: a % b, "truncdiv": te.truncdiv, "truncmod": te.truncmod,
-    "min": lambda a, b: _extremum(te.min, a, b), "max": lambda a, b: _extremum(te.max, a, b),
-    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
-    "not": lambda a: ~a, "neg": lambda a: -a, "abs": te.abs, "popcount": te.popcount, "clz": te.clz,
-    "shl": lambda a, b: a << b, "shr": lambda a, b: a >> b, "square": lambda a: a**2,
-    "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
-    "all": te.all, "any": te.any, "select": te.select, "ite": te.if_then_else,
-    "floor": te.floor, "ceil": te.ceil, "trunc": te.trunc, "rint": te.nearbyint, "isnan": te.isnan,
-    "div": lambda a, b: a / b, "exp": te.exp, "tanh": te.tanh, "sigmoid": te.sigmoid, "sin": te.sin, "sqrt": te.sqrt,
-    "log1p": te.log1p, "erf": te.erf, "atan": te.atan,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b,
+    "floormod": lambda a, b: a % b,
+    "truncdiv": te.truncdiv,
+    "truncmod": te.truncmod,
+    "min": lambda a, b: _extremum(te.min, a, b),
+    "max": lambda a, b: _extremum(te.max, a, b),
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "not": lambda a: ~a,
+    "neg": lambda a: -a,
+    "abs": te.abs,
+    "popcount": te.popcount,
+    "clz": te.clz,
+    "shl": lambda a, b: a << b,
+    "shr": lambda a, b: a >> b,
+    "square": lambda a: a**2,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "all": te.all,
+    "any": te.any,
+    "select": te.select,
+    "ite": te.if_then_else,
+    "floor": te.floor,
+    "ceil": te.ceil,
+    "trunc": te.trunc,
+    "rint": te.nearbyint,
+    "isnan": te.isnan,
+    "div": lambda a, b: a / b,
+    "exp": te.exp,
+    "tanh": te.tanh,
+    "sigmoid": te.sigmoid,
+    "sin": te.sin,
+    "sqrt": te.sqrt,
+    "log1p": te.log1p,
+    "erf": te.erf,
+    "atan": te.atan,
 }
 
 
@@ -166,17 +212,50 @@ def _sigmoid(a: np.ndarray) -> np.ndarray:
 
 
 ARRAYS: dict[str, Function] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "floormod": np.mod,
-    "truncdiv": lambda a, b: truncated(a, b)[0], "truncmod": lambda a, b: truncated(a, b)[1],
-    "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "not": np.invert, "neg": np.negative, "abs": np.abs,
-    "popcount": lambda a: np.bitwise_count(unsigned(np.array(a))).astype(a.dtype), "clz": leading_zeros,
-    "shl": np.left_shift, "shr": np.right_shift, "square": lambda a: a * a,
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
-    "all": np.logical_and, "any": np.logical_or, "select": np.where, "ite": np.where,
-    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint, "isnan": np.isnan,
-    "div": np.divide, "exp": np.exp, "tanh": np.tanh, "sigmoid": _sigmoid,
-    "sin": np.sin, "sqrt": np.sqrt, "log1p": np.log1p, "erf": _erf, "atan": np.arctan,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "floordiv": np.floor_divide,
+    "floormod": np.mod,
+    "truncdiv": lambda a, b: truncated(a, b)[0],
+    "truncmod": lambda a, b: truncated(a, b)[1],
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "neg": np.negative,
+    "abs": np.abs,
+    "popcount": lambda a: np.bitwise_count(unsigned(np.array(a))).astype(a.dtype),
+    "clz": leading_zeros,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+    "square": lambda a: a * a,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "all": np.logical_and,
+    "any": np.logical_or,
+    "select": np.where,
+    "ite": np.where,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    "isnan": np.isnan,
+    "div": np.divide,
+    "exp": np.exp,
+    "tanh": np.tanh,
+    "sigmoid": _sigmoid,
+    "sin": np.sin,
+    "sqrt": np.sqrt,
+    "log1p": np.log1p,
+    "erf": _erf,
+    "atan": np.arctan,
 }
 
 

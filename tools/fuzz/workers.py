@@ -53,8 +53,14 @@ class _Worker:
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-                                        env=environment, start_new_session=True)
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            env=environment,
+            start_new_session=True,
+        )
         self.case = -1
         self.done = 0
         self.began = self.began_busy = 0.0
@@ -78,8 +84,16 @@ class _Worker:
     def failed(self, what: str) -> dict[str, Any]:
         self.errors.seek(0)
         tail = self.errors.read()[-3000:].decode(errors="replace")
-        return {"case": self.case, "name": "?", "failure": f"{what}\n{tail}", "refused": {}, "tried": {}, "lowering": "",
-                "seconds": time.monotonic() - self.began, "died": True}
+        return {
+            "case": self.case,
+            "name": "?",
+            "failure": f"{what}\n{tail}",
+            "refused": {},
+            "tried": {},
+            "lowering": "",
+            "seconds": time.monotonic() - self.began,
+            "died": True,
+        }
 
     def busy(self) -> float:
         """The processor seconds that it has used so far."""
@@ -113,15 +127,22 @@ def run_cases(seed: int, target: str, cases: Iterable[int], workers: int = 2) ->
     command = worker_command(seed, target)
     for report in run_all(command, cases, workers):
         if report.get("died"):
-            again = subprocess.Popen([*command, str(report["case"])], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                                     start_new_session=True)
+            again = subprocess.Popen(
+                [*command, str(report["case"])],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+            )
             with suppress(subprocess.TimeoutExpired):  # the report has the seed and the number all the same
                 report["python"] = again.communicate(timeout=240)[0]
             end_session(again)
         yield report
 
 
-def run_all(command: list[str], cases: Iterable[int], workers: int = 2, seconds: float = 60.0) -> Iterator[dict[str, Any]]:
+def run_all(
+    command: list[str], cases: Iterable[int], workers: int = 2, seconds: float = 60.0
+) -> Iterator[dict[str, Any]]:
     """The reports of all cases, as they come in, from workers that `command` starts. A case that takes more than `seconds`
     of a processor has failed."""
     environment = {**os.environ, "TILEWRIGHT_VERIFY": "1", "OMP_WAIT_POLICY": "passive"}

@@ -36,8 +36,12 @@ def bilateral_slice(grid: Tensor, guide: Tensor, image: Tensor) -> Tensor:
     high, wide, depth, outs, terms = (extent.value for extent in grid.shape if isinstance(extent, IntImm))
     h, w = guide.shape
     z, d, k = te.reduce_axis((0, depth), "z"), te.reduce_axis((0, 2), "d"), te.reduce_axis((0, terms), "k")
-    around = te.compute((high + 2, wide + 2, depth, outs, terms), lambda i, j, z, o, c: grid[
-        te.max(te.min(i - 1, high - 1), 0), te.max(te.min(j - 1, wide - 1), 0), z, o, c], "around", "bilateral_slice.around")
+    around = te.compute(
+        (high + 2, wide + 2, depth, outs, terms),
+        lambda i, j, z, o, c: grid[te.max(te.min(i - 1, high - 1), 0), te.max(te.min(j - 1, wide - 1), 0), z, o, c],
+        "around",
+        "bilateral_slice.around",
+    )
 
     def between(y: Any, j: Any, z: Any, o: Any, c: Any) -> Expr:
         cell, part = _cell(y, h, high, grid.dtype)
@@ -48,13 +52,22 @@ def bilateral_slice(grid: Tensor, guide: Tensor, image: Tensor) -> Tensor:
         return te.sum(rows[y, cell + d, z, o, c] * (near[z, y, x] * te.select(d == 0, 1 - part, part)), axis=[z, d])
 
     rows = te.compute((h, wide + 2, depth, outs, terms), between, "rows", "bilateral_slice.rows")
-    near = te.compute((depth, h, w), lambda z, y, x: te.max(
-        1 - te.abs(z + 0.5 - te.max(te.min(guide[y, x] * depth, depth - 0.5), 0.5)), 0), "near", "bilateral_slice.near")
+    near = te.compute(
+        (depth, h, w),
+        lambda z, y, x: te.max(1 - te.abs(z + 0.5 - te.max(te.min(guide[y, x] * depth, depth - 0.5), 0.5)), 0),
+        "near",
+        "bilateral_slice.near",
+    )
     affine = te.compute((outs, terms, h, w), coefficient, "affine", "bilateral_slice.affine")
-    ones = te.compute((terms, h, w), lambda c, y, x: te.if_then_else(c < terms - 1, image[c, y, x], 1), "ones",
-                      "bilateral_slice.ones")
-    return te.compute((outs, h, w), lambda o, y, x: te.sum(affine[o, k, y, x] * ones[k, y, x], axis=k), "bilateral_slice",
-                      "bilateral_slice")
+    ones = te.compute(
+        (terms, h, w), lambda c, y, x: te.if_then_else(c < terms - 1, image[c, y, x], 1), "ones", "bilateral_slice.ones"
+    )
+    return te.compute(
+        (outs, h, w),
+        lambda o, y, x: te.sum(affine[o, k, y, x] * ones[k, y, x], axis=k),
+        "bilateral_slice",
+        "bilateral_slice",
+    )
 
 
 def _cell(place: Any, size: Any, cells: int, dtype: Any) -> tuple[Any, Expr]:
@@ -76,6 +89,11 @@ def _check(grid: Tensor, guide: Tensor, image: Tensor) -> None:
     same = len({tensor.dtype for tensor in (grid, guide, image)}) == 1 and grid.dtype.is_float
     constant = ranks and same and all(isinstance(extent, IntImm) for extent in (*grid.shape, image.shape[0]))
     if not constant or int(grid.shape[4]) != int(image.shape[0]) + 1:
-        raise BadImage("this grid does not transform this image", reason=shapes, declared=grid.source, called=user_source(),
-                       allowed="grid (GH, GW, D, O, I + 1), guide (H, W), image (I, H, W), of one float dtype",
-                       fix="te.placeholder((16, 16, 8, 3, 4)), te.placeholder((H, W)), te.placeholder((3, H, W))")
+        raise BadImage(
+            "this grid does not transform this image",
+            reason=shapes,
+            declared=grid.source,
+            called=user_source(),
+            allowed="grid (GH, GW, D, O, I + 1), guide (H, W), image (I, H, W), of one float dtype",
+            fix="te.placeholder((16, 16, 8, 3, 4)), te.placeholder((H, W)), te.placeholder((3, H, W))",
+        )

@@ -29,7 +29,9 @@ FRACTION = 8
 """Bits after the point in fixed-point sums of bytes."""
 
 
-def box_blur(image: Tensor, size: int = 3, border: str = "edge", layout: str | None = None, sum_dtype: Any = None) -> Tensor:
+def box_blur(
+    image: Tensor, size: int = 3, border: str = "edge", layout: str | None = None, sum_dtype: Any = None
+) -> Tensor:
     """The mean of the size x size pixels around each.
 
     image: (H, W), (H, W, C), (N, C, H, W), or as `layout` names its dimensions. size: odd. border: what lies outside ("edge",
@@ -54,8 +56,9 @@ def box_blur(image: Tensor, size: int = 3, border: str = "edge", layout: str | N
     return plane.pixels(high, wide, down, "box_blur")
 
 
-def gaussian_blur(image: Tensor, size: int = 5, sigma: float | None = None, border: str = "reflect",
-                  layout: str | None = None) -> Tensor:
+def gaussian_blur(
+    image: Tensor, size: int = 5, sigma: float | None = None, border: str = "reflect", layout: str | None = None
+) -> Tensor:
     """The sum of the size x size pixels around each, weighted by a Gaussian.
 
     image: as of box_blur, whose shape and dtype the result has. sigma: in pixels; 0.3 * ((size - 1) / 2 - 1) + 0.8 if None, as
@@ -107,8 +110,13 @@ def gaussian_taps(size: int, sigma: float | None = None) -> list[float]:
     """`size` samples of a Gaussian around its middle, which sum to 1. Raises BadImage (TW0195) for a sigma that is not positive."""
     spread = 0.3 * ((size - 1) * 0.5 - 1) + 0.8 if sigma is None else sigma
     if not spread > 0:
-        raise BadImage(f"sigma is {sigma!r}"[:100], called=user_source(), reason="it is how far a blur reaches, in pixels",
-                       allowed="numbers above 0", fix="sigma=1.0")
+        raise BadImage(
+            f"sigma is {sigma!r}"[:100],
+            called=user_source(),
+            reason="it is how far a blur reaches, in pixels",
+            allowed="numbers above 0",
+            fix="sigma=1.0",
+        )
     samples = [exp(-((k - size // 2) ** 2) / (2 * spread * spread)) for k in range(size)]
     return [sample / sum(samples) for sample in samples]
 
@@ -119,8 +127,12 @@ def _weighted(values: Sequence[Expr], taps: Sequence[float]) -> Expr:
         return values[0]
     weights = [floor(tap * (1 << 16) + 0.5) for tap in taps]
     weights[len(taps) // 2] += (1 << 16) - sum(weights)  # all of them together are 1
-    return _total([((value.astype("uint32") * weight) >> 16).astype("uint16")
-                   for value, weight in zip(values, weights, strict=True)])
+    return _total(
+        [
+            ((value.astype("uint32") * weight) >> 16).astype("uint16")
+            for value, weight in zip(values, weights, strict=True)
+        ]
+    )
 
 
 def _total(values: Sequence[Expr]) -> Expr:
@@ -146,6 +158,11 @@ def _sum_dtype(image: Tensor, size: int) -> Any:
 
 def _reach(size: Any) -> int:
     if not isinstance(size, int) or size < 1 or size % 2 == 0:
-        raise BadImage(f"size is {size!r}"[:100], called=user_source(), reason="a window has a pixel in its middle",
-                       allowed="odd numbers from 1 on", fix="size=3")
+        raise BadImage(
+            f"size is {size!r}"[:100],
+            called=user_source(),
+            reason="a window has a pixel in its middle",
+            allowed="odd numbers from 1 on",
+            fix="size=3",
+        )
     return size // 2

@@ -17,20 +17,28 @@ from .errors import BadImage
 __all__ = ["dilation2d_nchw", "dilation2d_nhwc"]
 
 
-def dilation2d_nchw(input: Tensor, filter: Tensor, stride: Any, padding: Any, dilations: Any = 1, out_dtype: Any = None) -> Tensor:
+def dilation2d_nchw(
+    input: Tensor, filter: Tensor, stride: Any, padding: Any, dilations: Any = 1, out_dtype: Any = None
+) -> Tensor:
     """max over p, q of input[n, c, y * stride + p * dilation, x * stride + q * dilation] + filter[c, p, q], over input (N, C, H, W)
     padded by zeros and filter (C, KH, KW). padding: as of topi.nn.conv2d. Raises BadImage (TW0195), BadWindow (TW0190)."""
     image, window = tensor(input, "dilation2d", 4), tensor(filter, "the filter of dilation2d", 3)
     if not same_extent(image.shape[1], window.shape[0]):
-        raise BadImage(f"dilation2d: {tensor_text(window)} is no window for the channels of {tensor_text(image)}",
-                       declared=window.source, called=user_source(), fix="a window for each channel")
+        raise BadImage(
+            f"dilation2d: {tensor_text(window)} is no window for the channels of {tensor_text(image)}",
+            declared=window.source,
+            called=user_source(),
+            fix="a window for each channel",
+        )
     dtype = out_dtype or image.dtype
     steps, far = pair(stride, "stride"), pair(dilations, "dilations")
     taps = [tap_count(extent) for extent in window.shape[1:]]
     reach = ((taps[0] - 1) * far[0] + 1, (taps[1] - 1) * far[1] + 1)
     pads = pad_amounts(padding, reach)
-    size = [out_extent(image.shape[2 + dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
-            for dim in (0, 1)]
+    size = [
+        out_extent(image.shape[2 + dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
+        for dim in (0, 1)
+    ]
     wide = padded(image, pads, (2, 3))
     p, q = te.reduce_axis((0, taps[0]), "ry"), te.reduce_axis((0, taps[1]), "rx")
 
@@ -41,7 +49,9 @@ def dilation2d_nchw(input: Tensor, filter: Tensor, stride: Any, padding: Any, di
     return te.compute((*image.shape[:2], *size), element, name="dilation2d")
 
 
-def dilation2d_nhwc(input: Tensor, filter: Tensor, stride: Any, padding: Any, dilations: Any = 1, out_dtype: Any = None) -> Tensor:
+def dilation2d_nhwc(
+    input: Tensor, filter: Tensor, stride: Any, padding: Any, dilations: Any = 1, out_dtype: Any = None
+) -> Tensor:
     """dilation2d_nchw of input (N, H, W, C) and filter (KH, KW, C). Raises BadImage (TW0195), BadWindow (TW0190)."""
     image = transpose(tensor(input, "dilation2d", 4), (0, 3, 1, 2))
     window = transpose(tensor(filter, "the filter of dilation2d", 3), (2, 0, 1))

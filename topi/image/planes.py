@@ -48,12 +48,21 @@ class Plane:
         named = layout or LAYOUTS.get(data.ndim, "")
         at = named.find("HW")
         if len(named) != data.ndim or at < 0 or data.ndim - at > 3:
-            raise BadImage(f"{data.name} is not {named or 'an image'!r}", declared=data.source, called=user_source(),
-                           reason=f"its shape is {shape_text(data.shape)}; a layout names each dimension, W right after H",
-                           fix='layout="HW", "HWC", "CHW", "NCHW" or "NHWC"')
+            raise BadImage(
+                f"{data.name} is not {named or 'an image'!r}",
+                declared=data.source,
+                called=user_source(),
+                reason=f"its shape is {shape_text(data.shape)}; a layout names each dimension, W right after H",
+                fix='layout="HW", "HWC", "CHW", "NCHW" or "NHWC"',
+            )
         if border not in BORDERS:
-            raise BadImage(f"there is no border {border!r}", called=user_source(), reason="it says what lies outside of an image",
-                           allowed=", ".join(map(repr, BORDERS)), fix='border="edge"')
+            raise BadImage(
+                f"there is no border {border!r}",
+                called=user_source(),
+                reason="it says what lies outside of an image",
+                allowed=", ".join(map(repr, BORDERS)),
+                fix='border="edge"',
+            )
         return Plane(data, at, data.shape[at + 2] if data.ndim == at + 3 else 1, border)
 
     @property
@@ -71,24 +80,35 @@ class Plane:
         lost = before + after
         for extent, what in ((self.high, "height"), (self.wide, "width")):
             if isinstance(extent, IntImm) and extent.value < lost:
-                raise BadImage(f"a window of {lost + 1} does not fit into the {what} {extent}", declared=self.data.source,
-                               called=user_source(), reason='with the border "valid" windows lie within the image',
-                               fix='border="edge", or a smaller window')
+                raise BadImage(
+                    f"a window of {lost + 1} does not fit into the {what} {extent}",
+                    declared=self.data.source,
+                    called=user_source(),
+                    reason='with the border "valid" windows lie within the image',
+                    fix='border="edge", or a smaller window',
+                )
         return self.high - lost, self.wide - lost
 
     def rows(self, high: Any, wide: Any, fcompute: Callable[..., Expr], name: str, tag: str = "") -> Tensor:
         """A tensor of rows of numbers: fcompute(lead, y, f)."""
-        shape = (*self.data.shape[:self.lead], high, wide * self.pitch)
-        return te.compute(shape, lambda *at: fcompute(at[:self.lead], at[-2], at[-1]), name=name, tag=tag)
+        shape = (*self.data.shape[: self.lead], high, wide * self.pitch)
+        return te.compute(shape, lambda *at: fcompute(at[: self.lead], at[-2], at[-1]), name=name, tag=tag)
 
-    def pixels(self, high: Any, wide: Any, fcompute: Callable[..., Expr], name: str, tag: str = "",
-               attrs: dict[str, Any] | None = None) -> Tensor:
+    def pixels(
+        self,
+        high: Any,
+        wide: Any,
+        fcompute: Callable[..., Expr],
+        name: str,
+        tag: str = "",
+        attrs: dict[str, Any] | None = None,
+    ) -> Tensor:
         """A tensor of the image's own layout: fcompute(lead, y, f)."""
-        shape = (*self.data.shape[:self.lead], high, wide, *self.data.shape[self.lead + 2:])
+        shape = (*self.data.shape[: self.lead], high, wide, *self.data.shape[self.lead + 2 :])
 
         def element(*at: Any) -> Expr:
             flat = at[self.lead + 1] if self._one else at[self.lead + 1] * self.pitch + at[self.lead + 2]
-            return fcompute(at[:self.lead], at[self.lead], flat)
+            return fcompute(at[: self.lead], at[self.lead], flat)
 
         return te.compute(shape, element, name=name, tag=tag, attrs={**(attrs or {}), "lead": self.lead})
 

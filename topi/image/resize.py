@@ -42,8 +42,16 @@ NAMES = {"nearest_neighbor": "nearest", "linear": "bilinear", "cubic": "bicubic"
 """TVM's names."""
 
 
-def resize(image: Tensor, size: Any, method: str = "bilinear", layout: str | None = None, align_corners: bool = False,
-           coordinates: str | None = None, rounding: str | None = None, cubic_alpha: float = -0.75) -> Tensor:
+def resize(
+    image: Tensor,
+    size: Any,
+    method: str = "bilinear",
+    layout: str | None = None,
+    align_corners: bool = False,
+    coordinates: str | None = None,
+    rounding: str | None = None,
+    cubic_alpha: float = -0.75,
+) -> Tensor:
     """The image with `size` = (height, width) pixels.
 
     method: "nearest", "bilinear" or "bicubic". layout: as of box_blur; (N, C, H, W) for four dimensions. coordinates: where
@@ -55,47 +63,90 @@ def resize(image: Tensor, size: Any, method: str = "bilinear", layout: str | Non
     if coordinates is None:
         coordinates = "align_corners" if align_corners else "asymmetric" if method == "nearest" else "half_pixel"
     rounding = rounding or "floor"
-    for what, value, allowed in (("method", method, METHODS), ("coordinates", coordinates, COORDINATES),
-                                 ("rounding", rounding, ROUNDINGS)):
+    for what, value, allowed in (
+        ("method", method, METHODS),
+        ("coordinates", coordinates, COORDINATES),
+        ("rounding", rounding, ROUNDINGS),
+    ):
         if value not in allowed:
-            raise BadImage(f"{what} is {value!r}", called=user_source(), reason="a resize is told how to interpolate, and where",
-                           allowed=", ".join(map(repr, allowed)), fix=f"{what}={allowed[0]!r}")
+            raise BadImage(
+                f"{what} is {value!r}",
+                called=user_source(),
+                reason="a resize is told how to interpolate, and where",
+                allowed=", ".join(map(repr, allowed)),
+                fix=f"{what}={allowed[0]!r}",
+            )
     out = pair(size, "size")
     plane = Plane.of(image, layout)
     columns = Columns.of(plane, out[1], method, coordinates, rounding, cubic_alpha)
     if columns is not None:
         return _in_rows(plane, columns, out, method, coordinates, rounding, cubic_alpha)
     if method == "nearest":
+
         def nearest(lead: Any, y: Any, x: Any, rest: Any) -> Expr:
-            return image[(*lead, _nearest(y, plane.high, out[0], coordinates, rounding),
-                          _nearest(x, plane.wide, out[1], coordinates, rounding), *rest)]
+            return image[
+                (
+                    *lead,
+                    _nearest(y, plane.high, out[0], coordinates, rounding),
+                    _nearest(x, plane.wide, out[1], coordinates, rounding),
+                    *rest,
+                )
+            ]
 
         return _pixels(plane, image, out, nearest, "resize_nearest")
     kind = image.dtype if image.dtype.is_float and image.dtype.bits >= 32 else "float32"
     taps = 2 if method == "bilinear" else 4
 
     def down(lead: Any, y: Any, x: Any, rest: Any) -> Expr:
-        return _interpolated(y, plane.high, out[0], coordinates, taps, cubic_alpha, kind,
-                             lambda row: image[(*lead, row, x, *rest)].astype(kind))
+        return _interpolated(
+            y,
+            plane.high,
+            out[0],
+            coordinates,
+            taps,
+            cubic_alpha,
+            kind,
+            lambda row: image[(*lead, row, x, *rest)].astype(kind),
+        )
 
     rows = _pixels(plane, image, (out[0], plane.wide), down, "resize_rows")
 
     def across(lead: Any, y: Any, x: Any, rest: Any) -> Expr:
-        value = _interpolated(x, plane.wide, out[1], coordinates, taps, cubic_alpha, kind,
-                              lambda column: rows[(*lead, y, column, *rest)])
+        value = _interpolated(
+            x, plane.wide, out[1], coordinates, taps, cubic_alpha, kind, lambda column: rows[(*lead, y, column, *rest)]
+        )
         return _rounded(value, image.dtype)
 
     return _pixels(plane, image, out, across, f"resize_{method}")
 
 
-def resize2d(data: Tensor, roi: Any, size: Any, layout: str = "NCHW", method: str = "linear",
-             coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "", bicubic_alpha: float = -0.75) -> Tensor:
+def resize2d(
+    data: Tensor,
+    roi: Any,
+    size: Any,
+    layout: str = "NCHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.75,
+) -> Tensor:
     """resize with TVM's names and order of arguments. roi: None, or zeros: the whole image. Raises BadImage (TW0195)."""
     if roi is not None and any(roi):
-        raise BadImage(f"roi is {roi!r}"[:100], called=user_source(), reason="whole images are resized",
-                       fix="roi=None, of a strided slice of the image")
-    return resize(data, size, method, layout, coordinates=coordinate_transformation_mode,
-                  rounding=rounding_method or "round", cubic_alpha=bicubic_alpha)
+        raise BadImage(
+            f"roi is {roi!r}"[:100],
+            called=user_source(),
+            reason="whole images are resized",
+            fix="roi=None, of a strided slice of the image",
+        )
+    return resize(
+        data,
+        size,
+        method,
+        layout,
+        coordinates=coordinate_transformation_mode,
+        rounding=rounding_method or "round",
+        cubic_alpha=bicubic_alpha,
+    )
 
 
 @dataclass(frozen=True)
@@ -143,8 +194,12 @@ class Columns:
         def within(place: Any) -> Any:
             return te.max(te.min(place, size - 1), 0)
 
-        starts = te.compute((-(-out * pitch // group),), lambda g: within(cell(te.indexdiv(g * group, pitch))) * pitch,
-                            "resize_starts", "resize.starts")
+        starts = te.compute(
+            (-(-out * pitch // group),),
+            lambda g: within(cell(te.indexdiv(g * group, pitch))) * pitch,
+            "resize_starts",
+            "resize.starts",
+        )
 
         def offset(k: Any, f: Any) -> Expr:
             place = within(cell(te.indexdiv(f, pitch)) + k) * pitch + te.indexmod(f, pitch)
@@ -155,12 +210,28 @@ class Columns:
         reach = ((-(-(group - 1) // pitch) * over) // under + 1 + taps) * pitch - 1  # at most
         if reach >= MOST_VECTORS * group:
             return None
-        return Columns(kind, taps, group, reach, size * pitch - 1, starts, offsets, None if taps == 1 else _weights(
-            (taps, out * pitch), lambda f: _place(te.indexdiv(f, pitch), size, out, coordinates, taps)[1], narrow, alpha))
+        return Columns(
+            kind,
+            taps,
+            group,
+            reach,
+            size * pitch - 1,
+            starts,
+            offsets,
+            None
+            if taps == 1
+            else _weights(
+                (taps, out * pitch),
+                lambda f: _place(te.indexdiv(f, pitch), size, out, coordinates, taps)[1],
+                narrow,
+                alpha,
+            ),
+        )
 
 
 def _weights(shape: tuple[int, int], part: Callable[[Any], Any], narrow: bool, alpha: float) -> Tensor:
     """The weights of all taps; narrow: of two, in 65536ths."""
+
     def weight(k: Any, f: Any) -> Expr:
         if narrow:
             second = _weight_16(part(f))
@@ -174,7 +245,9 @@ def _weights(shape: tuple[int, int], part: Callable[[Any], Any], narrow: bool, a
     return te.compute(shape, weight, "resize_weights", "resize.weights")
 
 
-def _in_rows(plane: Plane, columns: Columns, out: Any, method: str, coordinates: str, rounding: str, alpha: float) -> Tensor:
+def _in_rows(
+    plane: Plane, columns: Columns, out: Any, method: str, coordinates: str, rounding: str, alpha: float
+) -> Tensor:
     """Row after row: the rows of the image that one of the result lies between become one, of which its numbers are taken at
     places that are the same for all rows."""
     image, kind = plane.data, columns.kind
@@ -184,8 +257,16 @@ def _in_rows(plane: Plane, columns: Columns, out: Any, method: str, coordinates:
             return plane.at(lead, _nearest(y, plane.high, out[0], coordinates, rounding), f).astype(kind)
         if kind == "uint16":
             return _blended(y, plane.high, out[0], coordinates, lambda row: plane.at(lead, row, f))
-        return _interpolated(y, plane.high, out[0], coordinates, columns.taps, alpha, kind,
-                             lambda row: plane.at(lead, row, f).astype(kind))
+        return _interpolated(
+            y,
+            plane.high,
+            out[0],
+            coordinates,
+            columns.taps,
+            alpha,
+            kind,
+            lambda row: plane.at(lead, row, f).astype(kind),
+        )
 
     rows = plane.rows(out[0], plane.wide, down, "resize_rows", "resize.rows")
 
@@ -199,8 +280,14 @@ def _in_rows(plane: Plane, columns: Columns, out: Any, method: str, coordinates:
             return ((sum(others, first) + te.const(128, kind)) >> 8).astype(image.dtype)
         return _rounded(weighted_sum(values, weights), image.dtype)
 
-    return plane.pixels(out[0], out[1], across, f"resize_{method}", "resize",
-                        {"group": columns.group, "as_it_stands": rows.dtype == image.dtype and method == "nearest"})
+    return plane.pixels(
+        out[0],
+        out[1],
+        across,
+        f"resize_{method}",
+        "resize",
+        {"group": columns.group, "as_it_stands": rows.dtype == image.dtype and method == "nearest"},
+    )
 
 
 def _rounded(value: Expr, dtype: Any) -> Expr:
@@ -236,8 +323,10 @@ def _rest_16(weight: Expr) -> Expr:
 def _pixels(plane: Plane, image: Tensor, out: tuple[Any, Any], element: Any, name: str) -> Tensor:
     """A tensor of the image's layout: element(lead, y, x, rest)."""
     lead = plane.lead
-    shape = (*image.shape[:lead], *out, *image.shape[lead + 2:])
-    return te.compute(shape, lambda *at: element(at[:lead], at[lead], at[lead + 1], at[lead + 2:]), name=name, tag="injective")
+    shape = (*image.shape[:lead], *out, *image.shape[lead + 2 :])
+    return te.compute(
+        shape, lambda *at: element(at[:lead], at[lead], at[lead + 1], at[lead + 2 :]), name=name, tag="injective"
+    )
 
 
 def _ratio(size: Any, out: int, coordinates: str) -> tuple[Any, Any]:
@@ -273,7 +362,14 @@ def _place(index: Any, size: Any, out: int, coordinates: str, taps: int, kind: A
 
 
 def _interpolated(
-    index: Any, size: Any, out: int, coordinates: str, taps: int, alpha: float, kind: Any, read: Callable[[Any], Expr],
+    index: Any,
+    size: Any,
+    out: int,
+    coordinates: str,
+    taps: int,
+    alpha: float,
+    kind: Any,
+    read: Callable[[Any], Expr],
 ) -> Expr:
     """The weighted sum of the taps around a place."""
     cell, part = _place(index, size, out, coordinates, taps, kind)

@@ -29,8 +29,14 @@ _FAR = 1 << 22
 """Places are brought as near as this before they become integers."""
 
 
-def grid_sample(data: Tensor, grid: Tensor, method: str = "bilinear", layout: str = "NCHW", padding_mode: str = "zeros",
-                align_corners: bool = True) -> Tensor:
+def grid_sample(
+    data: Tensor,
+    grid: Tensor,
+    method: str = "bilinear",
+    layout: str = "NCHW",
+    padding_mode: str = "zeros",
+    align_corners: bool = True,
+) -> Tensor:
     """data (N, C, H, W) or (N, C, D, H, W) at the places of a grid (N, 2, ...) or (N, 3, ...): (N, C, ...), in the data's dtype.
 
     Of a place the coordinates are x, y (and z), from -1 to 1: the centres of the outermost elements where corners are aligned, else
@@ -40,8 +46,12 @@ def grid_sample(data: Tensor, grid: Tensor, method: str = "bilinear", layout: st
     source, places = tensor(data, "grid_sample"), tensor(grid, "the grid of grid_sample")
     rank = source.ndim - 2
     if layout not in ("NCHW", "NCDHW") or len(layout) != source.ndim or places.ndim != rank + 2:
-        raise BadOperand(f"grid_sample: {tensor_text(source)} and {tensor_text(places)} are no data and grid of {layout!r}",
-                         declared=source.source, called=user_source(), fix="data (N, C, H, W), a grid (N, 2, height, width)")
+        raise BadOperand(
+            f"grid_sample: {tensor_text(source)} and {tensor_text(places)} are no data and grid of {layout!r}",
+            declared=source.source,
+            called=user_source(),
+            fix="data (N, C, H, W), a grid (N, 2, height, width)",
+        )
 
     def coordinate(n: Any, at: Any, *i: Any) -> Any:
         return places[(n, rank - 1 - at, *i)]
@@ -51,15 +61,24 @@ def grid_sample(data: Tensor, grid: Tensor, method: str = "bilinear", layout: st
 
 
 def sampled(
-    source: Tensor, shape: Sequence[Any], coordinate: Callable[..., Any], dtype: Any, method: str, padding: str, align: bool,
+    source: Tensor,
+    shape: Sequence[Any],
+    coordinate: Callable[..., Any],
+    dtype: Any,
+    method: str,
+    padding: str,
+    align: bool,
 ) -> Tensor:
     """The elements of `shape`, (N, C, ...): coordinate(n, dimension, ...) gives the place, from -1 to 1. dtype: of the coordinates.
     Raises BadParameter (TW0182)."""
     rank = source.ndim - 2
     if method not in TAPS or padding not in PADDINGS or (method == "bicubic" and rank > 2):
-        raise BadParameter(f"grid_sample of {rank} dimensions has no method {method!r} with padding {padding!r}",
-                           called=user_source(), allowed=f"{', '.join(TAPS)} (bicubic of images alone); {', '.join(PADDINGS)}",
-                           fix='method="bilinear"')
+        raise BadParameter(
+            f"grid_sample of {rank} dimensions has no method {method!r} with padding {padding!r}",
+            called=user_source(),
+            allowed=f"{', '.join(TAPS)} (bicubic of images alone); {', '.join(PADDINGS)}",
+            fix='method="bilinear"',
+        )
     extents = source.shape[2:]
     wide = "float64" if "float64" in (str(source.dtype), str(dtype)) else "float32"
 
@@ -81,10 +100,14 @@ def sampled(
     return te.compute(tuple(shape), element, name="grid_sample")
 
 
-def weighed(source: Tensor, lead: tuple[Any, ...], places: Sequence[Any], taps: int, padding: str, align: bool = False) -> Any:
+def weighed(
+    source: Tensor, lead: tuple[Any, ...], places: Sequence[Any], taps: int, padding: str, align: bool = False
+) -> Any:
     """The element of `source` at lead and then at these places, weighed from `taps` neighbours along each dimension."""
     found: list[list[tuple[Any, Any, list[Any]]]] = [
-        _neighbours(place, extent, taps, padding, align) for place, extent in zip(places, source.shape[len(lead):], strict=True)]
+        _neighbours(place, extent, taps, padding, align)
+        for place, extent in zip(places, source.shape[len(lead) :], strict=True)
+    ]
     total: Any = None
     for chosen in itertools.product(*found):
         value: Any = source[(*lead, *(index for index, _, _ in chosen))]

@@ -19,8 +19,14 @@ DETAIL = 6
 """Bits after the point that bytes' differences from their blur keep: with a sign and eight bits before it, fifteen."""
 
 
-def unsharp_mask(image: Tensor, size: int = 5, sigma: float | None = None, amount: float = 1.5, border: str = "reflect",
-                 layout: str | None = None) -> Tensor:
+def unsharp_mask(
+    image: Tensor,
+    size: int = 5,
+    sigma: float | None = None,
+    amount: float = 1.5,
+    border: str = "reflect",
+    layout: str | None = None,
+) -> Tensor:
     """image + amount * (image - gaussian_blur(image, size, sigma, border)).
 
     amount: from 0 on, below 32. Integers are rounded to the nearest and kept within their dtype; of bytes the
@@ -28,8 +34,13 @@ def unsharp_mask(image: Tensor, size: int = 5, sigma: float | None = None, amoun
     Else as gaussian_blur. Raises BadImage (TW0195).
     """
     if not 0 <= amount < 32:
-        raise BadImage(f"amount is {amount!r}"[:100], called=user_source(), reason="it is how much of the detail is added",
-                       allowed="numbers from 0 on, below 32", fix="amount=1.5")
+        raise BadImage(
+            f"amount is {amount!r}"[:100],
+            called=user_source(),
+            reason="it is how much of the detail is added",
+            allowed="numbers from 0 on, below 32",
+            fix="amount=1.5",
+        )
     plane, taps = Plane.of(image, layout, border), gaussian_taps(size, sigma)
     rows = blurred_rows(plane, size, sigma)
     reach = size // 2

@@ -19,20 +19,36 @@ from .sampling import weighed
 __all__ = ["crop_and_resize", "resize1d", "resize3d"]
 
 
-def resize1d(data: Tensor, size: Any, layout: str = "NCW", method: str = "linear", coordinates: str = "half_pixel",
-             rounding: str = "round", cubic_alpha: float = -0.75) -> Tensor:
+def resize1d(
+    data: Tensor,
+    size: Any,
+    layout: str = "NCW",
+    method: str = "linear",
+    coordinates: str = "half_pixel",
+    rounding: str = "round",
+    cubic_alpha: float = -0.75,
+) -> Tensor:
     """data (N, C, W), or (N, W, C), with `size` elements along W, as image.resize has it. Raises BadImage (TW0195), BadWindow
     (TW0190)."""
-    out, = numbers_for(size, 1, "size")
+    (out,) = numbers_for(size, 1, "size")
     whole = _first(data, layout, "W")
     n, c, wide = whole.shape
     image = reshape(whole, (n, c, 1, wide))
-    result = resize(image, (1, out), method, "NCHW", coordinates=coordinates, rounding=rounding, cubic_alpha=cubic_alpha)
+    result = resize(
+        image, (1, out), method, "NCHW", coordinates=coordinates, rounding=rounding, cubic_alpha=cubic_alpha
+    )
     return _back(reshape(result, (n, c, out)), layout, "W")
 
 
-def resize3d(data: Tensor, size: Any, layout: str = "NCDHW", method: str = "linear", coordinates: str = "half_pixel",
-             rounding: str = "round", cubic_alpha: float = -0.75) -> Tensor:
+def resize3d(
+    data: Tensor,
+    size: Any,
+    layout: str = "NCDHW",
+    method: str = "linear",
+    coordinates: str = "half_pixel",
+    rounding: str = "round",
+    cubic_alpha: float = -0.75,
+) -> Tensor:
     """data (N, C, D, H, W), or (N, D, H, W, C), with `size` = (depth, height, width) elements, as image.resize has it. Raises
     BadImage (TW0195), BadWindow (TW0190)."""
     depth, high, wide = numbers_for(size, 3, "size")
@@ -48,7 +64,12 @@ def resize3d(data: Tensor, size: Any, layout: str = "NCDHW", method: str = "line
 
 
 def crop_and_resize(
-    data: Tensor, boxes: Tensor, box_indices: Tensor, crop_size: Any, layout: str = "NCHW", method: str = "bilinear",
+    data: Tensor,
+    boxes: Tensor,
+    box_indices: Tensor,
+    crop_size: Any,
+    layout: str = "NCHW",
+    method: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Tensor:
     """Boxes (count, 4), of y0, x0, y1, x1 from 0 to 1, of the images box_indices (count,) of data, as crop_size (height and width)
@@ -56,8 +77,13 @@ def crop_and_resize(
     outside is extrapolation_value. method: "bilinear" or "nearest". Raises BadImage (TW0195), BadWindow (TW0190)."""
     out = pair(crop_size, "crop_size")
     if method not in ("bilinear", "nearest_neighbor", "nearest", "linear"):
-        raise BadImage(f"crop_and_resize has no method {method!r}", called=user_source(), allowed='"bilinear", "nearest"',
-                       reason="a place is weighed from its neighbours", fix='method="bilinear"')
+        raise BadImage(
+            f"crop_and_resize has no method {method!r}",
+            called=user_source(),
+            allowed='"bilinear", "nearest"',
+            reason="a place is weighed from its neighbours",
+            fix='method="bilinear"',
+        )
     image = _first(data, layout, "HW")
     tensor(boxes, "the boxes of crop_and_resize", 2)
     tensor(box_indices, "the box indices of crop_and_resize", 1)
@@ -69,8 +95,11 @@ def crop_and_resize(
         for dim, index in enumerate(at):
             begin, end = boxes[b, dim].astype(kind), boxes[b, dim + 2].astype(kind)
             last = (image.shape[2 + dim] - 1).astype(kind)
-            place = (begin + index.astype(kind) * ((end - begin) / te.const(out[dim] - 1, kind))) * last if out[dim] > 1 else \
-                te.const(0.5, kind) * (begin + end) * last
+            place = (
+                (begin + index.astype(kind) * ((end - begin) / te.const(out[dim] - 1, kind))) * last
+                if out[dim] > 1
+                else te.const(0.5, kind) * (begin + end) * last
+            )
             inside += [place >= 0, place <= last]
             places.append(te.max(te.min(place, last), 0))
         batch = te.max(te.min(box_indices[b].astype("int32"), image.shape[0] - 1), 0)
@@ -84,9 +113,14 @@ def _first(data: Any, layout: str, letters: str) -> Tensor:
     """Data with the channels before the dimensions of these letters."""
     source = tensor(data, "a resize")
     if layout not in (f"NC{letters}", f"N{letters}C") or source.ndim != len(layout):
-        raise BadImage(f"{source.name} is not {layout!r}", declared=source.source, called=user_source(),
-                       reason=f"its shape is {shape_text(source.shape)}", allowed=f'"NC{letters}", "N{letters}C"',
-                       fix=f'layout="NC{letters}"')
+        raise BadImage(
+            f"{source.name} is not {layout!r}",
+            declared=source.source,
+            called=user_source(),
+            reason=f"its shape is {shape_text(source.shape)}",
+            allowed=f'"NC{letters}", "N{letters}C"',
+            fix=f'layout="NC{letters}"',
+        )
     return source if layout.startswith("NC") else transpose(source, (0, source.ndim - 1, *range(1, source.ndim - 1)))
 
 

@@ -22,8 +22,24 @@ from ..errors import BadOperand, BadParameter
 from ..weighted import scaled_and_moved
 
 __all__ = [
-    "batch_norm_inference", "bias_add", "elu", "flatten", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "pad", "prelu",
-    "relu", "relu6", "scale_shift_nchw", "scale_shift_nhwc", "sigmoid", "silu", "softplus", "tanh",
+    "batch_norm_inference",
+    "bias_add",
+    "elu",
+    "flatten",
+    "gelu",
+    "hard_sigmoid",
+    "hard_swish",
+    "leaky_relu",
+    "pad",
+    "prelu",
+    "relu",
+    "relu6",
+    "scale_shift_nchw",
+    "scale_shift_nhwc",
+    "sigmoid",
+    "silu",
+    "softplus",
+    "tanh",
 ]
 
 
@@ -88,8 +104,12 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     Raises BadParameter (TW0182) for another word.
     """
     if approximate not in ("none", "tanh"):
-        raise BadParameter(f"gelu has no approximation {approximate!r}", called=user_source(), allowed='"none" and "tanh"',
-                           fix='approximate="none" for the error function')
+        raise BadParameter(
+            f"gelu has no approximation {approximate!r}",
+            called=user_source(),
+            allowed='"none" and "tanh"',
+            fix='approximate="none" for the error function',
+        )
 
     def by_erf(value: Any) -> Any:
         return value * 0.5 * (te.erf(value * math.sqrt(0.5)) + 1.0)
@@ -134,11 +154,17 @@ def _along(data: Tensor, values: Tensor, axis: int, subject: str) -> Tensor:
     vector = tensor(values, subject, 1)
     at = axis_of(data, axis, subject)
     if not same_extent(vector.shape[0], data.shape[at]):
-        raise BadOperand(f"{subject}: {tensor_text(vector)} does not have a value for each index along axis {at}",
-                         reason=f"of {tensor_text(data)}", declared=vector.source, called=user_source(),
-                         fix="name the axis of the channels, 1 in NCHW and -1 in NHWC")
+        raise BadOperand(
+            f"{subject}: {tensor_text(vector)} does not have a value for each index along axis {at}",
+            reason=f"of {tensor_text(data)}",
+            declared=vector.source,
+            called=user_source(),
+            fix="name the axis of the channels, 1 in NCHW and -1 in NHWC",
+        )
     behind = data.ndim - at - 1
-    shaped: Tensor = te.compute((*vector.shape, *[1] * behind), lambda *i: vector[i[0]], name=vector.name, tag="injective")
+    shaped: Tensor = te.compute(
+        (*vector.shape, *[1] * behind), lambda *i: vector[i[0]], name=vector.name, tag="injective"
+    )
     return shaped if behind else vector
 
 
@@ -152,8 +178,9 @@ def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
 
 def _scale_shift(data: Tensor, scale: Tensor, shift: Tensor, axis: int, name: str) -> Tensor:
     source = tensor(data, name)
-    affine: Tensor = operate(name, scaled_and_moved, source, _along(source, scale, axis, name),
-                             _along(source, shift, axis, name))
+    affine: Tensor = operate(
+        name, scaled_and_moved, source, _along(source, scale, axis, name), _along(source, shift, axis, name)
+    )
     return affine
 
 
@@ -170,7 +197,13 @@ def scale_shift_nhwc(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
 
 
 def batch_norm_inference(
-    data: Tensor, gamma: Tensor, beta: Tensor, moving_mean: Tensor, moving_var: Tensor, axis: int = 1, epsilon: float = 1e-5,
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    moving_mean: Tensor,
+    moving_var: Tensor,
+    axis: int = 1,
+    epsilon: float = 1e-5,
 ) -> Tensor:
     """(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta, each of them by the index along `axis`.
 
@@ -181,9 +214,12 @@ def batch_norm_inference(
     at = axis_of(source, axis, "batch_norm_inference")
     for parameter in (gamma, beta, moving_mean, moving_var):
         _along(source, parameter, at, "batch_norm_inference")
-    factor: Tensor = te.compute(gamma.shape, lambda c: gamma[c] / te.sqrt(moving_var[c] + epsilon), name="bn_factor",
-                                tag="elemwise")
-    offset: Tensor = te.compute(gamma.shape, lambda c: beta[c] - moving_mean[c] * factor[c], name="bn_offset", tag="elemwise")
+    factor: Tensor = te.compute(
+        gamma.shape, lambda c: gamma[c] / te.sqrt(moving_var[c] + epsilon), name="bn_factor", tag="elemwise"
+    )
+    offset: Tensor = te.compute(
+        gamma.shape, lambda c: beta[c] - moving_mean[c] * factor[c], name="bn_offset", tag="elemwise"
+    )
     return _scale_shift(source, factor, offset, at, "batch_norm")
 
 
@@ -194,14 +230,22 @@ def flatten(data: Tensor) -> Tensor:
     """(n, a, b, ...) as (n, a * b * ...). Raises BadOperand (TW0181) for a tensor of rank 0."""
     source = tensor(data, "flatten")
     if not source.ndim:
-        raise BadOperand(f"flatten takes a tensor of at least one dimension, and {tensor_text(source)} has none",
-                         declared=source.source, called=user_source(), fix="topi.expand_dims(x, 0)")
+        raise BadOperand(
+            f"flatten takes a tensor of at least one dimension, and {tensor_text(source)} has none",
+            declared=source.source,
+            called=user_source(),
+            fix="topi.expand_dims(x, 0)",
+        )
     rest: Any = math.prod(source.shape[1:]) if source.ndim > 1 else 1
     return transform.reshape(source, (source.shape[0], rest))
 
 
 def pad(
-    data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any] | None = None, pad_value: Any = 0.0, name: str = "PadInput",
+    data: Tensor,
+    pad_before: Sequence[Any],
+    pad_after: Sequence[Any] | None = None,
+    pad_value: Any = 0.0,
+    name: str = "PadInput",
 ) -> Tensor:
     """topi.pad, where TVM has it, with its arguments and errors. Raises BadParameter (TW0182)."""
     return transform.pad(data, pad_before, pad_after, pad_value, name)

@@ -17,26 +17,56 @@ from .window import each_side, numbers_for
 __all__ = ["adaptive_pool1d", "adaptive_pool3d", "pool1d", "pool3d"]
 
 
-def pool1d(data: Tensor, kernel: Any, stride: Any, dilation: Any, padding: Any, pool_type: str, ceil_mode: bool = False,
-           layout: str = "NCW", count_include_pad: bool = True) -> Tensor:
+def pool1d(
+    data: Tensor,
+    kernel: Any,
+    stride: Any,
+    dilation: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCW",
+    count_include_pad: bool = True,
+) -> Tensor:
     """pool2d over the one dimension W of a layout. padding: a number, or (left, right). Raises BadWindow (TW0190)."""
     at = _place(data, layout, "W")
-    return _along(data, at, numbers_for(kernel, 1, "kernel")[0], numbers_for(stride, 1, "stride")[0],
-                  numbers_for(dilation, 1, "dilation")[0], each_side(padding, [1]), pool_type, ceil_mode, count_include_pad)
+    return _along(
+        data,
+        at,
+        numbers_for(kernel, 1, "kernel")[0],
+        numbers_for(stride, 1, "stride")[0],
+        numbers_for(dilation, 1, "dilation")[0],
+        each_side(padding, [1]),
+        pool_type,
+        ceil_mode,
+        count_include_pad,
+    )
 
 
-def pool3d(data: Tensor, kernel: Any, stride: Any, dilation: Any, padding: Any, pool_type: str, ceil_mode: bool = False,
-           layout: str = "NCDHW", count_include_pad: bool = True) -> Tensor:
+def pool3d(
+    data: Tensor,
+    kernel: Any,
+    stride: Any,
+    dilation: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCDHW",
+    count_include_pad: bool = True,
+) -> Tensor:
     """pool2d over the dimensions D, H, W of a layout. padding: a number, three, or (front, top, left, back, bottom, right).
 
     Raises BadWindow (TW0190).
     """
     at = _place(data, layout, "DHW")
-    taps, steps, spread = (numbers_for(value, 3, what) for value, what in
-                           ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation")))
+    taps, steps, spread = (
+        numbers_for(value, 3, what) for value, what in ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation"))
+    )
     low, high = each_side(padding, taps)
     plane = layout.replace("D", "X")
-    flat = pool2d(data, taps[1:], steps[1:], spread[1:], (*low[1:], *high[1:]), pool_type, ceil_mode, plane, count_include_pad)
+    flat = pool2d(
+        data, taps[1:], steps[1:], spread[1:], (*low[1:], *high[1:]), pool_type, ceil_mode, plane, count_include_pad
+    )
     return _along(flat, at, taps[0], steps[0], spread[0], (low[:1], high[:1]), pool_type, ceil_mode, count_include_pad)
 
 
@@ -51,12 +81,23 @@ def adaptive_pool3d(data: Tensor, output_size: Any, pool_type: str, layout: str 
     return _adaptive(adaptive_pool(data, out[1:], pool_type, layout.replace("D", "X")), at, out[0], pool_type)
 
 
-def _along(data: Tensor, at: int, taps: int, step: int, spread: int, pads: tuple[list[int], list[int]], pool_type: str,
-           ceil_mode: bool, count_include_pad: bool) -> Tensor:
+def _along(
+    data: Tensor,
+    at: int,
+    taps: int,
+    step: int,
+    spread: int,
+    pads: tuple[list[int], list[int]],
+    pool_type: str,
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Tensor:
     """Pooling along dimension `at`, as height beside a width of 1."""
     (low,), (high,) = pads
     wide, layout = _with_width(data, at)
-    pooled = pool2d(wide, (taps, 1), (step, 1), (spread, 1), (low, 0, high, 0), pool_type, ceil_mode, layout, count_include_pad)
+    pooled = pool2d(
+        wide, (taps, 1), (step, 1), (spread, 1), (low, 0, high, 0), pool_type, ceil_mode, layout, count_include_pad
+    )
     return transform.squeeze(pooled, at + 1)
 
 
@@ -73,7 +114,11 @@ def _place(data: Tensor, layout: str, letters: str) -> int:
     """Where the first of the letters is in a layout of the data's rank."""
     tensor(data, "a pooling")
     if len(layout) != data.ndim or any(layout.count(letter) != 1 for letter in letters):
-        raise BadWindow(f"{data.name} is not {layout!r}", declared=data.source, called=user_source(),
-                        reason=f"its shape is {shape_text(data.shape)}; a layout names each dimension, {', '.join(letters)} once",
-                        fix=f'layout="NC{letters}"')
+        raise BadWindow(
+            f"{data.name} is not {layout!r}",
+            declared=data.source,
+            called=user_source(),
+            reason=f"its shape is {shape_text(data.shape)}; a layout names each dimension, {', '.join(letters)} once",
+            fix=f'layout="NC{letters}"',
+        )
     return layout.index(letters[0])

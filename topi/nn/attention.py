@@ -54,13 +54,23 @@ CHUNK = 1024
 """Keys of a chunk: a multiple of BLOCK, so that each query of a block sees the first key of every chunk that is not skipped."""
 LONG = 2048
 """Keys up to which the scores of a block of queries are computed in one piece."""
-_USAGE = ("topi.nn.attention(q, k, v): (heads, queries, depth), (heads, keys, depth) and (heads, keys, width), "
-          "each with a batch before the heads or without")
+_USAGE = (
+    "topi.nn.attention(q, k, v): (heads, queries, depth), (heads, keys, depth) and (heads, keys, width), "
+    "each with a batch before the heads or without"
+)
 
 
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, scale: float | Expr | None = None, causal: bool = False, *, mask: Tensor | None = None,
-    offset: Expr | int = 0, fill: float = -math.inf, unseen: str = "zero",
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float | Expr | None = None,
+    causal: bool = False,
+    *,
+    mask: Tensor | None = None,
+    offset: Expr | int = 0,
+    fill: float = -math.inf,
+    unseen: str = "zero",
 ) -> Tensor:
     """softmax(q k^T * scale + mask) v for each head, of q's type: (heads, queries, width) or (batch, heads, queries, width).
 
@@ -179,14 +189,21 @@ class _Attention:
             return scores[(*at, j, i)] if lowest is None else te.max(scores[(*at, j, i)], lowest)
 
         peak = self._over_keys(te.max, (*outer, block), score, "max")
-        weight = self._part((*outer, length, block), lambda *at: self._power(scores[at] - peak[(*at[:-2], at[-1])]), "exp")
+        weight = self._part(
+            (*outer, length, block), lambda *at: self._power(scores[at] - peak[(*at[:-2], at[-1])]), "exp"
+        )
         total = self._over_keys(te.sum, (*outer, block), lambda at, j, i: weight[(*at, j, i)], "sum")
         multiplied = weight
         if self.is_narrow:
-            multiplied = self._part(weight.shape, lambda *at: weight[at].astype(self.q.dtype).astype(self.kind), "rounded")
+            multiplied = self._part(
+                weight.shape, lambda *at: weight[at].astype(self.q.dtype).astype(self.kind), "rounded"
+            )
         value = self._over_keys(
-            te.sum, (*outer, block, width),
-            lambda at, j, i, e: multiplied[(*at, j, i)] * self._read(self.v, at, self._key(at, j), e), "value")
+            te.sum,
+            (*outer, block, width),
+            lambda at, j, i, e: multiplied[(*at, j, i)] * self._read(self.v, at, self._key(at, j), e),
+            "value",
+        )
         if self.chunked:
             total, value = self._merged(peak, total, value)
         shared = 0 if self.chunked else 1  # whether the numbers of a query share one sum
@@ -196,7 +213,9 @@ class _Attention:
             whole = total[place[: len(place) - shared]]
             share = value[place] / whole
             if self.seen.may_be_none and self.seen.unseen == "zero":
-                share = te.select(whole > 0, share, te.select(whole == 0, te.const(0, self.kind), whole))  # the last is NaN
+                share = te.select(
+                    whole > 0, share, te.select(whole == 0, te.const(0, self.kind), whole)
+                )  # the last is NaN
             return share.astype(self.q.dtype)
 
         return te.compute((*self.q.shape[:-1], width), weighted, name="attention", tag="attention")
@@ -246,7 +265,7 @@ class _Attention:
         mask = self.seen.mask
         if mask is None:
             return score
-        own = zip(mask.shape, place[len(place) - mask.ndim:], strict=True)
+        own = zip(mask.shape, place[len(place) - mask.ndim :], strict=True)
         at = mask[tuple(0 if is_const(extent, 1) else index for extent, index in own)]
         if mask.dtype == "bool":
             return te.select(self._within(row, at, te.const(True, "bool")), score, te.const(self.seen.fill, self.kind))
@@ -265,7 +284,9 @@ class _Attention:
 
         def merge(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, Expr, Expr]:
             both = te.max(a[0], b[0])
-            left, right = (te.select(chunk[0] >= both, te.const(1, self.kind), self._power(chunk[0] - both)) for chunk in (a, b))
+            left, right = (
+                te.select(chunk[0] >= both, te.const(1, self.kind), self._power(chunk[0] - both)) for chunk in (a, b)
+            )
             return both, a[1] * left + b[1] * right, a[2] * left + b[2] * right
 
         def nothing(*kinds: DType) -> tuple[Expr, ...]:
@@ -308,7 +329,9 @@ class _Attention:
         if not self.seen.causal:
             return keys
         last = self.q.shape[-2] if self.folded else b * self.block + self.block
-        return te.min(last, keys) if is_const(offset, 0) else te.max(te.min(last + offset, keys), te.const(0, keys.dtype))
+        return (
+            te.min(last, keys) if is_const(offset, 0) else te.max(te.min(last + offset, keys), te.const(0, keys.dtype))
+        )
 
     def _over_keys(self, reduce: Any, shape: Sequence[Any], element: OverKeys, name: str) -> Tensor:
         """A reduction over the keys that a block sees, of its chunk where there are chunks."""
@@ -326,7 +349,9 @@ class _Attention:
 
     def _read(self, source: Tensor, outer: Sequence[Any], row: Expr, column: Expr) -> Expr:
         *batch, head = outer[: len(self.lead)]
-        return source[(*batch, head if self.folded or self.shared == 1 else head // self.shared, row, column)].astype(self.kind)
+        return source[(*batch, head if self.folded or self.shared == 1 else head // self.shared, row, column)].astype(
+            self.kind
+        )
 
     def _blocked(self, at: Sequence[Any]) -> tuple[Any, ...]:
         *lead, i, e = at
@@ -346,7 +371,9 @@ def _block(queries: int) -> int:
 def _check(q: object, k: object, v: object) -> None:
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         wrong = next(operand for operand in (q, k, v) if not isinstance(operand, Tensor))
-        raise BadAttention("topi.nn.attention takes tensors", reason=f"got {wrong!r}"[:200], called=user_source(), fix=_USAGE)
+        raise BadAttention(
+            "topi.nn.attention takes tensors", reason=f"got {wrong!r}"[:200], called=user_source(), fix=_USAGE
+        )
     if q.ndim not in (3, 4) or not q.ndim == k.ndim == v.ndim:
         raise _bad(q, k, v, f"they have {q.ndim}, {k.ndim} and {v.ndim} dimensions")
     if not (q.dtype.is_float and q.dtype == k.dtype == v.dtype):
@@ -361,7 +388,9 @@ def _check(q: object, k: object, v: object) -> None:
 
 
 def _are_shared(heads: Expr, fewer: Expr) -> bool:
-    return isinstance(heads, IntImm) and isinstance(fewer, IntImm) and fewer.value > 0 and heads.value % fewer.value == 0
+    return (
+        isinstance(heads, IntImm) and isinstance(fewer, IntImm) and fewer.value > 0 and heads.value % fewer.value == 0
+    )
 
 
 def _check_mask(q: Tensor, k: Tensor, v: Tensor, mask: object) -> None:
@@ -369,10 +398,15 @@ def _check_mask(q: Tensor, k: Tensor, v: Tensor, mask: object) -> None:
     if not isinstance(mask, Tensor):
         raise _bad(q, k, v, f"the mask is no tensor: {mask!r}"[:200], fix)
     whole = (*q.shape[:-1], k.shape[-2])
-    shape = whole[len(whole) - mask.ndim:]
-    if mask.ndim > len(whole) or mask.dtype not in ("bool", q.dtype) or not all(
+    shape = whole[len(whole) - mask.ndim :]
+    if (
+        mask.ndim > len(whole)
+        or mask.dtype not in ("bool", q.dtype)
+        or not all(
             is_const(own, 1) or same_extent(own, extent) or Analyzer().can_prove_equal(own, extent)
-            for own, extent in zip(mask.shape, shape, strict=True)):
+            for own, extent in zip(mask.shape, shape, strict=True)
+        )
+    ):
         raise _bad(q, k, v, f"the mask is {tensor_text(mask)}", fix)
 
 
@@ -382,5 +416,10 @@ def _agree(q: Tensor, k: Tensor, v: Tensor, what: str, a: Expr, b: Expr) -> None
 
 
 def _bad(q: Tensor, k: Tensor, v: Tensor, reason: str, fix: str = _USAGE) -> BadAttention:
-    return BadAttention(f"topi.nn.attention cannot take {tensor_text(q)}, {tensor_text(k)} and {tensor_text(v)}", reason=reason,
-                        declared=q.source, called=user_source(), fix=fix)
+    return BadAttention(
+        f"topi.nn.attention cannot take {tensor_text(q)}, {tensor_text(k)} and {tensor_text(v)}",
+        reason=reason,
+        declared=q.source,
+        called=user_source(),
+        fix=fix,
+    )

@@ -19,11 +19,19 @@ from ..errors import BadOperand
 from ..transform import pad
 from .window import out_extent, pad_amounts, pair
 
-__all__ = ["binarize_pack", "binary_dense", "bitpack", "bitserial_conv2d_nchw", "bitserial_conv2d_nhwc", "bitserial_dense"]
+__all__ = [
+    "binarize_pack",
+    "binary_dense",
+    "bitpack",
+    "bitserial_conv2d_nchw",
+    "bitserial_conv2d_nhwc",
+    "bitserial_dense",
+]
 
 
-def bitpack(data: Tensor, bits: int, pack_axis: int, bit_axis: int, pack_type: str = "uint32",
-            name: str = "QuantizeInput") -> Tensor:
+def bitpack(
+    data: Tensor, bits: int, pack_axis: int, bit_axis: int, pack_type: str = "uint32", name: str = "QuantizeInput"
+) -> Tensor:
     """The `bits` lowest bits of integers, in planes: axis pack_axis is in words of pack_type, and bit_axis, which is new, counts
     the planes. Raises BadOperand (TW0181)."""
     source = tensor(data, "bitpack")
@@ -43,50 +51,100 @@ def bitpack(data: Tensor, bits: int, pack_axis: int, bit_axis: int, pack_type: s
 
 
 def bitserial_dense(
-    data: Tensor, weight: Tensor, data_bits: int, weight_bits: int, pack_dtype: str = "uint32", out_dtype: str = "int16",
+    data: Tensor,
+    weight: Tensor,
+    data_bits: int,
+    weight_bits: int,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
     unipolar: bool = True,
 ) -> Tensor:
     """data (M, K) times the transposed of weight (N, K), or of its planes (N, weight_bits, K / word): (M, N) in out_dtype. Raises
     BadOperand (TW0181)."""
     rows = bitpack(tensor(data, "bitserial_dense", 2), data_bits, 1, 1, pack_dtype)
     packed = weight if weight.ndim == 3 else bitpack(weight, weight_bits, 1, 1, pack_dtype, "QuantizeWeight")
-    k, db, wb = (te.reduce_axis((0, extent), name) for extent, name in (
-        (rows.shape[2], "k"), (rows.shape[1], "db"), (packed.shape[1], "wb")))
+    k, db, wb = (
+        te.reduce_axis((0, extent), name)
+        for extent, name in ((rows.shape[2], "k"), (rows.shape[1], "db"), (packed.shape[1], "wb"))
+    )
     return te.compute(
         (rows.shape[0], packed.shape[0]),
         lambda i, j: te.sum(_counted(rows[i, db, k], packed[j, wb, k], db + wb, out_dtype, unipolar), axis=[db, wb, k]),
-        name="bitserial_dense")
+        name="bitserial_dense",
+    )
 
 
 def bitserial_conv2d_nchw(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, activation_bits: int, weight_bits: int, pack_dtype: str = "uint32",
-    out_dtype: str = "int16", unipolar: bool = True,
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    activation_bits: int,
+    weight_bits: int,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
 ) -> Tensor:
     """The convolution of data (N, C, H, W) by kernel (O, C, KH, KW), or its planes (O, C / word, KH, KW, weight_bits), in
     out_dtype. Raises BadOperand (TW0181), BadWindow (TW0190)."""
     image = bitpack(tensor(data, "bitserial_conv2d", 4), activation_bits, 1, 2, pack_dtype)
     packed = kernel if kernel.ndim == 5 else bitpack(kernel, weight_bits, 1, 4, pack_dtype, "QuantizeWeight")
     outputs, _, *taps, planes = packed.shape
-    return _windows(image, (0, 2, 1, 3, 4), packed, (0, 4, 2, 3, 1), (outputs, taps, planes), stride, padding, out_dtype, unipolar,
-                    (0, 1, 2, 3))
+    return _windows(
+        image,
+        (0, 2, 1, 3, 4),
+        packed,
+        (0, 4, 2, 3, 1),
+        (outputs, taps, planes),
+        stride,
+        padding,
+        out_dtype,
+        unipolar,
+        (0, 1, 2, 3),
+    )
 
 
 def bitserial_conv2d_nhwc(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, activation_bits: int, weight_bits: int, pack_dtype: str = "uint32",
-    out_dtype: str = "int16", unipolar: bool = True,
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    activation_bits: int,
+    weight_bits: int,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
 ) -> Tensor:
     """The convolution of data (N, H, W, C) by kernel (KH, KW, C, O), or its planes (KH, KW, C / word, O, weight_bits), in
     out_dtype. Raises BadOperand (TW0181), BadWindow (TW0190)."""
     image = bitpack(tensor(data, "bitserial_conv2d", 4), activation_bits, 3, 4, pack_dtype)
     packed = kernel if kernel.ndim == 5 else bitpack(kernel, weight_bits, 2, 4, pack_dtype, "QuantizeWeight")
     *taps, _, outputs, planes = packed.shape
-    return _windows(image, (0, 4, 3, 1, 2), packed, (3, 4, 0, 1, 2), (outputs, taps, planes), stride, padding, out_dtype, unipolar,
-                    (0, 2, 3, 1))
+    return _windows(
+        image,
+        (0, 4, 3, 1, 2),
+        packed,
+        (3, 4, 0, 1, 2),
+        (outputs, taps, planes),
+        stride,
+        padding,
+        out_dtype,
+        unipolar,
+        (0, 2, 3, 1),
+    )
 
 
 def _windows(
-    image: Tensor, of_image: Sequence[int], packed: Tensor, of_kernel: Sequence[int], sizes: tuple[Any, list[Any], Any],
-    stride: Any, padding: Any, out_dtype: str, unipolar: bool, order: Sequence[int],
+    image: Tensor,
+    of_image: Sequence[int],
+    packed: Tensor,
+    of_kernel: Sequence[int],
+    sizes: tuple[Any, list[Any], Any],
+    stride: Any,
+    padding: Any,
+    out_dtype: str,
+    unipolar: bool,
+    order: Sequence[int],
 ) -> Tensor:
     """The convolution of planes. of_image: the axes of `image` for image, plane, words, height, width; of_kernel: those of `packed`
     for filter, plane, height, width, words; order: the result's axes of image, filter, height, width."""
@@ -97,10 +155,22 @@ def _windows(
     for side, axis in enumerate(of_image[3:]):
         before[axis], after[axis] = pads[side], pads[side + 2]
     padded = pad(image, before, after, name="pad_temp")
-    size = [out_extent(image.shape[axis], pads[side], pads[side + 2], (high, wide)[side], steps[side], ("height", "width")[side])
-            for side, axis in enumerate(of_image[3:])]
-    axes = [te.reduce_axis((0, extent), name) for extent, name in (
-        (image.shape[of_image[2]], "rc"), (high, "ry"), (wide, "rx"), (image.shape[of_image[1]], "b1"), (planes, "b2"))]
+    size = [
+        out_extent(
+            image.shape[axis], pads[side], pads[side + 2], (high, wide)[side], steps[side], ("height", "width")[side]
+        )
+        for side, axis in enumerate(of_image[3:])
+    ]
+    axes = [
+        te.reduce_axis((0, extent), name)
+        for extent, name in (
+            (image.shape[of_image[2]], "rc"),
+            (high, "ry"),
+            (wide, "rx"),
+            (image.shape[of_image[1]], "b1"),
+            (planes, "b2"),
+        )
+    ]
     rc, ry, rx, b1, b2 = axes
     whole: list[Any] = [image.shape[0], outputs, *size]
 
@@ -108,8 +178,16 @@ def _windows(
         n, o, y, x = (index[order.index(axis)] for axis in range(4))
         there = dict(zip(of_image, (n, b1, rc, y * steps[0] + ry, x * steps[1] + rx), strict=True))
         weight = dict(zip(of_kernel, (o, b2, ry, rx, rc), strict=True))
-        return te.sum(_counted(padded[tuple(there[axis] for axis in range(5))], packed[tuple(weight[axis] for axis in range(5))],
-                               b1 + b2, out_dtype, unipolar), axis=axes)
+        return te.sum(
+            _counted(
+                padded[tuple(there[axis] for axis in range(5))],
+                packed[tuple(weight[axis] for axis in range(5))],
+                b1 + b2,
+                out_dtype,
+                unipolar,
+            ),
+            axis=axes,
+        )
 
     return te.compute(tuple(whole[axis] for axis in order), element, name="bitserial_conv2d")
 
@@ -133,7 +211,9 @@ def binarize_pack(data: Tensor, axis: int | None = None, name: str = "PackedInpu
         bit = (source[tuple(at)] >= te.const(0, source.dtype)).astype("uint32")
         return te.sum(bit << (31 - place).astype("uint32"), axis=place)
 
-    return te.compute(tuple(extent // 32 if dim == packed else extent for dim, extent in enumerate(source.shape)), word, name=name)
+    return te.compute(
+        tuple(extent // 32 if dim == packed else extent for dim, extent in enumerate(source.shape)), word, name=name
+    )
 
 
 def binary_dense(data: Tensor, weight: Tensor) -> Tensor:
@@ -142,19 +222,36 @@ def binary_dense(data: Tensor, weight: Tensor) -> Tensor:
     rows, others = tensor(data, "binary_dense", 2), tensor(weight, "binary_dense", 2)
     for each in (rows, others):
         if str(each.dtype) != "uint32":
-            raise BadOperand(f"binary_dense of {tensor_text(each)}", reason="it takes words of uint32", declared=each.source,
-                             called=user_source(), fix="topi.nn.binarize_pack(x)")
+            raise BadOperand(
+                f"binary_dense of {tensor_text(each)}",
+                reason="it takes words of uint32",
+                declared=each.source,
+                called=user_source(),
+                fix="topi.nn.binarize_pack(x)",
+            )
     k = te.reduce_axis((0, rows.shape[1]), "k")
-    apart = te.compute((rows.shape[0], others.shape[0]), lambda i, j: te.sum(te.popcount(rows[i, k] ^ others[j, k]), axis=k),
-                       name="binary_dense_apart")
+    apart = te.compute(
+        (rows.shape[0], others.shape[0]),
+        lambda i, j: te.sum(te.popcount(rows[i, k] ^ others[j, k]), axis=k),
+        name="binary_dense_apart",
+    )
     count = (rows.shape[1] * 32).astype("float32")
-    return te.compute(apart.shape, lambda i, j: count - te.const(2.0, "float32") * apart[i, j].astype("float32"),
-                      name="binary_dense", tag="elemwise")
+    return te.compute(
+        apart.shape,
+        lambda i, j: count - te.const(2.0, "float32") * apart[i, j].astype("float32"),
+        name="binary_dense",
+        tag="elemwise",
+    )
 
 
 def _width(source: Tensor, axis: int, width: int) -> int:
     extent = source.shape[axis]
     if not isinstance(extent, IntImm) or extent.value % width:
-        raise BadOperand(f"{tensor_text(source)} does not fill words along axis {axis}", reason=f"a word holds {width} of them",
-                         declared=source.source, called=user_source(), fix="topi.pad to a multiple")
+        raise BadOperand(
+            f"{tensor_text(source)} does not fill words along axis {axis}",
+            reason=f"a word holds {width} of them",
+            declared=source.source,
+            called=user_source(),
+            fix="topi.pad to a multiple",
+        )
     return width

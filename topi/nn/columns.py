@@ -31,8 +31,10 @@ def im2col(data: Tensor, kernel: Sequence[int], stride: Any = 1, padding: Any = 
 
     def element(n: Any, row: Any, column: Any) -> Any:
         channel, *tap = indices_of(row, [source.shape[1], *map(ops.convert, taps)])
-        place = [index * step + at * by - before for index, step, at, by, before in
-                 zip(indices_of(column, out), steps, tap, far, low, strict=True)]
+        place = [
+            index * step + at * by - before
+            for index, step, at, by, before in zip(indices_of(column, out), steps, tap, far, low, strict=True)
+        ]
         inside = [one for at, extent in zip(place, source.shape[2:], strict=True) for one in (at >= 0, at < extent)]
         return te.if_then_else(te.all(*inside), source[(n, channel, *place)], te.const(0, source.dtype))
 
@@ -40,24 +42,38 @@ def im2col(data: Tensor, kernel: Sequence[int], stride: Any = 1, padding: Any = 
 
 
 def col2im(
-    data: Tensor, image: Sequence[Any], kernel: Sequence[int], stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    data: Tensor,
+    image: Sequence[Any],
+    kernel: Sequence[int],
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
 ) -> Tensor:
     """The columns (N, C * taps, windows) of im2col added up where they lie in images (N, C, *image): what it takes several times
     is added as often. Raises BadWindow (TW0190)."""
     source = tensor(data, "col2im", 3)
     rank = len(image)
-    taps, steps, far, low, out = _windows([ops.convert(extent) for extent in image], rank, kernel, stride, padding, dilation)
+    taps, steps, far, low, out = _windows(
+        [ops.convert(extent) for extent in image], rank, kernel, stride, padding, dilation
+    )
     rows, columns = known(source.shape[1:2]), known(source.shape[2:])
     count = known([ops.convert(prod(out))])
     if rows is None or rows[0] % prod(taps) or (columns is not None and count is not None and columns != count):
-        raise BadWindow(f"columns of shape {shape_text(source.shape)} are no windows of {tuple(taps)} over {tuple(image)}",
-                        declared=source.source, called=user_source(), fix="what im2col gives for an image of this size")
+        raise BadWindow(
+            f"columns of shape {shape_text(source.shape)} are no windows of {tuple(taps)} over {tuple(image)}",
+            declared=source.source,
+            called=user_source(),
+            fix="what im2col gives for an image of this size",
+        )
     axes = [te.reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(taps)]
 
     def element(n: Any, c: Any, *i: Any) -> Any:
         place = [index + before - tap * by for index, before, tap, by in zip(i, low, axes, far, strict=True)]
-        inside = [one for at, step, extent in zip(place, steps, out, strict=True)
-                  for one in (at >= 0, at < extent * step, *([te.indexmod(at, step).equal(0)] if step > 1 else []))]
+        inside = [
+            one
+            for at, step, extent in zip(place, steps, out, strict=True)
+            for one in (at >= 0, at < extent * step, *([te.indexmod(at, step).equal(0)] if step > 1 else []))
+        ]
         column = flat_index([te.indexdiv(at, step) for at, step in zip(place, steps, strict=True)], out)
         row = c * prod(taps) + flat_index(axes, taps)
         return te.sum(source[n, row, column], axis=axes, where=te.all(*inside))
@@ -66,13 +82,22 @@ def col2im(
 
 
 def _windows(
-    size: Sequence[Any], rank: int, kernel: Any, stride: Any, padding: Any, dilation: Any,
+    size: Sequence[Any],
+    rank: int,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
 ) -> tuple[list[int], list[int], list[int], list[int], list[Any]]:
     """Taps, strides, dilations, padding before, and how many windows there are along each dimension."""
-    taps, steps, far = (numbers_for(value, rank, what) for value, what in (
-        (kernel, "kernel"), (stride, "stride"), (dilation, "dilation")))
+    taps, steps, far = (
+        numbers_for(value, rank, what)
+        for value, what in ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation"))
+    )
     reach = [(extent - 1) * by + 1 for extent, by in zip(taps, far, strict=True)]
     low, high = each_side(padding, reach)
-    out = [ops.convert(out_extent(extent, before, after, far_end, step, f"dimension {at}"))
-           for at, (extent, before, after, far_end, step) in enumerate(zip(size, low, high, reach, steps, strict=True))]
+    out = [
+        ops.convert(out_extent(extent, before, after, far_end, step, f"dimension {at}"))
+        for at, (extent, before, after, far_end, step) in enumerate(zip(size, low, high, reach, steps, strict=True))
+    ]
     return taps, steps, far, low, out

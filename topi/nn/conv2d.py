@@ -36,16 +36,33 @@ from .errors import BadConvolution
 from .window import Pads, out_extent, pad_amounts, padded, pair
 
 __all__ = [
-    "PACK", "conv2d", "conv2d_NCHWc", "conv2d_nchw", "conv2d_nhwc", "conv2d_prepack", "conv2d_prepacked", "conv2d_transpose",
-    "group_conv2d_nchw", "group_conv2d_nhwc",
+    "PACK",
+    "conv2d",
+    "conv2d_NCHWc",
+    "conv2d_nchw",
+    "conv2d_nhwc",
+    "conv2d_prepack",
+    "conv2d_prepacked",
+    "conv2d_transpose",
+    "group_conv2d_nchw",
+    "group_conv2d_nhwc",
 ]
 
 PACK = 16
 """Output channels that lie side by side in packed weights: a vector of float32 on the widest machines, several on others."""
 
 
-def conv2d(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
-           layout: str = "NCHW", out_dtype: Any = None, algorithm: str = "direct") -> Tensor:
+def conv2d(
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+    out_dtype: Any = None,
+    algorithm: str = "direct",
+) -> Tensor:
     """Convolution in any layout.
 
     layout: of data and result: "NCHW" (kernel OIHW), "NHWC" (kernel HWIO), or blocked, "NCHW16c" (data (N, C/16, H, W, 16),
@@ -69,60 +86,94 @@ def conv2d(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any = 0, dila
     if re.fullmatch(r"NCHW[1-9]\d*c", layout):
         _blocks_match(data, layout)
         return conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, "NCHWc", out_dtype, groups)
-    raise _bad(f"there is no layout {layout!r}", "layouts name the order of batch, channels, height and width",
-               'layout="NCHW"', '"NCHW", "NHWC", "NCHW8c", "NCHW16c" ...')
+    raise _bad(
+        f"there is no layout {layout!r}",
+        "layouts name the order of batch, channels, height and width",
+        'layout="NCHW"',
+        '"NCHW", "NHWC", "NCHW8c", "NCHW16c" ...',
+    )
 
 
-def _by_winograd(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, layout: str,
-                 out_dtype: Any, algorithm: str) -> bool:
+def _by_winograd(
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    layout: str,
+    out_dtype: Any,
+    algorithm: str,
+) -> bool:
     """Whether conv2d_winograd computes it."""
     if algorithm == "direct":
         return False
     if algorithm not in ALGORITHMS:
-        raise _bad(f"there is no algorithm {algorithm!r}", "an algorithm says how a convolution is computed",
-                   'algorithm="auto"', ", ".join(f'"{name}"' for name in ALGORITHMS))
+        raise _bad(
+            f"there is no algorithm {algorithm!r}",
+            "an algorithm says how a convolution is computed",
+            'algorithm="auto"',
+            ", ".join(f'"{name}"' for name in ALGORITHMS),
+        )
     steps, spread = pair(stride, "stride"), pair(dilation, "dilation")
     fits = data.ndim == kernel.ndim == 4 and takes_winograd(layout, kernel.shape[2:], steps, spread, groups)
     fits = fits and data.dtype.is_float and out_dtype in (None, data.dtype, str(data.dtype))
     if algorithm == "winograd":
         if not fits:
-            raise _bad("Winograd's algorithm does not compute this convolution",
-                       f"layout {layout}, kernel {shape_text(kernel.shape)}, stride {steps}, dilation {spread}, groups {groups}, "
-                       f"{data.dtype} summed in {out_dtype or data.dtype}",
-                       'algorithm="auto", which takes it where it can',
-                       "floats in NCHW, kernels of 3 by 3, stride, dilation and groups of 1, sums in the data's dtype")
+            raise _bad(
+                "Winograd's algorithm does not compute this convolution",
+                f"layout {layout}, kernel {shape_text(kernel.shape)}, stride {steps}, dilation {spread}, groups {groups}, "
+                f"{data.dtype} summed in {out_dtype or data.dtype}",
+                'algorithm="auto", which takes it where it can',
+                "floats in NCHW, kernels of 3 by 3, stride, dilation and groups of 1, sums in the data's dtype",
+            )
         return True
-    return fits and winograd_wins(data, kernel, _Windows.of(data.shape[2:], kernel.shape[2:], steps, padding, spread).out)
+    return fits and winograd_wins(
+        data, kernel, _Windows.of(data.shape[2:], kernel.shape[2:], steps, padding, spread).out
+    )
 
 
-def conv2d_nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
+def conv2d_nchw(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None
+) -> Tensor:
     """conv2d over data (N, C, H, W) and kernel (O, C, KH, KW); the result is (N, O, OH, OW). Raises BadConvolution (TW0191),
     BadWindow (TW0190)."""
     return _nchw(data, kernel, stride, padding, dilation, 1, out_dtype)
 
 
-def group_conv2d_nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int,
-                      out_dtype: Any = None) -> Tensor:
+def group_conv2d_nchw(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None
+) -> Tensor:
     """conv2d in groups over data (N, C, H, W) and kernel (O, C / groups, KH, KW); the result is (N, O, OH, OW). Raises
     BadConvolution (TW0191), BadWindow (TW0190)."""
     return _nchw(data, kernel, stride, padding, dilation, groups, out_dtype)
 
 
-def group_conv2d_nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int,
-                      out_dtype: Any = None) -> Tensor:
+def group_conv2d_nhwc(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None
+) -> Tensor:
     """conv2d in groups over data (N, H, W, C) and kernel (KH, KW, C / groups, O); the result is (N, OH, OW, O). Raises
     BadConvolution (TW0191), BadWindow (TW0190)."""
     return _nhwc(data, kernel, stride, padding, dilation, groups, out_dtype)
 
 
-def conv2d_nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
+def conv2d_nhwc(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None
+) -> Tensor:
     """conv2d over data (N, H, W, C) and kernel (KH, KW, C, O); the result is (N, OH, OW, O). Raises BadConvolution (TW0191),
     BadWindow (TW0190)."""
     return _nhwc(data, kernel, stride, padding, dilation, 1, out_dtype)
 
 
-def conv2d_transpose(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-                     out_dtype: Any = None, groups: int = 1) -> Tensor:
+def conv2d_transpose(
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    out_dtype: Any = None,
+    groups: int = 1,
+) -> Tensor:
     """The transposed convolution (the gradient of a convolution towards its data) of data (N, C, H, W) with kernel
     (C, O / groups, KH, KW): (N, O, (H - 1) * stride - top - bottom + KH + output_padding, ...), as a convolution of stride 1 over
     data with zeros between its elements. Raises BadConvolution (TW0191) and BadWindow (TW0190)."""
@@ -135,12 +186,18 @@ def conv2d_transpose(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any
     reach = (tap_count(extents[0]), tap_count(extents[1]))
     steps, more, pads = pair(stride, "stride"), pair(output_padding, "output_padding", 0), pad_amounts(padding, reach)
     before = [reach[dim] - 1 - pads[dim] for dim in (0, 1)]
-    wide = [size[dim] * steps[dim] + (2 * reach[dim] - 1 - steps[dim] - pads[dim] - pads[dim + 2] + more[dim]) for dim in (0, 1)]
+    wide = [
+        size[dim] * steps[dim] + (2 * reach[dim] - 1 - steps[dim] - pads[dim] - pads[dim + 2] + more[dim])
+        for dim in (0, 1)
+    ]
 
     def spread(n: Any, c: Any, i: Any, j: Any) -> Expr:
         there = (i - before[0], j - before[1])
-        inside = [condition for at, extent, step in zip(there, size, steps, strict=True)
-                  for condition in (at >= 0, at < extent * step, te.indexmod(at, step).equal(0))]
+        inside = [
+            condition
+            for at, extent, step in zip(there, size, steps, strict=True)
+            for condition in (at >= 0, at < extent * step, te.indexmod(at, step).equal(0))
+        ]
         source = [te.indexdiv(at, step) for at, step in zip(there, steps, strict=True)]
         return te.if_then_else(te.all(*inside), data[n, c, source[0], source[1]], te.const(0, data.dtype))
 
@@ -169,8 +226,10 @@ class _Windows:
         steps, spread = pair(stride, "stride"), pair(dilation, "dilation")
         reach = ((tap_count(kernel[0]) - 1) * spread[0] + 1, (tap_count(kernel[1]) - 1) * spread[1] + 1)
         pads = pad_amounts(padding, reach)
-        out = tuple(out_extent(size[dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
-                    for dim in (0, 1))
+        out = tuple(
+            out_extent(size[dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
+            for dim in (0, 1)
+        )
         return _Windows(steps, spread, pads, (out[0], out[1]))
 
     def at(self, i: Any, j: Any, p: Any, q: Any) -> tuple[Any, Any]:
@@ -181,7 +240,9 @@ class _Windows:
         return {"stride": self.stride, "dilation": self.dilation, "padding": self.pads, "groups": groups}
 
 
-def _nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any) -> Tensor:
+def _nchw(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any
+) -> Tensor:
     check_rank(data, 4, "(N, C, H, W)")
     check_rank(kernel, 4, "(O, C / groups, KH, KW)")
     batch, channels, *size = data.shape
@@ -195,8 +256,15 @@ def _nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any
     return _channels_first(data, weight, (batch, outputs), (inputs, *reach), windows, groups, out_dtype)
 
 
-def _channels_first(data: Tensor, weight: Any, outer: tuple[Any, Any], taps: tuple[Any, ...], windows: _Windows, groups: int,
-                    out_dtype: Any) -> Tensor:
+def _channels_first(
+    data: Tensor,
+    weight: Any,
+    outer: tuple[Any, Any],
+    taps: tuple[Any, ...],
+    windows: _Windows,
+    groups: int,
+    out_dtype: Any,
+) -> Tensor:
     """The sum over data (N, C, H, W). outer: batch and output channels; taps: (C / groups, KH, KW)."""
     image = padded(data, windows.pads, (2, 3))
     c, p, q = (te.reduce_axis((0, extent), name) for extent, name in zip(taps, ("rc", "ry", "rx"), strict=True))
@@ -212,7 +280,9 @@ def _channels_first(data: Tensor, weight: Any, outer: tuple[Any, Any], taps: tup
     return te.compute((*outer, *windows.out), element, name=name, tag=name, attrs=windows.attrs(groups))
 
 
-def _nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any) -> Tensor:
+def _nhwc(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any
+) -> Tensor:
     check_rank(data, 4, "(N, H, W, C)")
     check_rank(kernel, 4, "(KH, KW, C / groups, O)")
     batch, *size, channels = data.shape
@@ -220,8 +290,9 @@ def _nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any
     check_channels(data, channels, kernel, inputs, outputs, groups)
     windows = _Windows.of(size, reach, stride, padding, dilation)
     image = padded(data, windows.pads, (1, 2))
-    p, q, c = (te.reduce_axis((0, extent), name)
-               for extent, name in zip((*reach, inputs), ("ry", "rx", "rc"), strict=True))
+    p, q, c = (
+        te.reduce_axis((0, extent), name) for extent, name in zip((*reach, inputs), ("ry", "rx", "rc"), strict=True)
+    )
     dtype = out_dtype or data.dtype
     each = 0 if groups == 1 else tap_count(outputs) // groups
 
@@ -234,8 +305,17 @@ def _nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any
     return te.compute((batch, *windows.out, outputs), element, name=name, tag=name, attrs=windows.attrs(groups))
 
 
-def conv2d_NCHWc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, layout: str = "NCHWc",
-                 out_layout: str = "NCHWc", out_dtype: Any = None, groups: int = 1) -> Tensor:
+def conv2d_NCHWc(
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    layout: str = "NCHWc",
+    out_layout: str = "NCHWc",
+    out_dtype: Any = None,
+    groups: int = 1,
+) -> Tensor:
     """conv2d over data (N, C/c, H, W, c) and kernel (O/o, C/groups/c, KH, KW, c, o); the result is (N, O/o, OH, OW, o).
 
     layout, out_layout: as TVM's callers pass them; the blocks are those of the tensors. Channels of a group are whole blocks.
@@ -249,13 +329,18 @@ def conv2d_NCHWc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilati
     if not same_extent(block, in_block):
         raise misfit(data, kernel, f"data's blocks hold {block} channels, the kernel's {in_block}")
     if out_layout not in ("NCHWc", f"NCHW{out_block}c"):
-        raise _bad(f"the result cannot be {out_layout}", f"the kernel's blocks of output channels hold {out_block}",
-                   f'out_layout="NCHW{out_block}c"')
+        raise _bad(
+            f"the result cannot be {out_layout}",
+            f"the kernel's blocks of output channels hold {out_block}",
+            f'out_layout="NCHW{out_block}c"',
+        )
     check_channels(data, chunks, kernel, in_chunks, out_chunks, groups)
     windows = _Windows.of(size, reach, stride, padding, dilation)
     image = padded(data, windows.pads, (2, 3))
-    c, p, q, b = (te.reduce_axis((0, extent), name)
-                  for extent, name in zip((in_chunks, *reach, in_block), ("rc", "ry", "rx", "rb"), strict=True))
+    c, p, q, b = (
+        te.reduce_axis((0, extent), name)
+        for extent, name in zip((in_chunks, *reach, in_block), ("rc", "ry", "rx", "rb"), strict=True)
+    )
     dtype = out_dtype or data.dtype
     each = 0 if groups == 1 else tap_count(out_chunks) // groups
 
@@ -264,8 +349,13 @@ def conv2d_NCHWc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilati
         value = image[(n, chunk, *windows.at(i, j, p, q), b)]
         return te.sum(value.astype(dtype) * kernel[o, c, p, q, b, v].astype(dtype), axis=[c, p, q, b])
 
-    return te.compute((batch, out_chunks, *windows.out, out_block), element, name="conv2d_NCHWc", tag="conv2d_NCHWc",
-                      attrs=windows.attrs(groups))
+    return te.compute(
+        (batch, out_chunks, *windows.out, out_block),
+        element,
+        name="conv2d_NCHWc",
+        tag="conv2d_NCHWc",
+        attrs=windows.attrs(groups),
+    )
 
 
 def conv2d_prepack(kernel: Any, groups: int = 1, block: int = PACK) -> Any:
@@ -285,7 +375,9 @@ def conv2d_prepack(kernel: Any, groups: int = 1, block: int = PACK) -> Any:
             value = kernel[te.indexdiv(ob, blocks) * each + channel, c, p, q]
             return value if each % block == 0 else te.if_then_else(channel < each, value, te.const(0, kernel.dtype))
 
-        return te.compute((groups * blocks, *kernel.shape[1:], block), element, name=f"{kernel.name}_packed", tag="injective")
+        return te.compute(
+            (groups * blocks, *kernel.shape[1:], block), element, name=f"{kernel.name}_packed", tag="injective"
+        )
     outputs, *rest = given.shape
     each, blocks = outputs // groups, -(-(outputs // groups) // block)
     wide = np.zeros((groups, blocks * block, *rest), given.dtype)
@@ -294,8 +386,16 @@ def conv2d_prepack(kernel: Any, groups: int = 1, block: int = PACK) -> Any:
     return np.ascontiguousarray(np.moveaxis(packed, 1, -1))
 
 
-def conv2d_prepacked(data: Tensor, packed: Tensor, channels: int, stride: Any, padding: Any, dilation: Any = 1,
-                     groups: int = 1, out_dtype: Any = None) -> Tensor:
+def conv2d_prepacked(
+    data: Tensor,
+    packed: Tensor,
+    channels: int,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    groups: int = 1,
+    out_dtype: Any = None,
+) -> Tensor:
     """conv2d over data (N, C, H, W) with the weights that conv2d_prepack gives; channels: O. The result is (N, O, OH, OW). Raises
     BadConvolution (TW0191), BadWindow (TW0190)."""
     check_rank(data, 4, "(N, C, H, W)")
@@ -305,14 +405,18 @@ def conv2d_prepacked(data: Tensor, packed: Tensor, channels: int, stride: Any, p
     check_channels(data, inputs_all, packed, inputs, channels, groups)
     wide, each = tap_count(block), channels // groups
     if isinstance(blocks, IntImm) and blocks.value != groups * -(-each // wide):
-        raise misfit(data, packed, f"{channels} output channels make {groups * -(-each // wide)} blocks of {wide}, not {blocks}")
+        raise misfit(
+            data, packed, f"{channels} output channels make {groups * -(-each // wide)} blocks of {wide}, not {blocks}"
+        )
     windows = _Windows.of(size, reach, stride, padding, dilation)
 
     def weight(o: Any, c: Any, p: Any, q: Any) -> Expr:
         if each % wide == 0 or groups == 1:
             return packed[te.indexdiv(o, wide), c, p, q, te.indexmod(o, wide)]
         of_group = te.indexmod(o, each)
-        return packed[te.indexdiv(o, each) * -(-each // wide) + te.indexdiv(of_group, wide), c, p, q, te.indexmod(of_group, wide)]
+        return packed[
+            te.indexdiv(o, each) * -(-each // wide) + te.indexdiv(of_group, wide), c, p, q, te.indexmod(of_group, wide)
+        ]
 
     return _channels_first(data, weight, (batch, channels), (inputs, *reach), windows, groups, out_dtype)
 
@@ -322,8 +426,11 @@ def conv2d_prepacked(data: Tensor, packed: Tensor, channels: int, stride: Any, p
 
 def _blocks_match(data: Tensor, layout: str) -> None:
     if data.ndim != 5 or layout not in ("NCHWc", f"NCHW{data.shape[4]}c"):
-        raise _bad(f"{data.name} is not {layout}", f"its shape is {shape_text(data.shape)}",
-                   "pass data as (N, C/c, H, W, c), and c in the layout")
+        raise _bad(
+            f"{data.name} is not {layout}",
+            f"its shape is {shape_text(data.shape)}",
+            "pass data as (N, C/c, H, W, c), and c in the layout",
+        )
 
 
 def _bad(headline: str, reason: str, fix: str, allowed: str = "") -> BadConvolution:

@@ -20,9 +20,12 @@ def tap_count(extent: Any) -> int:
         return extent
     if isinstance(extent, IntImm):
         return extent.value
-    raise BadConvolution(f"the kernel's extent {extent} is no constant", called=user_source(),
-                         reason="how far windows reach is part of the program",
-                         fix="declare the kernel's shape by numbers; data's batch, height and width may be symbols")
+    raise BadConvolution(
+        f"the kernel's extent {extent} is no constant",
+        called=user_source(),
+        reason="how far windows reach is part of the program",
+        fix="declare the kernel's shape by numbers; data's batch, height and width may be symbols",
+    )
 
 
 def check_rank(tensor: Tensor, rank: int, layout: str) -> None:
@@ -30,16 +33,24 @@ def check_rank(tensor: Tensor, rank: int, layout: str) -> None:
     TW0181)."""
     check_tensor(tensor, "a convolution")
     if tensor.ndim != rank:
-        raise BadConvolution(f"{tensor.name} has {tensor.ndim} dimensions", declared=tensor.source, called=user_source(),
-                             reason=f"its shape is {shape_text(tensor.shape)}; here it is read as {layout}",
-                             fix="pass the layout that the data has, or transpose it")
+        raise BadConvolution(
+            f"{tensor.name} has {tensor.ndim} dimensions",
+            declared=tensor.source,
+            called=user_source(),
+            reason=f"its shape is {shape_text(tensor.shape)}; here it is read as {layout}",
+            fix="pass the layout that the data has, or transpose it",
+        )
 
 
 def check_channels(data: Tensor, channels: Any, kernel: Tensor, inputs: Any, outputs: Any, groups: int) -> None:
     """Refuses (BadConvolution, TW0191) a kernel that does not read the channels of the data, in so many groups."""
     if not isinstance(cast("Any", groups), int) or groups < 1:
-        raise BadConvolution(f"groups is {groups!r}"[:200], reason="channels are cut into a number of groups",
-                             called=user_source(), fix="groups=1")
+        raise BadConvolution(
+            f"groups is {groups!r}"[:200],
+            reason="channels are cut into a number of groups",
+            called=user_source(),
+            fix="groups=1",
+        )
     if groups > 1 and tap_count(outputs) % groups:
         raise misfit(data, kernel, f"{outputs} output channels are not cut into {groups} equal groups")
     if not same_extent(channels, inputs * groups):
@@ -50,5 +61,10 @@ def check_channels(data: Tensor, channels: Any, kernel: Tensor, inputs: Any, out
 def misfit(data: Tensor, kernel: Tensor, reason: str) -> BadConvolution:
     """The error for data and a kernel that do not fit."""
     shapes = [f"{tensor.name} of shape {shape_text(tensor.shape)}" for tensor in (data, kernel)]
-    return BadConvolution(f"{shapes[0]} and {shapes[1]} do not fit", reason=reason, declared=kernel.source, called=user_source(),
-                          fix="a kernel has C / groups input channels, and groups divides both its output channels and C")
+    return BadConvolution(
+        f"{shapes[0]} and {shapes[1]} do not fit",
+        reason=reason,
+        declared=kernel.source,
+        called=user_source(),
+        fix="a kernel has C / groups input channels, and groups divides both its output channels and C",
+    )

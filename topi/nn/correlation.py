@@ -13,7 +13,13 @@ __all__ = ["correlation_nchw"]
 
 
 def correlation_nchw(
-    data1: Tensor, data2: Tensor, kernel_size: int, max_displacement: int, stride1: int, stride2: int, padding: Any,
+    data1: Tensor,
+    data2: Tensor,
+    kernel_size: int,
+    max_displacement: int,
+    stride1: int,
+    stride2: int,
+    padding: Any,
     is_multiply: bool = True,
 ) -> Tensor:
     """The mean over channels and windows of kernel_size of the products (or else distances) of data1 (N, C, H, W) and data2 moved
@@ -27,13 +33,18 @@ def correlation_nchw(
     border, radius = max_displacement + (kernel_size - 1) // 2, max_displacement // stride2
     across, channels = 2 * radius + 1, tap_count(data1.shape[1])
     size = [te.indexdiv(extent - 2 * border + stride1 - 1, stride1) for extent in first.shape[2:]]
-    axes = [te.reduce_axis((0, extent), name) for extent, name in ((channels, "c"), (kernel_size, "ky"), (kernel_size, "kx"))]
+    axes = [
+        te.reduce_axis((0, extent), name)
+        for extent, name in ((channels, "c"), (kernel_size, "ky"), (kernel_size, "kx"))
+    ]
 
     def together(n: Any, q: Any, y: Any, x: Any) -> Any:
         c, *taps = axes
         here = [index * stride1 + max_displacement + tap for index, tap in zip((y, x), taps, strict=True)]
-        moved = [place + (part - radius) * stride2 for place, part in
-                 zip(here, (te.indexdiv(q, across), te.indexmod(q, across)), strict=True)]
+        moved = [
+            place + (part - radius) * stride2
+            for place, part in zip(here, (te.indexdiv(q, across), te.indexmod(q, across)), strict=True)
+        ]
         one, other = first[(n, c, *here)], second[(n, c, *moved)]
         return te.sum(one * other if is_multiply else te.abs(one - other), axis=axes)
 

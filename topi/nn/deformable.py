@@ -17,8 +17,17 @@ __all__ = ["deformable_conv2d_nchw", "deformable_conv2d_nhwc"]
 
 
 def deformable_conv2d_nchw(
-    data: Tensor, offset: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1, deformable_groups: int = 1,
-    groups: int = 1, out_dtype: Any = None, mask: Tensor | None = None, partial: bool = True,
+    data: Tensor,
+    offset: Tensor,
+    kernel: Tensor,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    deformable_groups: int = 1,
+    groups: int = 1,
+    out_dtype: Any = None,
+    mask: Tensor | None = None,
+    partial: bool = True,
 ) -> Tensor:
     """The convolution of data (N, C, H, W) with kernel (O, C / groups, KH, KW), whose taps are moved by offset (N,
     deformable_groups * KH * KW * 2, height, width), rows before columns, and weighed by mask (N, deformable_groups * KH * KW,
@@ -37,8 +46,10 @@ def deformable_conv2d_nchw(
     steps, far = numbers_for(strides, 2, "strides"), numbers_for(dilation, 2, "dilation")
     reach = [(extent - 1) * by + 1 for extent, by in zip(taps, far, strict=True)]
     low, high = each_side(padding, reach)
-    out: list[Any] = [out_extent(data.shape[2 + dim], low[dim], high[dim], reach[dim], steps[dim], ("height", "width")[dim])
-                      for dim in (0, 1)]
+    out: list[Any] = [
+        out_extent(data.shape[2 + dim], low[dim], high[dim], reach[dim], steps[dim], ("height", "width")[dim])
+        for dim in (0, 1)
+    ]
     count = taps[0] * taps[1]
     if channels % deformable_groups or tap_count(moved.shape[1]) != deformable_groups * count * 2:
         raise misfit(moved, kernel, f"an offset has 2 numbers for each of {deformable_groups} groups and {count} taps")
@@ -65,14 +76,24 @@ def deformable_conv2d_nchw(
 
 
 def deformable_conv2d_nhwc(
-    data: Tensor, offset: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1, deformable_groups: int = 1,
-    groups: int = 1, out_dtype: Any = None, mask: Tensor | None = None, partial: bool = True,
+    data: Tensor,
+    offset: Tensor,
+    kernel: Tensor,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    deformable_groups: int = 1,
+    groups: int = 1,
+    out_dtype: Any = None,
+    mask: Tensor | None = None,
+    partial: bool = True,
 ) -> Tensor:
     """deformable_conv2d_nchw of data (N, H, W, C), offset (N, height, width, deformable_groups * KH * KW * 2) and kernel (KH, KW,
     C / groups, O), mask as there: (N, height, width, O). Raises BadConvolution (TW0191), BadOperand (TW0181), BadWindow
     (TW0190)."""
     first = [transpose(tensor(each, "deformable_conv2d", 4), (0, 3, 1, 2)) for each in (data, offset)]
     weights = transpose(tensor(kernel, "the kernel of deformable_conv2d", 4), (3, 2, 0, 1))
-    result = deformable_conv2d_nchw(first[0], first[1], weights, strides, padding, dilation, deformable_groups, groups, out_dtype,
-                                    mask, partial)
+    result = deformable_conv2d_nchw(
+        first[0], first[1], weights, strides, padding, dilation, deformable_groups, groups, out_dtype, mask, partial
+    )
     return transpose(result, (0, 2, 3, 1))

@@ -1,12 +1,12 @@
 """Dense layers: a product with weights, which may be packed once for all calls.
 
-    y = topi.nn.dense(x, w, bias)               # y[i, j] = sum over k of x[i, k] * w[j, k], + bias[j]
+y = topi.nn.dense(x, w, bias)               # y[i, j] = sum over k of x[i, k] * w[j, k], + bias[j]
 
-    y = topi.nn.dense(x, te.constant(weights))  # packed while building; the kernel has them with it
+y = topi.nn.dense(x, te.constant(weights))  # packed while building; the kernel has them with it
 
-    packed = topi.nn.prepack_dense(weights)     # a numpy array in, one out: once, when a model is loaded
-    p = te.placeholder(packed.shape)            # from then on an argument of the kernel, or of its exported library
-    y = topi.nn.packed_dense(x, p, out_features, bias)
+packed = topi.nn.prepack_dense(weights)     # a numpy array in, one out: once, when a model is loaded
+p = te.placeholder(packed.shape)            # from then on an argument of the kernel, or of its exported library
+y = topi.nn.packed_dense(x, p, out_features, bias)
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ __all__ = ["dense", "packed_dense", "prepack_dense"]
 
 
 def dense(
-    x: Tensor, w: Tensor, bias: Tensor | None = None, out_dtype: str | None = None, allow_tf32: bool = False,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    out_dtype: str | None = None,
+    allow_tf32: bool = False,
 ) -> Tensor:
     """x times the transpose of w, plus bias: (n, out).
 
@@ -48,8 +52,12 @@ def dense(
     kind = result_dtype(x, w, out_dtype)
     w = apart(x, w)
     k = te.reduce_axis((0, x.shape[1]), name="k")
-    y: Tensor = te.compute((x.shape[0], w.shape[0]), lambda i, j: te.sum(product(x[i, k], w[j, k], kind, allow_tf32), axis=k),
-                           name="dense", tag="dense")
+    y: Tensor = te.compute(
+        (x.shape[0], w.shape[0]),
+        lambda i, j: te.sum(product(x[i, k], w[j, k], kind, allow_tf32), axis=k),
+        name="dense",
+        tag="dense",
+    )
     return _biased(y, bias, usage)
 
 
@@ -72,8 +80,12 @@ def prepack_dense(w: Tensor | NDArray[Any], target: str | Target = "llvm") -> Te
         outs, depth = w.shape
         packed: Tensor = te.compute(
             (ceildiv(outs, width), depth, width),
-            lambda panel, k, lane: te.if_then_else(panel * width + lane < outs, w[panel * width + lane, k], te.const(0, w.dtype)),
-            name=f"{w.name}.packed", tag="injective")
+            lambda panel, k, lane: te.if_then_else(
+                panel * width + lane < outs, w[panel * width + lane, k], te.const(0, w.dtype)
+            ),
+            name=f"{w.name}.packed",
+            tag="injective",
+        )
         return packed
     width = register_tiles(machine, 8 * w.dtype.itemsize)[0].columns
     outs, depth = w.shape
@@ -84,31 +96,48 @@ def prepack_dense(w: Tensor | NDArray[Any], target: str | Target = "llvm") -> Te
 
 
 def packed_dense(
-    x: Tensor, packed: Tensor, out_features: int | Expr, bias: Tensor | None = None, out_dtype: str | None = None,
+    x: Tensor,
+    packed: Tensor,
+    out_features: int | Expr,
+    bias: Tensor | None = None,
+    out_dtype: str | None = None,
 ) -> Tensor:
     """What dense(x, w, bias) computes, from what prepack_dense made of w: (n, out_features).
 
     x: (n, k); packed: (panels, k, width), width being a number and panels enough for out_features. Raises BadOperand (TW0181).
     """
-    usage = "topi.nn.packed_dense(x, packed, out_features, bias): (n, k), (panels, k, width), a number and (out_features,)"
+    usage = (
+        "topi.nn.packed_dense(x, packed, out_features, bias): (n, k), (panels, k, width), a number and (out_features,)"
+    )
     outs = integer_expr(out_features, "out_features")
     check_matrices("topi.nn.packed_dense", x, x, 2, usage)
     if packed.ndim != 3 or not isinstance(packed.shape[2], IntImm):
-        raise BadOperand(f"topi.nn.packed_dense cannot take {tensor_text(packed)} as packed weights",
-                          reason="they have three dimensions, the last of them a number", declared=packed.source,
-                          called=user_source(), fix=usage)
+        raise BadOperand(
+            f"topi.nn.packed_dense cannot take {tensor_text(packed)} as packed weights",
+            reason="they have three dimensions, the last of them a number",
+            declared=packed.source,
+            called=user_source(),
+            fix=usage,
+        )
     check_depth("topi.nn.packed_dense", x, packed, x.shape[1], packed.shape[1], usage)
     width = packed.shape[2]
     panels = packed.shape[0]
     if not Analyzer().can_prove(outs <= panels * width):
-        raise BadOperand(f"topi.nn.packed_dense finds no {outs} features in {tensor_text(packed)}",
-                          reason=f"{panels} panels hold {width} each",
-                          declared=packed.source, called=user_source(), fix=usage)
+        raise BadOperand(
+            f"topi.nn.packed_dense finds no {outs} features in {tensor_text(packed)}",
+            reason=f"{panels} panels hold {width} each",
+            declared=packed.source,
+            called=user_source(),
+            fix=usage,
+        )
     kind = result_dtype(x, packed, out_dtype)
     k = te.reduce_axis((0, x.shape[1]), name="k")
     y: Tensor = te.compute(
-        (x.shape[0], outs), lambda i, j: te.sum(product(x[i, k], packed[j // width, k, j % width], kind), axis=k),
-        name="packed_dense", tag="packed_dense")
+        (x.shape[0], outs),
+        lambda i, j: te.sum(product(x[i, k], packed[j // width, k, j % width], kind), axis=k),
+        name="packed_dense",
+        tag="packed_dense",
+    )
     return _biased(y, bias, usage)
 
 
@@ -116,9 +145,15 @@ def _biased(y: Tensor, bias: Tensor | None, usage: str) -> Tensor:
     if bias is None:
         return y
     if bias.ndim != 1:
-        raise BadOperand(f"{y.name} cannot add {tensor_text(bias)}", reason="a bias has one dimension",
-                          declared=bias.source, called=user_source(), fix=usage)
+        raise BadOperand(
+            f"{y.name} cannot add {tensor_text(bias)}",
+            reason="a bias has one dimension",
+            declared=bias.source,
+            called=user_source(),
+            fix=usage,
+        )
     check_depth(y.name, y, bias, y.shape[1], bias.shape[0], usage)
-    out: Tensor = te.compute(y.shape, lambda i, j: y[i, j] + bias[j].astype(y.dtype), name=f"{y.name}.biased",
-                             tag="broadcast")
+    out: Tensor = te.compute(
+        y.shape, lambda i, j: y[i, j] + bias[j].astype(y.dtype), name=f"{y.name}.biased", tag="broadcast"
+    )
     return out

@@ -24,7 +24,13 @@ __all__ = ["depthwise_conv2d", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
 
 
 def depthwise_conv2d(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, layout: str = "NCHW", out_dtype: Any = None,
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    layout: str = "NCHW",
+    out_dtype: Any = None,
 ) -> Tensor:
     """Depthwise convolution in either layout.
 
@@ -37,12 +43,22 @@ def depthwise_conv2d(
         return depthwise_conv2d_nchw(data, kernel, stride, padding, dilation, out_dtype)
     if layout == "NHWC":
         return depthwise_conv2d_nhwc(data, kernel, stride, padding, dilation, out_dtype)
-    raise BadConvolution(f"there is no layout {layout!r}", reason="layouts name the order of batch, channels, height and width",
-                         called=user_source(), fix='layout="NCHW"', allowed='"NCHW", "NHWC"')
+    raise BadConvolution(
+        f"there is no layout {layout!r}",
+        reason="layouts name the order of batch, channels, height and width",
+        called=user_source(),
+        fix='layout="NCHW"',
+        allowed='"NCHW", "NHWC"',
+    )
 
 
 def depthwise_conv2d_nchw(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None,
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    out_dtype: Any = None,
 ) -> Tensor:
     """depthwise_conv2d over data (N, C, H, W) and kernel (C, M, KH, KW); the result is (N, C * M, OH, OW). Raises BadConvolution
     (TW0191), BadWindow (TW0190)."""
@@ -64,11 +80,18 @@ def depthwise_conv2d_nchw(
         weight = kernel[c, 0, p, q] if stacked else kernel[of, which, p, q]
         return te.sum(image[(n, of, *place(i, j, p, q))].astype(dtype) * weight.astype(dtype), axis=[p, q])
 
-    return te.compute((batch, channels * multiplier, *out), element, name="depthwise_conv2d", tag="depthwise_conv2d_nchw")
+    return te.compute(
+        (batch, channels * multiplier, *out), element, name="depthwise_conv2d", tag="depthwise_conv2d_nchw"
+    )
 
 
 def depthwise_conv2d_nhwc(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None,
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    out_dtype: Any = None,
 ) -> Tensor:
     """depthwise_conv2d over data (N, H, W, C) and kernel (KH, KW, C, M); the result is (N, OH, OW, C * M). Raises BadConvolution
     (TW0191), BadWindow (TW0190)."""
@@ -87,17 +110,22 @@ def depthwise_conv2d_nhwc(
         value = image[(n, *place(i, j, p, q), of)]
         return te.sum(value.astype(dtype) * kernel[p, q, of, which].astype(dtype), axis=[p, q])
 
-    return te.compute((batch, *out, channels * multiplier), element, name="depthwise_conv2d", tag="depthwise_conv2d_nhwc")
+    return te.compute(
+        (batch, *out, channels * multiplier), element, name="depthwise_conv2d", tag="depthwise_conv2d_nhwc"
+    )
 
 
-def _windows(data: Tensor, size: list[Any], reach: list[Any], stride: Any, padding: Any, dilation: Any,
-             at: tuple[int, int]) -> tuple[Tensor, Any, tuple[Any, Any]]:
+def _windows(
+    data: Tensor, size: list[Any], reach: list[Any], stride: Any, padding: Any, dilation: Any, at: tuple[int, int]
+) -> tuple[Tensor, Any, tuple[Any, Any]]:
     """The padded image, where in it tap (p, q) of window (i, j) reads, and how many windows there are."""
     steps, spread = pair(stride, "stride"), pair(dilation, "dilation")
     spans = ((tap_count(reach[0]) - 1) * spread[0] + 1, (tap_count(reach[1]) - 1) * spread[1] + 1)
     pads = pad_amounts(padding, spans)
-    high, wide = (out_extent(size[dim], pads[dim], pads[dim + 2], spans[dim], steps[dim], ("height", "width")[dim])
-                  for dim in (0, 1))
+    high, wide = (
+        out_extent(size[dim], pads[dim], pads[dim + 2], spans[dim], steps[dim], ("height", "width")[dim])
+        for dim in (0, 1)
+    )
 
     def place(i: Any, j: Any, p: Any, q: Any) -> tuple[Any, Any]:
         return i * steps[0] + p * spread[0], j * steps[1] + q * spread[1]
@@ -116,13 +144,21 @@ def _channel(c: Any, multiplier: Any) -> tuple[Any, Any]:
 
 def _times(outer: Any, channels: Any) -> int:
     """How many windows each channel has where the kernel lists them one after the other; 0 where it does not."""
-    if not (isinstance(outer, IntImm) and isinstance(channels, IntImm)) or same_extent(outer, channels) or not channels.value:
+    if (
+        not (isinstance(outer, IntImm) and isinstance(channels, IntImm))
+        or same_extent(outer, channels)
+        or not channels.value
+    ):
         return 0
     return 0 if outer.value % channels.value else outer.value // channels.value
 
 
 def _misfit(data: Tensor, kernel: Tensor, channels: Any, outer: Any) -> BadConvolution:
     shapes = [f"{tensor.name} of shape {shape_text(tensor.shape)}" for tensor in (data, kernel)]
-    return BadConvolution(f"{shapes[0]} and {shapes[1]} do not fit", declared=kernel.source, called=user_source(),
-                          reason=f"data has {channels} channels, the kernel has windows for {outer}",
-                          fix="a depthwise kernel is (C, M, KH, KW), or (KH, KW, C, M) for NHWC")
+    return BadConvolution(
+        f"{shapes[0]} and {shapes[1]} do not fit",
+        declared=kernel.source,
+        called=user_source(),
+        reason=f"data has {channels} channels, the kernel has windows for {outer}",
+        fix="a depthwise kernel is (C, M, KH, KW), or (KH, KW, C, M) for NHWC",
+    )

@@ -13,7 +13,12 @@ __all__ = ["depthwise_conv2d_backward_input_nhwc", "depthwise_conv2d_backward_we
 
 
 def depthwise_conv2d_backward_input_nhwc(
-    Filter: Tensor, Out_grad: Tensor, oshape: Any, ishape: Any, stride: Any, padding: Any,
+    Filter: Tensor,
+    Out_grad: Tensor,
+    oshape: Any,
+    ishape: Any,
+    stride: Any,
+    padding: Any,
 ) -> Tensor:
     """The gradient by the data, of shape ishape (N, H, W, C), where that by the result is Out_grad, of shape oshape, and the kernel
     is Filter (KH, KW, C, M): by te.gradient. Raises BadConvolution (TW0191), BadWindow (TW0190), BadGradient (TW0170)."""
@@ -24,7 +29,12 @@ def depthwise_conv2d_backward_input_nhwc(
 
 
 def depthwise_conv2d_backward_weight_nhwc(
-    Input: Tensor, Out_grad: Tensor, oshape: Any, fshape: Any, stride: Any, padding: Any,
+    Input: Tensor,
+    Out_grad: Tensor,
+    oshape: Any,
+    fshape: Any,
+    stride: Any,
+    padding: Any,
 ) -> Tensor:
     """The gradient by the kernel, of shape fshape (KH, KW, C, M), where that by the result is Out_grad, of shape oshape, and the
     data are Input (N, H, W, C): by te.gradient. Raises BadConvolution (TW0191), BadWindow (TW0190), BadGradient (TW0170)."""
@@ -35,5 +45,5 @@ def depthwise_conv2d_backward_weight_nhwc(
 
 
 def _pulled(result: Tensor, grads: Tensor, by: Tensor) -> Tensor:
-    found, = te.gradient(result, [by], head=tensor(grads, "a gradient of a depthwise convolution", 4))
+    (found,) = te.gradient(result, [by], head=tensor(grads, "a gradient of a depthwise convolution", 4))
     return found

@@ -19,7 +19,13 @@ from ..checks import axis_of, integers, tensor
 from ..errors import BadOperand, BadParameter
 
 __all__ = [
-    "batch_to_space_nd", "depth_to_space", "dilate", "fifo_buffer", "mirror_pad", "space_to_batch_nd", "space_to_depth",
+    "batch_to_space_nd",
+    "depth_to_space",
+    "dilate",
+    "fifo_buffer",
+    "mirror_pad",
+    "space_to_batch_nd",
+    "space_to_depth",
     "upsampling",
 ]
 
@@ -32,12 +38,18 @@ def dilate(data: Tensor, strides: Any, dilation_value: Any = 0.0, name: str = "D
     source = tensor(data, "dilate")
     steps = integers(strides, "strides of dilate")
     if len(steps) != source.ndim or min(steps, default=1) < 1:
-        raise BadParameter(f"dilate of {tensor_text(source)} takes a number from 1 on for each dimension",
-                           reason=f"got {strides!r}", declared=source.source, called=user_source(),
-                           fix="1 where elements stay neighbours")
+        raise BadParameter(
+            f"dilate of {tensor_text(source)} takes a number from 1 on for each dimension",
+            reason=f"got {strides!r}",
+            declared=source.source,
+            called=user_source(),
+            fix="1 where elements stay neighbours",
+        )
     between = ops.cast(ops.convert(dilation_value), source.dtype)
-    shape = [extent if step == 1 or (isinstance(extent, IntImm) and extent.value == 0) else (extent - 1) * step + 1
-             for extent, step in zip(source.shape, steps, strict=True)]
+    shape = [
+        extent if step == 1 or (isinstance(extent, IntImm) and extent.value == 0) else (extent - 1) * step + 1
+        for extent, step in zip(source.shape, steps, strict=True)
+    ]
 
     def element(*i: Any) -> Any:
         there = [at if step == 1 else te.indexdiv(at, step) for at, step in zip(i, steps, strict=True)]
@@ -48,8 +60,13 @@ def dilate(data: Tensor, strides: Any, dilation_value: Any = 0.0, name: str = "D
     return transform.injective(shape, element, name)
 
 
-def mirror_pad(data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any] | None = None, mode: str = "SYMMETRIC",
-               name: str = "MirrorPadInput") -> Tensor:
+def mirror_pad(
+    data: Tensor,
+    pad_before: Sequence[Any],
+    pad_after: Sequence[Any] | None = None,
+    mode: str = "SYMMETRIC",
+    name: str = "MirrorPadInput",
+) -> Tensor:
     """`data` continued by its reflection: pad_before[d] elements before and pad_after[d] after it in each dimension.
 
     mode: "SYMMETRIC" repeats the element at the border, "REFLECT" does not. At most as many are added as there are to reflect.
@@ -59,13 +76,20 @@ def mirror_pad(data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any]
     before = integers(pad_before, "pad_before of mirror_pad")
     after = before if pad_after is None else integers(pad_after, "pad_after of mirror_pad")
     again = {"SYMMETRIC": 0, "REFLECT": 1}.get(mode.upper() if is_a(mode, str) else mode)
-    far = again is not None and any(isinstance(extent, IntImm) and max(low, high) > extent.value - again for extent, low, high
-                                    in zip(source.shape, before, after, strict=False) if low or high)
+    far = again is not None and any(
+        isinstance(extent, IntImm) and max(low, high) > extent.value - again
+        for extent, low, high in zip(source.shape, before, after, strict=False)
+        if low or high
+    )
     if again is None or len(before) != source.ndim or len(after) != source.ndim or min(*before, *after, 0) < 0 or far:
-        raise BadParameter(f"mirror_pad of {tensor_text(source)} is told no reflection", declared=source.source,
-                           reason=f"got {before} before, {after} after, mode {mode!r}", called=user_source(),
-                           allowed='"SYMMETRIC" up to the extent, "REFLECT" up to one less, for each dimension',
-                           fix="0 where a dimension is not padded")
+        raise BadParameter(
+            f"mirror_pad of {tensor_text(source)} is told no reflection",
+            declared=source.source,
+            reason=f"got {before} before, {after} after, mode {mode!r}",
+            called=user_source(),
+            allowed='"SYMMETRIC" up to the extent, "REFLECT" up to one less, for each dimension',
+            fix="0 where a dimension is not padded",
+        )
 
     def place(index: Any, extent: Any, low: int, high: int) -> Any:
         at = index - low
@@ -90,8 +114,12 @@ def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tenso
     def element(*i: Any) -> Any:
         at = dict(zip(layout, i, strict=True))
         which = te.indexdiv(at["C"], c)
-        there = {"N": at["N"], "C": te.indexmod(at["C"], c), "H": at["H"] * block + te.indexdiv(which, block),
-                 "W": at["W"] * block + te.indexmod(which, block)}
+        there = {
+            "N": at["N"],
+            "C": te.indexmod(at["C"], c),
+            "H": at["H"] * block + te.indexdiv(which, block),
+            "W": at["W"] * block + te.indexmod(which, block),
+        }
         return source[tuple(there[letter] for letter in layout)]
 
     shape = {"N": n, "C": c * (block * block), "H": te.ceildiv(h, block), "W": te.ceildiv(w, block)}
@@ -105,7 +133,9 @@ def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: st
     source, block = _image(data, block_size, layout, "depth_to_space")
     n, c, h, w = (source.shape[layout.index(letter)] for letter in "NCHW")
     if mode not in ("DCR", "CRD"):
-        raise BadParameter(f"depth_to_space has no mode {mode!r}", called=user_source(), allowed='"DCR", "CRD"', fix='mode="DCR"')
+        raise BadParameter(
+            f"depth_to_space has no mode {mode!r}", called=user_source(), allowed='"DCR", "CRD"', fix='mode="DCR"'
+        )
     if isinstance(c, IntImm) and c.value % (block * block):
         raise _not_blocks(source, c, block * block)
     channels = te.ceildiv(c, block * block)
@@ -121,16 +151,21 @@ def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: st
     return transform.injective([shape[letter] for letter in layout], element, "depth_to_space")
 
 
-def space_to_batch_nd(data: Tensor, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int],
-                      pad_value: Any = 0.0) -> Tensor:
+def space_to_batch_nd(
+    data: Tensor, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int], pad_value: Any = 0.0
+) -> Tensor:
     """The dimensions after the first, padded and cut into blocks whose elements lie in the batch: element (y, x) of a block is
     batch (y * bx + x) * N + n. Raises BadParameter (TW0182), BadOperand (TW0181)."""
     source, block = tensor(data, "space_to_batch_nd"), integers(block_shape, "block_shape of space_to_batch_nd")
     count = len(block)
     rest = [0] * (source.ndim - 1 - count)
-    image = transform.pad(source, [0, *integers(pad_before, "pad_before"), *rest], [0, *integers(pad_after, "pad_after"), *rest],
-                          pad_value)
-    batch, *space = image.shape[:count + 1]
+    image = transform.pad(
+        source,
+        [0, *integers(pad_before, "pad_before"), *rest],
+        [0, *integers(pad_after, "pad_after"), *rest],
+        pad_value,
+    )
+    batch, *space = image.shape[: count + 1]
     for extent, size in zip(space, block, strict=True):
         if isinstance(extent, IntImm) and extent.value % size:
             raise _not_blocks(image, extent, size)
@@ -145,12 +180,17 @@ def space_to_batch_nd(data: Tensor, block_shape: Sequence[int], pad_before: Sequ
     many = batch
     for size in block:
         many = many * size
-    shape = (many, *(te.ceildiv(extent, size) for extent, size in zip(space, block, strict=True)), *image.shape[count + 1:])
+    shape = (
+        many,
+        *(te.ceildiv(extent, size) for extent, size in zip(space, block, strict=True)),
+        *image.shape[count + 1 :],
+    )
     return transform.injective(shape, element, "space_to_batch_nd")
 
 
-def batch_to_space_nd(data: Tensor, block_shape: Sequence[int], crop_begin_list: Sequence[int],
-                      crop_end_list: Sequence[int]) -> Tensor:
+def batch_to_space_nd(
+    data: Tensor, block_shape: Sequence[int], crop_begin_list: Sequence[int], crop_end_list: Sequence[int]
+) -> Tensor:
     """The inverse of space_to_batch_nd, what was padded taken away. Raises BadParameter (TW0182), BadOperand (TW0181)."""
     source, block = tensor(data, "batch_to_space_nd"), integers(block_shape, "block_shape of batch_to_space_nd")
     first, last = integers(crop_begin_list, "crop_begin_list"), integers(crop_end_list, "crop_end_list")
@@ -170,13 +210,22 @@ def batch_to_space_nd(data: Tensor, block_shape: Sequence[int], crop_begin_list:
             there[dim] = te.indexdiv(at, block[dim])
         return source[(which * batch + n, *there)]
 
-    shape = [extent * size - (low + high)
-             for extent, size, low, high in zip(source.shape[1:count + 1], block, first, last, strict=True)]
-    return transform.injective((batch, *shape, *source.shape[count + 1:]), element, "batch_to_space_nd")
+    shape = [
+        extent * size - (low + high)
+        for extent, size, low, high in zip(source.shape[1 : count + 1], block, first, last, strict=True)
+    ]
+    return transform.injective((batch, *shape, *source.shape[count + 1 :]), element, "batch_to_space_nd")
 
 
-def upsampling(data: Tensor, scale_h: float, scale_w: float, layout: str = "NCHW", method: str = "nearest_neighbor",
-               align_corners: bool = False, output_shape: Sequence[int] | None = None) -> Tensor:
+def upsampling(
+    data: Tensor,
+    scale_h: float,
+    scale_w: float,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+    output_shape: Sequence[int] | None = None,
+) -> Tensor:
     """Images enlarged by a factor for height and one for width. method: "nearest_neighbor", "bilinear" or "bicubic".
 
     align_corners: the corners' centres stay where they are. output_shape: (height, width), without: the rounded products.
@@ -186,30 +235,50 @@ def upsampling(data: Tensor, scale_h: float, scale_w: float, layout: str = "NCHW
 
     source = tensor(data, "upsampling", len(layout))
     size = list(output_shape or [])
-    for letter, scale in (() if size else (("H", scale_h), ("W", scale_w))):
+    for letter, scale in () if size else (("H", scale_h), ("W", scale_w)):
         extent = source.shape[layout.index(letter)]
         if not isinstance(extent, IntImm):
-            raise BadOperand(f"upsampling of {tensor_text(source)}, whose size is not known", declared=source.source,
-                             called=user_source(), fix="topi.image.resize(data, (height, width))")
+            raise BadOperand(
+                f"upsampling of {tensor_text(source)}, whose size is not known",
+                declared=source.source,
+                called=user_source(),
+                fix="topi.image.resize(data, (height, width))",
+            )
         size.append(round(extent.value * scale))
     plain = "asymmetric" if method == "nearest_neighbor" else "half_pixel"
-    return resize(source, tuple(size), method, layout, coordinates="align_corners" if align_corners else plain,
-                  rounding="round" if align_corners else "floor")
+    return resize(
+        source,
+        tuple(size),
+        method,
+        layout,
+        coordinates="align_corners" if align_corners else plain,
+        rounding="round" if align_corners else "floor",
+    )
 
 
 def _image(data: Tensor, block_size: Any, layout: str, subject: str) -> tuple[Tensor, int]:
     source = tensor(data, subject, 4)
-    block, = integers(block_size, f"block_size of {subject}")
+    (block,) = integers(block_size, f"block_size of {subject}")
     if layout not in ("NCHW", "NHWC") or block < 1:
-        raise BadParameter(f"{subject} of {tensor_text(source)} is told no blocks", declared=source.source, called=user_source(),
-                           reason=f"got block_size {block_size!r}, layout {layout!r}", allowed='"NCHW", "NHWC", blocks from 1 on',
-                           fix=f"topi.nn.{subject}(x, 2)")
+        raise BadParameter(
+            f"{subject} of {tensor_text(source)} is told no blocks",
+            declared=source.source,
+            called=user_source(),
+            reason=f"got block_size {block_size!r}, layout {layout!r}",
+            allowed='"NCHW", "NHWC", blocks from 1 on',
+            fix=f"topi.nn.{subject}(x, 2)",
+        )
     return source, block
 
 
 def _not_blocks(source: Tensor, extent: Any, block: int) -> BadOperand:
-    return BadOperand(f"{tensor_text(source)} cannot be cut into blocks", reason=f"{extent} is no multiple of {block}",
-                      declared=source.source, called=user_source(), fix="topi.pad fills it up")
+    return BadOperand(
+        f"{tensor_text(source)} cannot be cut into blocks",
+        reason=f"{extent} is no multiple of {block}",
+        declared=source.source,
+        called=user_source(),
+        fix="topi.pad fills it up",
+    )
 
 
 def fifo_buffer(data: Tensor, buffer: Tensor, axis: int) -> Tensor:
@@ -218,4 +287,6 @@ def fifo_buffer(data: Tensor, buffer: Tensor, axis: int) -> Tensor:
     new, held = tensor(data, "fifo_buffer"), tensor(buffer, "fifo_buffer")
     at = axis_of(held, axis, "fifo_buffer")
     both = transform.concatenate([held, new], at)
-    return transform.injective(held.shape, lambda *i: both[(*i[:at], i[at] + new.shape[at], *i[at + 1:])], "fifo_buffer")
+    return transform.injective(
+        held.shape, lambda *i: both[(*i[:at], i[at] + new.shape[at], *i[at + 1 :])], "fifo_buffer"
+    )

@@ -48,11 +48,18 @@ def integer_matmul(x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: T
     BadQuantised (TW0198).
     """
     _check_bytes("topi.nn.integer_matmul", x, w)
-    fits = x.ndim == w.ndim >= 2 and same_extent(x.shape[-1], w.shape[-2]) and all(map(same_extent, x.shape[:-2], w.shape[:-2]))
+    fits = (
+        x.ndim == w.ndim >= 2
+        and same_extent(x.shape[-1], w.shape[-2])
+        and all(map(same_extent, x.shape[:-2], w.shape[:-2]))
+    )
     if not fits:
-        raise _bad(f"topi.nn.integer_matmul cannot multiply {tensor_text(x)} and {tensor_text(w)}", x,
-                   "matrices (m, k) and (k, n) are asked for, or as many of both",
-                   "topi.transpose and topi.reshape give them that shape")
+        raise _bad(
+            f"topi.nn.integer_matmul cannot multiply {tensor_text(x)} and {tensor_text(w)}",
+            x,
+            "matrices (m, k) and (k, n) are asked for, or as many of both",
+            "topi.transpose and topi.reshape give them that shape",
+        )
     depth, outs = x.shape[-1], w.shape[-1]
     even = ceildiv(depth, PAIR) * PAIR
 
@@ -83,14 +90,20 @@ class _Windows:
         rank = w.ndim - 2
         taps, spread = [tap_count(extent) for extent in w.shape[2:]], numbers_for(dilation, rank, "dilation")
         low, high = each_side(padding, [(count - 1) * by + 1 for count, by in zip(taps, spread, strict=True)])
-        axes = [te.reduce_axis((0, count), name=f"r{name}") for name, count in zip("dhw"[3 - rank:], taps, strict=True)]
+        axes = [
+            te.reduce_axis((0, count), name=f"r{name}") for name, count in zip("dhw"[3 - rank :], taps, strict=True)
+        ]
         return _Windows(numbers_for(stride, rank, "stride"), taps, spread, low, high, axes)
 
     def results(self, extents: Sequence[Expr]) -> list[Expr]:
         """How many windows there are in an image of these extents. Raises BadWindow (TW0190)."""
-        names = ("depth", "height", "width")[3 - len(extents):]
-        return [out_extent(extent, low, high, (taps - 1) * by + 1, step, name) for extent, low, high, taps, by, step, name in
-                zip(extents, self.low, self.high, self.taps, self.dilation, self.stride, names, strict=True)]
+        names = ("depth", "height", "width")[3 - len(extents) :]
+        return [
+            out_extent(extent, low, high, (taps - 1) * by + 1, step, name)
+            for extent, low, high, taps, by, step, name in zip(
+                extents, self.low, self.high, self.taps, self.dilation, self.stride, names, strict=True
+            )
+        ]
 
     def padded(self, extents: Sequence[Expr]) -> list[Expr]:
         """The extents of an image with its padding."""
@@ -99,13 +112,19 @@ class _Windows:
     def source(self, at: Sequence[Expr], extents: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
         """Which element of an image a place in the padded one is, and where there is one."""
         there = [index - low for index, low in zip(at, self.low, strict=True)]
-        inside = [guard for index, low, high, extent in zip(there, self.low, self.high, extents, strict=True)
-                  for guard in (*([index >= 0] if low else []), *([index < extent] if high else []))]
+        inside = [
+            guard
+            for index, low, high, extent in zip(there, self.low, self.high, extents, strict=True)
+            for guard in (*([index >= 0] if low else []), *([index < extent] if high else []))
+        ]
         return there, inside
 
     def read(self, at: Sequence[Expr]) -> list[Expr]:
         """Where the window of a result reads the padded image, at the taps' axes."""
-        return [index * step + tap * by for index, step, tap, by in zip(at, self.stride, self.axes, self.dilation, strict=True)]
+        return [
+            index * step + tap * by
+            for index, step, tap, by in zip(at, self.stride, self.axes, self.dilation, strict=True)
+        ]
 
     def tap(self, number: Expr) -> list[Expr]:
         """A tap by its number."""
@@ -124,8 +143,14 @@ class _Windows:
 
 
 def integer_conv(
-    x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    dilation: Any = 1, groups: int = 1,
+    x: Tensor,
+    w: Tensor,
+    x_zero: Tensor | None = None,
+    w_zero: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Tensor:
     """The convolution of x (N, ..., C) by w (O, C / groups, ...), both int8 or uint8, in int32, which wraps: (N, ..., O).
 
@@ -155,12 +180,19 @@ def integer_conv(
         return w[(o, channel, *windows.tap(te.indexdiv(k, even)))], [channel < channels] if missing else []
 
     packed = _packed(w.shape[0], prod(windows.taps) * even, weight, w, w_zero)
-    return _dots(outer, w.shape[0], packed, lambda at: taken[(at[0], *windows.read(at[1:]), c)], windows.number * even + c,
-                 [*windows.axes, c])
+    return _dots(
+        outer,
+        w.shape[0],
+        packed,
+        lambda at: taken[(at[0], *windows.read(at[1:]), c)],
+        windows.number * even + c,
+        [*windows.axes, c],
+    )
 
 
 def _taken(shape: tuple[Any, ...], element: Callable[[Sequence[Expr]], _Element], zero: Tensor | None) -> Tensor:
     """x in 16 bits, less its zero."""
+
     def value(*at: Expr) -> Expr:
         inner, inside = element(at)
         wide: Expr = inner.astype("int16")
@@ -172,7 +204,11 @@ def _taken(shape: tuple[Any, ...], element: Callable[[Sequence[Expr]], _Element]
 
 
 def _packed(
-    outs: Any, depth: Any, element: Callable[[Sequence[Expr], Expr, Expr], _Element], w: Tensor, zero: Tensor | None,
+    outs: Any,
+    depth: Any,
+    element: Callable[[Sequence[Expr], Expr, Expr], _Element],
+    w: Tensor,
+    zero: Tensor | None,
     batch: Sequence[Any] = (),
 ) -> Tensor:
     """w in panels, for each of a batch. element: the weight of one of these, of a column, at a term of its sum."""
@@ -186,8 +222,12 @@ def _packed(
         inside = [*inside, *([] if divides(outs, PANEL) else [n < outs])]
         return te.if_then_else(te.all(*inside), moved, te.const(0, kind)) if inside else moved
 
-    packed: Tensor = te.compute((*batch, ceildiv(outs, PANEL), te.indexdiv(depth, PAIR), PANEL, PAIR), value,
-                                name=f"{w.name}.packed", tag="pack_dots")
+    packed: Tensor = te.compute(
+        (*batch, ceildiv(outs, PANEL), te.indexdiv(depth, PAIR), PANEL, PAIR),
+        value,
+        name=f"{w.name}.packed",
+        tag="pack_dots",
+    )
     return packed
 
 
@@ -200,8 +240,14 @@ def _less_zero(weight: Expr, zero: Tensor | None, channel: Expr, kind: str) -> E
     return wide - zero(*([channel] if many else [0] * zero.ndim)).astype(kind)
 
 
-def _dots(outer: tuple[Any, ...], outs: Any, packed: Tensor, term: Callable[[Sequence[Expr]], Expr], number: Expr,
-          summed: list[IterVar]) -> Tensor:
+def _dots(
+    outer: tuple[Any, ...],
+    outs: Any,
+    packed: Tensor,
+    term: Callable[[Sequence[Expr]], Expr],
+    number: Expr,
+    summed: list[IterVar],
+) -> Tensor:
     """term: what is multiplied at a place of the result; number: which term of the sum it is. Where weights are of a batch, so are
     the first dimensions of the result."""
     batch = packed.ndim - 4
@@ -219,7 +265,9 @@ def _dots(outer: tuple[Any, ...], outs: Any, packed: Tensor, term: Callable[[Seq
     return dots
 
 
-def _grouped(taken: Tensor, w: Tensor, w_zero: Tensor | None, outer: tuple[Any, ...], groups: int, windows: _Windows) -> Tensor:
+def _grouped(
+    taken: Tensor, w: Tensor, w_zero: Tensor | None, outer: tuple[Any, ...], groups: int, windows: _Windows
+) -> Tensor:
     """Each group of channels for itself: with a channel each, element by element along the channels."""
     each, outs = w.shape[1], tap_count(w.shape[0]) // groups
     c = te.reduce_axis((0, each), name="rc")
@@ -241,8 +289,13 @@ def _grouped(taken: Tensor, w: Tensor, w_zero: Tensor | None, outer: tuple[Any, 
         value, weight = taken[(at[0], *windows.read(at[1:-1]), at[-1])], last[(*windows.axes, at[-1])]
         return te.sum(value.astype("int32") * weight.astype("int32"), axis=windows.axes)
 
-    depthwise: Tensor = te.compute((*outer, w.shape[0]), alone, name="integer_conv", tag="integer_depthwise",
-                                   attrs={"stride": tuple(windows.stride), "tile": 1})
+    depthwise: Tensor = te.compute(
+        (*outer, w.shape[0]),
+        alone,
+        name="integer_conv",
+        tag="integer_depthwise",
+        attrs={"stride": tuple(windows.stride), "tile": 1},
+    )
     return depthwise
 
 
@@ -250,8 +303,12 @@ def _check_bytes(who: str, *operands: Tensor) -> None:
     for operand in operands:
         tensor(operand, who)
         if operand.dtype not in _BYTES:
-            raise _bad(f"{who} cannot take {tensor_text(operand)}", operand, "it multiplies int8 and uint8",
-                       "topi.nn.quantize makes bytes of floats")
+            raise _bad(
+                f"{who} cannot take {tensor_text(operand)}",
+                operand,
+                "it multiplies int8 and uint8",
+                "topi.nn.quantize makes bytes of floats",
+            )
 
 
 def _bad(what: str, operand: Tensor, reason: str, fix: str) -> BadQuantised:

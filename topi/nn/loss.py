@@ -15,8 +15,9 @@ from ..errors import BadOperand, BadParameter
 __all__ = ["nll_loss"]
 
 
-def nll_loss(predictions: Tensor, targets: Tensor, weights: Tensor, reduction: str = "mean",
-             ignore_index: int = -100) -> Tensor:
+def nll_loss(
+    predictions: Tensor, targets: Tensor, weights: Tensor, reduction: str = "mean", ignore_index: int = -100
+) -> Tensor:
     """-predictions[n, targets[n, ...], ...] * weights[targets[n, ...]], and 0 where the target is ignore_index.
 
     predictions: (N, C, ...), logarithms of probabilities; targets: integers (N, ...) below C; weights: (C,). reduction:
@@ -25,11 +26,19 @@ def nll_loss(predictions: Tensor, targets: Tensor, weights: Tensor, reduction: s
     source, classes = tensor(predictions, "nll_loss"), tensor(weights, "weights of nll_loss", 1)
     target = tensor(targets, "targets of nll_loss", source.ndim - 1)
     if not target.dtype.is_integer:
-        raise BadOperand(f"nll_loss: {tensor_text(target)} names no classes", declared=target.source, called=user_source(),
-                         fix='topi.cast(targets, "int32")')
+        raise BadOperand(
+            f"nll_loss: {tensor_text(target)} names no classes",
+            declared=target.source,
+            called=user_source(),
+            fix='topi.cast(targets, "int32")',
+        )
     if reduction not in ("none", "sum", "mean"):
-        raise BadParameter(f"nll_loss has no reduction {reduction!r}", called=user_source(), allowed='"none", "sum", "mean"',
-                           fix='"mean"')
+        raise BadParameter(
+            f"nll_loss has no reduction {reduction!r}",
+            called=user_source(),
+            allowed='"none", "sum", "mean"',
+            fix='"mean"',
+        )
 
     def of(*i: Any) -> tuple[Any, Any]:
         which = target[i]

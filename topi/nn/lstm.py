@@ -15,10 +15,22 @@ __all__ = ["lstm"]
 
 
 def lstm(
-    Xs: Tensor, Wi: Tensor, Wh: Tensor, Bi: Tensor | None = None, Bh: Tensor | None = None, h_init: Tensor | None = None,
-    c_init: Tensor | None = None, proj: Tensor | None = None, p_i: Tensor | None = None, p_f: Tensor | None = None,
-    p_o: Tensor | None = None, f_act: Callable[[Any], Any] | None = None, g_act: Callable[[Any], Any] | None = None,
-    h_act: Callable[[Any], Any] | None = None, reverse: bool = False, weight_layout: str = "IFGO",
+    Xs: Tensor,
+    Wi: Tensor,
+    Wh: Tensor,
+    Bi: Tensor | None = None,
+    Bh: Tensor | None = None,
+    h_init: Tensor | None = None,
+    c_init: Tensor | None = None,
+    proj: Tensor | None = None,
+    p_i: Tensor | None = None,
+    p_f: Tensor | None = None,
+    p_o: Tensor | None = None,
+    f_act: Callable[[Any], Any] | None = None,
+    g_act: Callable[[Any], Any] | None = None,
+    h_act: Callable[[Any], Any] | None = None,
+    reverse: bool = False,
+    weight_layout: str = "IFGO",
 ) -> tuple[Tensor, Tensor]:
     """The hidden states (T, B, P) and the cells' (T, B, H) of Xs (T, B, I).
 
@@ -28,8 +40,11 @@ def lstm(
     Raises BadOperand (TW0181), BadParameter (TW0182).
     """
     if sorted(weight_layout) != sorted("IFGO"):
-        raise BadParameter(f"lstm takes an order of the gates I, F, G and O, and got {weight_layout!r}"[:200], called=user_source(),
-                           fix='weight_layout="IFGO"')
+        raise BadParameter(
+            f"lstm takes an order of the gates I, F, G and O, and got {weight_layout!r}"[:200],
+            called=user_source(),
+            fix='weight_layout="IFGO"',
+        )
     steps, batch, _ = tensor(Xs, "lstm", 3).shape
     hidden: Any = te.indexdiv(tensor(Wi, "the input weights of lstm", 2).shape[0], 4)
     size: Any = hidden if proj is None else tensor(proj, "the projection of lstm", 2).shape[0]
@@ -51,15 +66,19 @@ def lstm(
 
     i, f = gate("I", sigmoid, p_i, c_state, 1), gate("F", sigmoid, p_f, c_state, 1)
     g = gate("G", tanh, None, c_state, 1)
-    next_c = te.compute((length, batch, hidden), lambda *at: f[at] * c_state[(at[0] - 1, *at[1:])] + i[at] * g[at], "next_c")
+    next_c = te.compute(
+        (length, batch, hidden), lambda *at: f[at] * c_state[(at[0] - 1, *at[1:])] + i[at] * g[at], "next_c"
+    )
     o = gate("O", sigmoid, p_o, next_c, 0)
     next_h = te.compute((length, batch, hidden), lambda *at: o[at] * out(next_c[at]), "next_h")
     if proj is not None:
         next_h = _projected(next_h, proj)
     begin_h, begin_c = _first(h_init, (1, batch, size), Xs, "h_init"), _first(c_init, (1, batch, hidden), Xs, "c_init")
     hs, cs = te.scan([begin_h, begin_c], [next_h, next_c], [h_state, c_state], name="lstm_scan")
-    return (te.compute((steps, batch, size), lambda t, b, j: hs[t + 1, b, j], "hidden_states", "injective"),
-            te.compute((steps, batch, hidden), lambda t, b, j: cs[t + 1, b, j], "cell_states", "injective"))
+    return (
+        te.compute((steps, batch, size), lambda t, b, j: hs[t + 1, b, j], "hidden_states", "injective"),
+        te.compute((steps, batch, hidden), lambda t, b, j: cs[t + 1, b, j], "cell_states", "injective"),
+    )
 
 
 def _of_inputs(Xs: Tensor, Wi: Tensor, Bi: Tensor | None) -> Tensor:
@@ -73,7 +92,9 @@ def _of_states(state: Tensor, Wh: Tensor, Bh: Tensor | None, hidden: Any) -> Ten
     """What the last hidden state gives to each gate: (T + 1, B, 4, H)."""
     k = te.reduce_axis((0, state.shape[2]), "kh2h")
     shape = (*state.shape[:2], 4, hidden)
-    sums = te.compute(shape, lambda t, b, i, j: te.sum(state[t - 1, b, k] * Wh[i * hidden + j, k], axis=k), name="s_h2h")
+    sums = te.compute(
+        shape, lambda t, b, i, j: te.sum(state[t - 1, b, k] * Wh[i * hidden + j, k], axis=k), name="s_h2h"
+    )
     if Bh is None:
         return sums
     return te.compute(shape, lambda t, b, i, j: sums[t, b, i, j] + Bh[i * hidden + j], "s_h2h_bias", "injective")

@@ -19,7 +19,10 @@ __all__ = ["instance_norm", "l2_normalize", "layer_norm", "lrn", "rms_norm"]
 
 
 def layer_norm(
-    data: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None, axis: int | Sequence[int] = -1,
+    data: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    axis: int | Sequence[int] = -1,
     epsilon: float = 1e-5,
 ) -> Tensor:
     """(data - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance being those of the row along `axis`.
@@ -37,8 +40,12 @@ def layer_norm(
 
 
 def instance_norm(
-    data: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None, channel_axis: int = 1,
-    axis: int | Sequence[int] = (2, 3), epsilon: float = 1e-5,
+    data: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    channel_axis: int = 1,
+    axis: int | Sequence[int] = (2, 3),
+    epsilon: float = 1e-5,
 ) -> Tensor:
     """As layer_norm along `axis` (of images: height and width), with gamma and beta a number for each channel, in the shape of the
     data.
@@ -48,15 +55,25 @@ def instance_norm(
     rows = Rows("instance_norm", data, axis)
     channel = axis_of(data, channel_axis, "topi.nn.instance_norm")
     if channel in rows.axes:
-        raise BadAxis(f"topi.nn.instance_norm cannot normalise along axis {channel}", reason="it is that of the channels",
-                      declared=data.source, called=user_source(), fix="leave it out of axis, or use topi.nn.layer_norm")
+        raise BadAxis(
+            f"topi.nn.instance_norm cannot normalise along axis {channel}",
+            reason="it is that of the channels",
+            declared=data.source,
+            called=user_source(),
+            fix="leave it out of axis, or use topi.nn.layer_norm",
+        )
     rows.check_weights("gamma", gamma, (channel,))
     rows.check_weights("beta", beta, (channel,))
     return _standardized(rows, epsilon, gamma, beta, lambda i: (i[channel],))
 
 
-def _standardized(rows: Rows, epsilon: float, gamma: Tensor | None, beta: Tensor | None,
-                  place: Callable[[Sequence[Any]], tuple[Any, ...]]) -> Tensor:
+def _standardized(
+    rows: Rows,
+    epsilon: float,
+    gamma: Tensor | None,
+    beta: Tensor | None,
+    place: Callable[[Sequence[Any]], tuple[Any, ...]],
+) -> Tensor:
     """Mean 0, variance 1, then weights, of which `place` says where those of an element are."""
     count = rows.count.astype(rows.wide)
     total = rows.reduced("sum", te.sum, rows.value)
@@ -75,7 +92,9 @@ def _standardized(rows: Rows, epsilon: float, gamma: Tensor | None, beta: Tensor
     return rows.result(element)
 
 
-def rms_norm(data: Tensor, weight: Tensor | None = None, axis: int | Sequence[int] = -1, epsilon: float = 1e-5) -> Tensor:
+def rms_norm(
+    data: Tensor, weight: Tensor | None = None, axis: int | Sequence[int] = -1, epsilon: float = 1e-5
+) -> Tensor:
     """data / sqrt(mean of data^2 + epsilon) * weight along `axis`.
 
     weight: of the extents of `axis`, or None for 1. float16, bfloat16 and integers are computed in float32. In float32 the
@@ -84,8 +103,9 @@ def rms_norm(data: Tensor, weight: Tensor | None = None, axis: int | Sequence[in
     rows = Rows("rms_norm", data, axis)
     rows.check_weights("weight", weight, rows.axes)
     squares = rows.reduced("squares", te.sum, lambda i: _square(rows.value(i)))
-    scale = rows.of_row("scale", lambda row: 1 / te.sqrt(squares[row] / rows.count.astype(rows.wide)
-                                                          + te.const(epsilon, rows.wide)))
+    scale = rows.of_row(
+        "scale", lambda row: 1 / te.sqrt(squares[row] / rows.count.astype(rows.wide) + te.const(epsilon, rows.wide))
+    )
 
     def element(i: Sequence[Any]) -> Expr:
         value = rows.value(i) if weight is None else rows.value(i) * weight[rows.within(i)].astype(rows.wide)
@@ -113,22 +133,30 @@ def lrn(data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: flo
     """
     rows = Rows("lrn", data, [axis])
     if isinstance(size, bool) or not is_a(size, int) or size < 1 or size % 2 == 0:
-        raise BadParameter("topi.nn.lrn takes an odd size", reason=f"got {size!r}", called=user_source(),
-                           fix="topi.nn.lrn(data, size=5): the element, and two on either side")
+        raise BadParameter(
+            "topi.nn.lrn takes an odd size",
+            reason=f"got {size!r}",
+            called=user_source(),
+            fix="topi.nn.lrn(data, size=5): the element, and two on either side",
+        )
     along, wide = rows.axes[0], wide_dtype(data.dtype)
     extent = data.shape[along]
     k = te.reduce_axis((0, size), name="k")
 
     def neighbour(i: Sequence[Any]) -> Expr:
         place = i[along] + k - size // 2
-        value = rows.value((*i[:along], place, *i[along + 1:]))
+        value = rows.value((*i[:along], place, *i[along + 1 :]))
         return te.if_then_else(te.all(place >= 0, place < extent), _square(value), te.const(0, wide))
 
     squares = te.compute(data.shape, lambda *i: te.sum(neighbour(i), axis=k), name="lrn.squares", tag="comm_reduce")
     normalized: Tensor = te.compute(
         data.shape,
-        lambda *i: (rows.value(i) / te.pow(squares[i] * (alpha / size) + bias, te.const(beta, wide))).astype(rows.dtype),
-        name="lrn", tag="broadcast")
+        lambda *i: (rows.value(i) / te.pow(squares[i] * (alpha / size) + bias, te.const(beta, wide))).astype(
+            rows.dtype
+        ),
+        name="lrn",
+        tag="broadcast",
+    )
     return normalized
 
 

@@ -20,8 +20,16 @@ __all__ = ["batch_norm", "group_norm"]
 
 
 def batch_norm(
-    data: Tensor, gamma: Tensor, beta: Tensor, moving_mean: Tensor, moving_var: Tensor, axis: int | None = 1,
-    epsilon: float | None = 1e-5, center: bool | None = True, scale: bool | None = True, training: bool | None = False,
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    moving_mean: Tensor,
+    moving_var: Tensor,
+    axis: int | None = 1,
+    epsilon: float | None = 1e-5,
+    center: bool | None = True,
+    scale: bool | None = True,
+    training: bool | None = False,
     momentum: float | None = 0.1,
 ) -> list[Tensor]:
     """(data - mean) / sqrt(variance + epsilon) * gamma + beta for each channel along `axis`, and the moving mean and variance
@@ -42,21 +50,43 @@ def batch_norm(
         return [normalized, elementwise.identity(moving_mean), elementwise.identity(moving_var)]
     rate = 0.1 if momentum is None else momentum
     if not 0 <= rate <= 1:
-        raise BadParameter("momentum of topi.nn.batch_norm is from 0 to 1", reason=f"got {rate!r}", called=user_source(),
-                           fix="momentum=0.1 moves the averages by a tenth")
+        raise BadParameter(
+            "momentum of topi.nn.batch_norm is from 0 to 1",
+            reason=f"got {rate!r}",
+            called=user_source(),
+            fix="momentum=0.1 moves the averages by a tenth",
+        )
     others = [dim for dim in range(source.ndim) if dim != at]
     mean = reduction.mean(source, others)
-    square = te.compute(source.shape, lambda *i: (source[i] - mean[i[at]]) * (source[i] - mean[i[at]]), name="batch_norm.square",
-                        tag="broadcast")
+    square = te.compute(
+        source.shape,
+        lambda *i: (source[i] - mean[i[at]]) * (source[i] - mean[i[at]]),
+        name="batch_norm.square",
+        tag="broadcast",
+    )
     variance = reduction.mean(square, others)
     normalized = batch_norm_inference(source, scaled, shifted, mean, variance, at, small)
-    moved = [te.compute(old.shape, lambda c, old=old, new=new: old[c] * (1 - rate) + new[c] * rate, name=f"{old.name}.moved",
-                        tag="elemwise") for old, new in ((moving_mean, mean), (moving_var, variance))]
+    moved = [
+        te.compute(
+            old.shape,
+            lambda c, old=old, new=new: old[c] * (1 - rate) + new[c] * rate,
+            name=f"{old.name}.moved",
+            tag="elemwise",
+        )
+        for old, new in ((moving_mean, mean), (moving_var, variance))
+    ]
     return [normalized, *moved]
 
 
-def group_norm(data: Tensor, gamma: Tensor | None, beta: Tensor | None, num_groups: int, channel_axis: int = 1,
-               axes: Sequence[int] | None = None, epsilon: float = 1e-5) -> Tensor:
+def group_norm(
+    data: Tensor,
+    gamma: Tensor | None,
+    beta: Tensor | None,
+    num_groups: int,
+    channel_axis: int = 1,
+    axes: Sequence[int] | None = None,
+    epsilon: float = 1e-5,
+) -> Tensor:
     """(data - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over `axes` and the channels of each of
     num_groups groups; gamma and beta: of a number for each channel, or None.
 
@@ -66,18 +96,27 @@ def group_norm(data: Tensor, gamma: Tensor | None, beta: Tensor | None, num_grou
     source = tensor(data, "topi.nn.group_norm")
     at = axis_of(source, channel_axis, "topi.nn.group_norm")
     within = axes_of(source, list(range(at + 1, source.ndim) if axes is None else axes), "topi.nn.group_norm")
-    groups, = integers(num_groups, "num_groups of topi.nn.group_norm")
+    (groups,) = integers(num_groups, "num_groups of topi.nn.group_norm")
     channels = source.shape[at]
     if not isinstance(channels, IntImm) or groups < 1 or channels.value % groups:
-        raise BadOperand(f"topi.nn.group_norm cannot cut {channels} channels into {groups} groups", declared=source.source,
-                         reason=f"they lie along axis {at} of {tensor_text(source)}", called=user_source(),
-                         fix="a number of groups that divides the channels")
+        raise BadOperand(
+            f"topi.nn.group_norm cannot cut {channels} channels into {groups} groups",
+            declared=source.source,
+            reason=f"they lie along axis {at} of {tensor_text(source)}",
+            called=user_source(),
+            fix="a number of groups that divides the channels",
+        )
     for what, weights in (("gamma", gamma), ("beta", beta)):
         if weights is not None and (weights.ndim != 1 or not same_extent(weights.shape[0], channels)):
-            raise BadOperand(f"topi.nn.group_norm cannot take {tensor_text(weights)} as {what}", declared=weights.source,
-                             reason=f"there are {channels} channels", called=user_source(), fix=f"{what} of shape ({channels},)")
+            raise BadOperand(
+                f"topi.nn.group_norm cannot take {tensor_text(weights)} as {what}",
+                declared=weights.source,
+                reason=f"there are {channels} channels",
+                called=user_source(),
+                fix=f"{what} of shape ({channels},)",
+            )
     each = channels.value // groups
-    apart = transform.reshape(source, [*source.shape[:at], groups, each, *source.shape[at + 1:]])
+    apart = transform.reshape(source, [*source.shape[:at], groups, each, *source.shape[at + 1 :]])
     normed = layer_norm(apart, None, None, [at + 1, *(dim + 1 if dim > at else dim for dim in within)], epsilon)
     joined = transform.reshape(normed, source.shape)
 

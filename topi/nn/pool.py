@@ -18,11 +18,26 @@ from ..checks import tensor
 from .errors import BadWindow
 from .window import Pads, out_extent, pad_amounts, padded, pair
 
-__all__ = ["adaptive_pool", "avg_pool2d", "global_avg_pool2d", "global_max_pool2d", "global_pool", "max_pool2d", "pool2d"]
+__all__ = [
+    "adaptive_pool",
+    "avg_pool2d",
+    "global_avg_pool2d",
+    "global_max_pool2d",
+    "global_pool",
+    "max_pool2d",
+    "pool2d",
+]
 
 
-def max_pool2d(data: Tensor, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-               layout: str = "NCHW") -> Tensor:
+def max_pool2d(
+    data: Tensor,
+    kernel: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    layout: str = "NCHW",
+) -> Tensor:
     """The greatest element of each window.
 
     kernel, stride (kernel's if None), dilation: a number, or a pair for height and width. padding: a number, a pair, or
@@ -31,15 +46,32 @@ def max_pool2d(data: Tensor, kernel: Any, stride: Any = None, padding: Any = 0, 
     return pool2d(data, kernel, stride, dilation, padding, "max", ceil_mode, layout)
 
 
-def avg_pool2d(data: Tensor, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, layout: str = "NCHW", dilation: Any = 1) -> Tensor:
+def avg_pool2d(
+    data: Tensor,
+    kernel: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    layout: str = "NCHW",
+    dilation: Any = 1,
+) -> Tensor:
     """The mean of each window, in the dtype of the data. count_include_pad: whether padding counts as zeros. Else as max_pool2d.
     Raises BadWindow (TW0190)."""
     return pool2d(data, kernel, stride, dilation, padding, "avg", ceil_mode, layout, count_include_pad)
 
 
-def pool2d(data: Tensor, kernel: Any, stride: Any, dilation: Any, padding: Any, pool_type: str, ceil_mode: bool = False,
-           layout: str = "NCHW", count_include_pad: bool = True) -> Tensor:
+def pool2d(
+    data: Tensor,
+    kernel: Any,
+    stride: Any,
+    dilation: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCHW",
+    count_include_pad: bool = True,
+) -> Tensor:
     """max_pool2d or avg_pool2d, by pool_type "max" or "avg", with TVM's order of arguments. Raises BadWindow (TW0190)."""
     at = _image(data, layout)
     windows = _Windows.of(data, at, kernel, stride, dilation, padding, ceil_mode)
@@ -47,8 +79,13 @@ def pool2d(data: Tensor, kernel: Any, stride: Any, dilation: Any, padding: Any, 
         return _reduced(data, at, windows, "max")
     if pool_type == "avg":
         return _mean(data, at, windows, count_include_pad)
-    raise BadWindow(f"there is no pooling {pool_type!r}", called=user_source(), reason="windows give their maximum or their mean",
-                    allowed='"max", "avg"', fix='pool_type="max"')
+    raise BadWindow(
+        f"there is no pooling {pool_type!r}",
+        called=user_source(),
+        reason="windows give their maximum or their mean",
+        allowed='"max", "avg"',
+        fix='pool_type="max"',
+    )
 
 
 def global_avg_pool2d(data: Tensor, layout: str = "NCHW") -> Tensor:
@@ -75,8 +112,13 @@ def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = 
     BadWindow (TW0190)."""
     at = _image(data, layout)
     if pool_type not in ("max", "avg"):
-        raise BadWindow(f"there is no pooling {pool_type!r}", called=user_source(), allowed='"max", "avg"', fix='pool_type="max"',
-                        reason="windows give their maximum or their mean")
+        raise BadWindow(
+            f"there is no pooling {pool_type!r}",
+            called=user_source(),
+            allowed='"max", "avg"',
+            fix='pool_type="max"',
+            reason="windows give their maximum or their mean",
+        )
     out = pair(output_size, "output_size")
     shape: list[Any] = list(data.shape)
     shape[at[0]], shape[at[1]] = out
@@ -105,7 +147,11 @@ def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = 
             inside += [] if out[dim] == 1 else [begin + tap < end]
         where = te.all(*inside) if inside else None
         value = data[tuple(there)]
-        return te.max(value, axis=[ry, rx], where=where) if pool_type == "max" else te.sum(_wide(value), axis=[ry, rx], where=where)
+        return (
+            te.max(value, axis=[ry, rx], where=where)
+            if pool_type == "max"
+            else te.sum(_wide(value), axis=[ry, rx], where=where)
+        )
 
     pooled = te.compute(tuple(shape), element, name=f"adaptive_{pool_type}_pool")
     if pool_type == "max":
@@ -124,13 +170,28 @@ def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = 
 class _Windows:
     """How windows lie on an image: height before width."""
 
-    def __init__(self, taps: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int], pads: Pads,
-                 beyond: tuple[int, int], out: tuple[Any, Any]) -> None:
-        self.taps, self.stride, self.dilation, self.pads, self.beyond, self.out = taps, stride, dilation, pads, beyond, out
+    def __init__(
+        self,
+        taps: tuple[int, int],
+        stride: tuple[int, int],
+        dilation: tuple[int, int],
+        pads: Pads,
+        beyond: tuple[int, int],
+        out: tuple[Any, Any],
+    ) -> None:
+        self.taps, self.stride, self.dilation, self.pads, self.beyond, self.out = (
+            taps,
+            stride,
+            dilation,
+            pads,
+            beyond,
+            out,
+        )
 
     @staticmethod
-    def of(data: Tensor, at: tuple[int, int], kernel: Any, stride: Any, dilation: Any, padding: Any,
-           ceil_mode: bool) -> _Windows:
+    def of(
+        data: Tensor, at: tuple[int, int], kernel: Any, stride: Any, dilation: Any, padding: Any, ceil_mode: bool
+    ) -> _Windows:
         taps, spread = pair(kernel, "kernel"), pair(dilation, "dilation")
         steps = taps if stride is None else pair(stride, "stride")
         reach = ((taps[0] - 1) * spread[0] + 1, (taps[1] - 1) * spread[1] + 1)
@@ -149,8 +210,12 @@ class _Windows:
 def _one_more(size: Any, before: int, after: int, reach: int, step: int, what: str) -> tuple[Any, int]:
     """In ceil mode: how many windows there are, and how far the last may reach beyond the padding."""
     if not isinstance(size, IntImm):
-        raise BadWindow(f"the {what} {size} is no constant", called=user_source(), fix="ceil_mode=False, or a size that is known",
-                        reason="in ceil mode the number of windows depends on it in a way that shapes do not express")
+        raise BadWindow(
+            f"the {what} {size} is no constant",
+            called=user_source(),
+            fix="ceil_mode=False, or a size that is known",
+            reason="in ceil mode the number of windows depends on it in a way that shapes do not express",
+        )
     count = -(-(size.value + before + after - reach) // step) + 1
     if (count - 1) * step >= size.value + before:
         count -= 1
@@ -209,7 +274,11 @@ def _quotient(total: Expr, count: Any, data: Tensor) -> Expr:
     """total / count in the data's dtype; of integers rounded toward zero."""
     if data.dtype.is_float:
         if isinstance(count, int):
-            return total * te.const(1.0 / count, total.dtype) if count & (count - 1) == 0 else total / te.const(count, total.dtype)
+            return (
+                total * te.const(1.0 / count, total.dtype)
+                if count & (count - 1) == 0
+                else total / te.const(count, total.dtype)
+            )
         return total / count.astype(total.dtype)
     divisor = te.const(count, total.dtype) if isinstance(count, int) else count.astype(total.dtype)
     return te.truncdiv(total, divisor).astype(data.dtype)
@@ -218,8 +287,17 @@ def _quotient(total: Expr, count: Any, data: Tensor) -> Expr:
 def _image(data: Tensor, layout: str) -> tuple[int, int]:
     """Where height and width are in a layout of the data's rank."""
     tensor(data, "a pooling")
-    if len(layout) != data.ndim or layout.count("H") != 1 or layout.count("W") != 1 or layout.index("H") > layout.index("W"):
-        raise BadWindow(f"{data.name} is not {layout!r}", declared=data.source, called=user_source(),
-                        reason=f"its shape is {shape_text(data.shape)}; a layout names each dimension, H before W",
-                        fix='layout="NCHW", "NHWC", or "CHW"')
+    if (
+        len(layout) != data.ndim
+        or layout.count("H") != 1
+        or layout.count("W") != 1
+        or layout.index("H") > layout.index("W")
+    ):
+        raise BadWindow(
+            f"{data.name} is not {layout!r}",
+            declared=data.source,
+            called=user_source(),
+            reason=f"its shape is {shape_text(data.shape)}; a layout names each dimension, H before W",
+            fix='layout="NCHW", "NHWC", or "CHW"',
+        )
     return layout.index("H"), layout.index("W")

@@ -13,12 +13,21 @@ __all__ = ["global_pool_grad", "pool_grad"]
 
 
 def pool_grad(
-    grads: Tensor, data: Tensor, kernel: Any, stride: Any, padding: Any, pool_type: str, ceil_mode: bool = False,
-    count_include_pad: bool = True, layout: str = "NCHW",
+    grads: Tensor,
+    data: Tensor,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    layout: str = "NCHW",
 ) -> Tensor:
     """The gradient by `data`, in its shape and dtype, where that by pool2d of it ("max" or "avg") is `grads`: by te.gradient.
     Raises BadWindow (TW0190), BadGradient (TW0170)."""
-    return _pulled(pool2d(data, kernel, stride, 1, padding, pool_type, ceil_mode, layout, count_include_pad), grads, data)
+    return _pulled(
+        pool2d(data, kernel, stride, 1, padding, pool_type, ceil_mode, layout, count_include_pad), grads, data
+    )
 
 
 def global_pool_grad(grads: Tensor, data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
@@ -27,5 +36,5 @@ def global_pool_grad(grads: Tensor, data: Tensor, pool_type: str, layout: str = 
 
 
 def _pulled(pooled: Tensor, grads: Tensor, data: Tensor) -> Tensor:
-    found, = te.gradient(pooled, [data], head=tensor(grads, "pool_grad"))
+    (found,) = te.gradient(pooled, [data], head=tensor(grads, "pool_grad"))
     return found

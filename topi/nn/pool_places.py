@@ -24,18 +24,28 @@ def max_pool_with_places(data: Tensor, kernel: Any, stride: Any, dilation: Any =
     """
     source = tensor(data, "max_pool_with_places")
     rank, size = source.ndim - 2, source.shape[2:]
-    taps, steps, far = (numbers_for(value, rank, what) for value, what in (
-        (kernel, "kernel"), (stride, "stride"), (dilation, "dilation")))
+    taps, steps, far = (
+        numbers_for(value, rank, what)
+        for value, what in ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation"))
+    )
     reach = [(extent - 1) * by + 1 for extent, by in zip(taps, far, strict=True)]
     low, high = each_side(padding, reach)
-    out: list[Any] = [out_extent(size[at], low[at], high[at], reach[at], steps[at], f"dimension {at}") for at in range(rank)]
+    out: list[Any] = [
+        out_extent(size[at], low[at], high[at], reach[at], steps[at], f"dimension {at}") for at in range(rank)
+    ]
     axes = [te.reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(taps)]
     greatest = arg_reducer(source.dtype, False, "argmax", lambda a, b: a > b, -math.inf)
 
     def element(n: Any, c: Any, *i: Any) -> Any:
-        place = [index * step + tap * by - before for index, step, tap, by, before in zip(i, steps, axes, far, low, strict=True)]
-        inside = [one for at, extent, before, after in zip(place, size, low, high, strict=True)
-                  for one in ([at >= 0] if before else []) + ([at < extent] if after else [])]
+        place = [
+            index * step + tap * by - before
+            for index, step, tap, by, before in zip(i, steps, axes, far, low, strict=True)
+        ]
+        inside = [
+            one
+            for at, extent, before, after in zip(place, size, low, high, strict=True)
+            for one in ([at >= 0] if before else []) + ([at < extent] if after else [])
+        ]
         where = te.all(*inside) if inside else None
         return greatest((flat_index(place, size).astype("int64"), source[(n, c, *place)]), axis=axes, where=where)
 

@@ -33,8 +33,19 @@ from .errors import BadQuantised
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["dense_bf16", "dense_int8", "dequantize", "packed_dense_bf16", "packed_dense_int8", "prepack_bf16", "prepack_int8",
-           "quantize", "quantize_channels", "quantized_dense", "requantize"]
+__all__ = [
+    "dense_bf16",
+    "dense_int8",
+    "dequantize",
+    "packed_dense_bf16",
+    "packed_dense_int8",
+    "prepack_bf16",
+    "prepack_int8",
+    "quantize",
+    "quantize_channels",
+    "quantized_dense",
+    "requantize",
+]
 
 PANEL = 16
 GREATEST_DEPTH = (1 << 31) // (255 * 128)
@@ -55,8 +66,11 @@ def quantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "i
     tensor(x, "topi.nn.quantize")
     _check_type("topi.nn.quantize", dtype)
     quantized: Tensor = te.compute(
-        x.shape, lambda *at: _rounded(x[at].astype("float32") / _at(scale, at, x), _at(zero_point, at, x), dtype),
-        name=f"{x.name}.quantized", tag="elementwise")
+        x.shape,
+        lambda *at: _rounded(x[at].astype("float32") / _at(scale, at, x), _at(zero_point, at, x), dtype),
+        name=f"{x.name}.quantized",
+        tag="elementwise",
+    )
     return quantized
 
 
@@ -65,8 +79,11 @@ def dequantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0) -> Tensor:
     of x. Raises NotAnExpression (TW0106)."""
     tensor(x, "topi.nn.dequantize")
     dequantized: Tensor = te.compute(
-        x.shape, lambda *at: (x[at].astype("int32") - _at(zero_point, at, x)).astype("float32") * _at(scale, at, x),
-        name=f"{x.name}.dequantized", tag="elementwise")
+        x.shape,
+        lambda *at: (x[at].astype("int32") - _at(zero_point, at, x)).astype("float32") * _at(scale, at, x),
+        name=f"{x.name}.dequantized",
+        tag="elementwise",
+    )
     return dequantized
 
 
@@ -79,11 +96,19 @@ def requantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = 
     tensor(x, "topi.nn.requantize")
     _check_type("topi.nn.requantize", dtype)
     if x.dtype != "int32":
-        raise BadQuantised(f"topi.nn.requantize cannot take {tensor_text(x)}", reason="sums are int32", declared=x.source,
-                           called=user_source(), fix="topi.nn.quantize takes floats")
+        raise BadQuantised(
+            f"topi.nn.requantize cannot take {tensor_text(x)}",
+            reason="sums are int32",
+            declared=x.source,
+            called=user_source(),
+            fix="topi.nn.quantize takes floats",
+        )
     requantized: Tensor = te.compute(
-        x.shape, lambda *at: _rounded(x[at].astype("float32") * _at(scale, at, x), _at(zero_point, at, x), dtype),
-        name=f"{x.name}.requantized", tag="elementwise")
+        x.shape,
+        lambda *at: _rounded(x[at].astype("float32") * _at(scale, at, x), _at(zero_point, at, x), dtype),
+        name=f"{x.name}.requantized",
+        tag="elementwise",
+    )
     return requantized
 
 
@@ -104,11 +129,17 @@ def _at(value: Any, at: tuple[Any, ...], x: Tensor) -> Any:
     if value.ndim == 0:
         return value()
     channels, last = value.shape[0], x.shape[-1] if x.ndim else None
-    if value.ndim == 1 and not (isinstance(channels, IntImm) and isinstance(last, IntImm) and channels.value != last.value):
+    if value.ndim == 1 and not (
+        isinstance(channels, IntImm) and isinstance(last, IntImm) and channels.value != last.value
+    ):
         return value[at[-1]]
-    raise BadQuantised(f"{tensor_text(value)} has no scale or zero point for each channel of {tensor_text(x)}",
-                       reason=f"channels run along the last dimension, {last}", declared=value.source, called=user_source(),
-                       fix="one number for all, or a tensor of one dimension, as long as the last one")
+    raise BadQuantised(
+        f"{tensor_text(value)} has no scale or zero point for each channel of {tensor_text(x)}",
+        reason=f"channels run along the last dimension, {last}",
+        declared=value.source,
+        called=user_source(),
+        fix="one number for all, or a tensor of one dimension, as long as the last one",
+    )
 
 
 @overload
@@ -123,11 +154,22 @@ def quantize_channels(w: Tensor | NDArray[Any]) -> tuple[Tensor, Tensor] | tuple
     weights(w, "topi.nn.quantize_channels", 2)
     if isinstance(w, Tensor):
         k = te.reduce_axis((0, w.shape[1]), name="k")
-        peak = te.compute((w.shape[0],), lambda n: te.max(te.abs(w[n, k].astype("float32")), axis=k), name=f"{w.name}.peak")
-        scale: Tensor = te.compute(peak.shape, lambda n: te.max(peak[n], 0.0) / 127.0, name=f"{w.name}.scale", tag="elementwise")
-        levels: Tensor = te.compute(w.shape, lambda n, k: te.select(
-            scale[n] > 0.0, te.nearbyint(w[n, k].astype("float32") / te.select(scale[n] > 0.0, scale[n], te.const(1, "float32"))),
-            te.const(0, "float32")).astype("int8"), name=f"{w.name}.levels", tag="elementwise")
+        peak = te.compute(
+            (w.shape[0],), lambda n: te.max(te.abs(w[n, k].astype("float32")), axis=k), name=f"{w.name}.peak"
+        )
+        scale: Tensor = te.compute(
+            peak.shape, lambda n: te.max(peak[n], 0.0) / 127.0, name=f"{w.name}.scale", tag="elementwise"
+        )
+        levels: Tensor = te.compute(
+            w.shape,
+            lambda n, k: te.select(
+                scale[n] > 0.0,
+                te.nearbyint(w[n, k].astype("float32") / te.select(scale[n] > 0.0, scale[n], te.const(1, "float32"))),
+                te.const(0, "float32"),
+            ).astype("int8"),
+            name=f"{w.name}.levels",
+            tag="elementwise",
+        )
         return levels, scale
     floats = w.astype(numpy.float32)
     scales = (numpy.abs(floats).max(1, initial=0) / numpy.float32(127)).astype(numpy.float32)
@@ -181,11 +223,16 @@ def _panels(w: Tensor, group: int) -> Tensor:
 
     def element(p: Expr, q: Expr, i: Expr, t: Expr) -> Expr:
         n, k = p * PANEL + i, q * group + t
-        inside = [guard for guard, extent, by in ((n < outs, outs, PANEL), (k < depth, depth, group)) if not divides(extent, by)]
+        inside = [
+            guard
+            for guard, extent, by in ((n < outs, outs, PANEL), (k < depth, depth, group))
+            if not divides(extent, by)
+        ]
         return te.if_then_else(te.all(*inside), w[n, k], te.const(0, w.dtype)) if inside else w[n, k]
 
-    panels: Tensor = te.compute((ceildiv(outs, PANEL), ceildiv(depth, group), PANEL, group), element, name=f"{w.name}.packed",
-                                tag="pack_dots")
+    panels: Tensor = te.compute(
+        (ceildiv(outs, PANEL), ceildiv(depth, group), PANEL, group), element, name=f"{w.name}.packed", tag="pack_dots"
+    )
     return panels
 
 
@@ -208,13 +255,22 @@ def packed_dense_int8(x: Tensor, packed: Tensor, sums: Tensor) -> Tensor:
     usage = "topi.nn.packed_dense_int8(x, packed, sums): (m, k) of bytes, and what prepack_int8 made of (out, k)"
     tensor(x, "topi.nn.packed_dense_int8")
     if x.dtype not in ("int8", "uint8") or x.ndim != 2:
-        raise BadQuantised(f"topi.nn.packed_dense_int8 cannot take {tensor_text(x)} as x", reason="x is a matrix of bytes",
-                           declared=x.source, called=user_source(), fix=usage)
+        raise BadQuantised(
+            f"topi.nn.packed_dense_int8 cannot take {tensor_text(x)} as x",
+            reason="x is a matrix of bytes",
+            declared=x.source,
+            called=user_source(),
+            fix=usage,
+        )
     depth = x.shape[1]
     if isinstance(depth, IntImm) and depth.value > GREATEST_DEPTH:
-        raise BadQuantised(f"sums over {depth.value} products of bytes may leave the range of int32", declared=x.source,
-                           reason=f"up to {GREATEST_DEPTH} always fit", called=user_source(),
-                           fix="take the product in parts along k, and add these up as float32")
+        raise BadQuantised(
+            f"sums over {depth.value} products of bytes may leave the range of int32",
+            declared=x.source,
+            reason=f"up to {GREATEST_DEPTH} always fit",
+            called=user_source(),
+            fix="take the product in parts along k, and add these up as float32",
+        )
     _check_packed(x, packed, "int8", 4, sums.shape[0], usage)
     if x.dtype == "uint8":
         return _product(x, packed, sums.shape[0], 4, "int32", lambda value: value, lambda sum, _: sum)
@@ -238,19 +294,34 @@ def packed_dense_bf16(x: Tensor, packed: Tensor, out_features: int | Expr) -> Te
     Products are exact in float32, and added up there: a result is within (k + 1) u sum |x||w| of the exact product, u = 2**-24.
     With AVX512-BF16 subnormal numbers count as 0. Raises BadQuantised (TW0198).
     """
-    usage = "topi.nn.packed_dense_bf16(x, packed, out_features): (m, k) of bfloat16, and what prepack_bf16 made of (out, k)"
+    usage = (
+        "topi.nn.packed_dense_bf16(x, packed, out_features): (m, k) of bfloat16, and what prepack_bf16 made of (out, k)"
+    )
     outs = integer_expr(out_features, "out_features")
     tensor(x, "topi.nn.packed_dense_bf16")
     if x.dtype != "bfloat16" or x.ndim != 2:
-        raise BadQuantised(f"topi.nn.packed_dense_bf16 cannot take {tensor_text(x)} as x", declared=x.source,
-                           reason="x is a matrix of bfloat16", called=user_source(), fix=usage)
+        raise BadQuantised(
+            f"topi.nn.packed_dense_bf16 cannot take {tensor_text(x)} as x",
+            declared=x.source,
+            reason="x is a matrix of bfloat16",
+            called=user_source(),
+            fix=usage,
+        )
     _check_packed(x, packed, "bfloat16", 2, outs, usage)
     return _product(x, packed, outs, 2, "float32", lambda value: value, lambda sum, _: sum)
 
 
 def quantized_dense(
-    x: Tensor, packed: Tensor, sums: Tensor, x_scale: Scale, w_scale: Scale, x_zero_point: ZeroPoint = 0,
-    w_zero_point: ZeroPoint = 0, bias: Tensor | None = None, out_scale: Scale | None = None, out_zero_point: ZeroPoint = 0,
+    x: Tensor,
+    packed: Tensor,
+    sums: Tensor,
+    x_scale: Scale,
+    w_scale: Scale,
+    x_zero_point: ZeroPoint = 0,
+    w_zero_point: ZeroPoint = 0,
+    bias: Tensor | None = None,
+    out_scale: Scale | None = None,
+    out_zero_point: ZeroPoint = 0,
     out_dtype: str = "int8",
 ) -> Tensor:
     """A dense layer of bytes, (m, out): with out_scale bytes of `out_dtype`, without float32.
@@ -295,7 +366,12 @@ def _row_sums(x: Tensor) -> Tensor:
 
 
 def _product(
-    x: Tensor, packed: Tensor, outs: Expr, group: int, kind: str, taken: Callable[[Expr], Expr],
+    x: Tensor,
+    packed: Tensor,
+    outs: Expr,
+    group: int,
+    kind: str,
+    taken: Callable[[Expr], Expr],
     finished: Callable[[Expr, Expr], Expr],
 ) -> Tensor:
     """taken: what is multiplied, of an element of x; finished: a sum, of a row of weights, as it is stored."""
@@ -309,24 +385,38 @@ def _product(
     wide = te.compute((x.shape[0], steps * group), row, name="dense_dots.x", tag="dense_dots.x")
     k = te.reduce_axis((0, steps * group), name="k")
     sums = te.compute(
-        (x.shape[0], panels, PANEL), lambda i, p, lane: te.sum(
-            wide[i, k].astype(kind) * packed[p, k // group, lane, k % group].astype(kind), axis=k),
-        name="dense_dots.sums", tag="dense_dots.sums")
-    dots: Tensor = te.compute((x.shape[0], outs), lambda i, n: finished(sums[i, n // PANEL, n % PANEL], n), name="dense_dots",
-                              tag="dense_dots")
+        (x.shape[0], panels, PANEL),
+        lambda i, p, lane: te.sum(
+            wide[i, k].astype(kind) * packed[p, k // group, lane, k % group].astype(kind), axis=k
+        ),
+        name="dense_dots.sums",
+        tag="dense_dots.sums",
+    )
+    dots: Tensor = te.compute(
+        (x.shape[0], outs),
+        lambda i, n: finished(sums[i, n // PANEL, n % PANEL], n),
+        name="dense_dots",
+        tag="dense_dots",
+    )
     return dots
 
 
 def _check_type(who: str, dtype: str) -> None:
     if dtype not in ("int8", "uint8"):
-        raise BadQuantised(f"{who} makes bytes", reason=f"got dtype {dtype!r}", called=user_source(), fix='"int8" or "uint8"')
+        raise BadQuantised(
+            f"{who} makes bytes", reason=f"got dtype {dtype!r}", called=user_source(), fix='"int8" or "uint8"'
+        )
 
 
 def _check_weights(w: Any, kind: str, who: str) -> None:
     weights(w, who, 2)
     if str(w.dtype) != kind:
-        raise BadQuantised(f"{who} takes a matrix of {kind}", reason=f"got {w.dtype}",
-                           called=user_source(), fix=f"weights (out, k) of {kind}")
+        raise BadQuantised(
+            f"{who} takes a matrix of {kind}",
+            reason=f"got {w.dtype}",
+            called=user_source(),
+            fix=f"weights (out, k) of {kind}",
+        )
 
 
 def _check_packed(x: Tensor, packed: Tensor, kind: str, group: int, outs: Expr, usage: str) -> None:
@@ -335,10 +425,17 @@ def _check_packed(x: Tensor, packed: Tensor, kind: str, group: int, outs: Expr, 
     if packed.dtype != kind or inner != [PANEL, group]:
         reason = f"packed weights are {kind}[panels, steps, {PANEL}, {group}]"
     else:
-        for name, need, there in (("panels", ceildiv(outs, PANEL), packed.shape[0]),
-                                  ("steps", ceildiv(x.shape[1], group), packed.shape[1])):
+        for name, need, there in (
+            ("panels", ceildiv(outs, PANEL), packed.shape[0]),
+            ("steps", ceildiv(x.shape[1], group), packed.shape[1]),
+        ):
             if isinstance(need, IntImm) and isinstance(there, IntImm) and need.value != there.value:
                 reason = f"{outs} features of depth {x.shape[1]} take {need} {name}, and there are {there}"
     if reason is not None:
-        raise BadQuantised(f"{tensor_text(packed)} are no weights for {tensor_text(x)}", reason=reason, declared=packed.source,
-                           called=user_source(), fix=usage)
+        raise BadQuantised(
+            f"{tensor_text(packed)} are no weights for {tensor_text(x)}",
+            reason=reason,
+            declared=packed.source,
+            called=user_source(),
+            fix=usage,
+        )

@@ -33,8 +33,13 @@ class Rows:
         self.name, self.tag, self.x = name, name, tensor(x, f"topi.nn.{name}")
         self.axes = axes_of(self.x, axis, f"topi.nn.{name}")
         if not self.axes:
-            raise BadAxis(f"topi.nn.{name} has no axis to run over", reason=f"got {axis!r} for {tensor_text(self.x)}",
-                          declared=self.x.source, called=user_source(), fix="axis=-1 runs over the last of its dimensions")
+            raise BadAxis(
+                f"topi.nn.{name} has no axis to run over",
+                reason=f"got {axis!r} for {tensor_text(self.x)}",
+                declared=self.x.source,
+                called=user_source(),
+                fix="axis=-1 runs over the last of its dimensions",
+            )
         self.kept = tuple(at for at in range(x.ndim) if at not in self.axes)
         self.wide = wide_dtype(x.dtype)
         self.dtype = x.dtype if x.dtype.is_float else FLOAT32
@@ -46,10 +51,13 @@ class Rows:
         tensor(weights, f"{what} of topi.nn.{self.name}", len(axes))
         wanted = [self.x.shape[at] for at in axes]
         if not all(map(same_extent, weights.shape, wanted)):
-            raise BadOperand(f"topi.nn.{self.name} cannot take {tensor_text(weights)} as {what}",
-                             reason=f"along {what} of {tensor_text(self.x)} there are {' x '.join(map(str, wanted))} elements",
-                             declared=weights.source, called=user_source(),
-                             fix=f"te.placeholder(({', '.join(map(str, wanted))},), name={what!r})")
+            raise BadOperand(
+                f"topi.nn.{self.name} cannot take {tensor_text(weights)} as {what}",
+                reason=f"along {what} of {tensor_text(self.x)} there are {' x '.join(map(str, wanted))} elements",
+                declared=weights.source,
+                called=user_source(),
+                fix=f"te.placeholder(({', '.join(map(str, wanted))},), name={what!r})",
+            )
 
     # Parts of the declaration
 
@@ -80,19 +88,31 @@ class Rows:
         return self.x[tuple(indices)].astype(self.wide)
 
     def reduced(
-        self, part: str, reduce: Any, element: Callable[[Sequence[Any]], Expr], attrs: Mapping[str, Any] | None = None,
+        self,
+        part: str,
+        reduce: Any,
+        element: Callable[[Sequence[Any]], Expr],
+        attrs: Mapping[str, Any] | None = None,
     ) -> Tensor:
         """A number for each row: `reduce` (te.sum) of `element(indices)` over the row. It may have rank 0."""
         axes = [te.reduce_axis((0, self.x.shape[at]), name=f"k{at}") for at in self.axes]
-        reduction: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept),
-                                       lambda *kept: reduce(element(self.at(kept, axes)), axis=axes),
-                                       name=f"{self.name}.{part}", tag=f"{self.tag}.{part}", attrs=attrs)
+        reduction: Tensor = te.compute(
+            tuple(self.x.shape[at] for at in self.kept),
+            lambda *kept: reduce(element(self.at(kept, axes)), axis=axes),
+            name=f"{self.name}.{part}",
+            tag=f"{self.tag}.{part}",
+            attrs=attrs,
+        )
         return reduction
 
     def of_row(self, part: str, element: Callable[[Sequence[Any]], Expr]) -> Tensor:
         """A number for each row: `element(which row)`."""
-        per_row: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept), lambda *kept: element(kept),
-                                     name=f"{self.name}.{part}", tag=f"{self.tag}.{part}")
+        per_row: Tensor = te.compute(
+            tuple(self.x.shape[at] for at in self.kept),
+            lambda *kept: element(kept),
+            name=f"{self.name}.{part}",
+            tag=f"{self.tag}.{part}",
+        )
         return per_row
 
     def result(self, element: Callable[[Sequence[Any]], Expr]) -> Tensor:
@@ -103,5 +123,3 @@ class Rows:
 
 def _as(value: Expr, dtype: DType) -> Expr:
     return value if value.dtype == dtype else value.astype(dtype)
-
-

@@ -17,7 +17,11 @@ SQNN_CODE_TO_DTYPE = {code: dtype for dtype, code in SQNN_DTYPE_TO_CODE.items()}
 
 
 def simulated_quantize(
-    data: Tensor, out_dtype: Any, output_scale: Tensor | None = None, output_zero_point: Tensor | None = None, axis: int = -1,
+    data: Tensor,
+    out_dtype: Any,
+    output_scale: Tensor | None = None,
+    output_zero_point: Tensor | None = None,
+    axis: int = -1,
 ) -> Tensor:
     """round(x / scale) + zero_point within the range of the type whose code out_dtype is (SQNN_DTYPE_TO_CODE; a te.var or a
     number), in the dtype of data, or x itself where it is 0. The scale and the zero point have an element for each place along the
@@ -27,7 +31,9 @@ def simulated_quantize(
     at = axis_of(source, axis, "simulated_quantize")
 
     def element(*i: Any) -> Any:
-        moved = te.round(source[i] / scale[te.indexmod(i[at], scale.shape[0])]) + zero[te.indexmod(i[at], zero.shape[0])]
+        moved = (
+            te.round(source[i] / scale[te.indexmod(i[at], scale.shape[0])]) + zero[te.indexmod(i[at], zero.shape[0])]
+        )
         value: Any = source[i]
         for dtype in ("int8", "uint8", "int32"):
             low, high = (bound(dtype).astype(source.dtype) for bound in (te.min_value, te.max_value))
@@ -39,7 +45,11 @@ def simulated_quantize(
 
 
 def simulated_dequantize(
-    data: Tensor, in_dtype: Any, input_scale: Tensor | None = None, input_zero_point: Tensor | None = None, axis: int = -1,
+    data: Tensor,
+    in_dtype: Any,
+    input_scale: Tensor | None = None,
+    input_zero_point: Tensor | None = None,
+    axis: int = -1,
 ) -> Tensor:
     """(x - zero_point) * scale where in_dtype is the code of a type, x itself where it is 0. Raises BadOperand (TW0181), BadAxis
     (TW0180)."""
@@ -49,8 +59,11 @@ def simulated_dequantize(
 
     def element(*i: Any) -> Any:
         value = (source[i] - zero[te.indexmod(i[at], zero.shape[0])]) * scale[te.indexmod(i[at], scale.shape[0])]
-        return te.if_then_else(te.any(*(_is(in_dtype, dtype) for dtype in ("int8", "uint8", "int32"))), value.astype(source.dtype),
-                               source[i])
+        return te.if_then_else(
+            te.any(*(_is(in_dtype, dtype) for dtype in ("int8", "uint8", "int32"))),
+            value.astype(source.dtype),
+            source[i],
+        )
 
     return injective(source.shape, element, "simulated_dequantize")
 

@@ -38,8 +38,9 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
         scale = rows.of_row("scale", lambda row: te.const(1, rows.wide) / total[row])
         return rows.result(lambda i: te.exp(rows.value(i) - greatest[rows.row_of(i)]) * scale[rows.row_of(i)])
     greatest = rows.reduced("max", _maximum(rows), rows.value, _SHIFT)
-    power = te.compute(x.shape, lambda *i: te.exp(rows.value(i) - greatest[rows.row_of(i)]), name="softmax.exp",
-                       tag="softmax.exp")
+    power = te.compute(
+        x.shape, lambda *i: te.exp(rows.value(i) - greatest[rows.row_of(i)]), name="softmax.exp", tag="softmax.exp"
+    )
     total = rows.reduced("sum", te.sum, lambda i: power[i])
     scale = rows.of_row("scale", lambda row: te.const(1, rows.wide) / total[row])
     return rows.result(lambda i: power[i] * scale[rows.row_of(i)])
@@ -81,22 +82,39 @@ def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
     outer = x.shape[:-1]
 
     def over_block(
-        part: str, reduce: Any, element: Callable[[Sequence[Any], Expr], Expr], attrs: Mapping[str, Any] | None = None,
+        part: str,
+        reduce: Any,
+        element: Callable[[Sequence[Any], Expr], Expr],
+        attrs: Mapping[str, Any] | None = None,
     ) -> Tensor:
         k = te.reduce_axis((0, BLOCK), name="k")
         reduction: Tensor = te.compute(
             (*outer, blocks),
-            lambda *i: reduce(element(i, rows.value((*i[:-1], i[-1] * BLOCK + k))), axis=k,
-                              where=None if count.value % BLOCK == 0 else i[-1] * BLOCK + k < count),
-            name=f"{rows.name}.{part}", tag=f"{rows.tag}.{part}", attrs=attrs)
+            lambda *i: reduce(
+                element(i, rows.value((*i[:-1], i[-1] * BLOCK + k))),
+                axis=k,
+                where=None if count.value % BLOCK == 0 else i[-1] * BLOCK + k < count,
+            ),
+            name=f"{rows.name}.{part}",
+            tag=f"{rows.tag}.{part}",
+            attrs=attrs,
+        )
         return reduction
 
     def over_blocks(
-        part: str, reduce: Any, element: Callable[[Sequence[Any], Expr], Expr], attrs: Mapping[str, Any] | None = None,
+        part: str,
+        reduce: Any,
+        element: Callable[[Sequence[Any], Expr], Expr],
+        attrs: Mapping[str, Any] | None = None,
     ) -> Tensor:
         b = te.reduce_axis((0, blocks), name="b")
-        reduction: Tensor = te.compute(outer, lambda *row: reduce(element(row, b), axis=b), name=f"{rows.name}.{part}",
-                                       tag=f"{rows.tag}.{part}", attrs=attrs)
+        reduction: Tensor = te.compute(
+            outer,
+            lambda *row: reduce(element(row, b), axis=b),
+            name=f"{rows.name}.{part}",
+            tag=f"{rows.tag}.{part}",
+            attrs=attrs,
+        )
         return reduction
 
     def relative(value: Expr, to: Expr) -> Expr:
@@ -104,8 +122,13 @@ def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
 
     block_max = over_block("block_max", _maximum(rows), lambda _, value: value, _SHIFT)
     block_sum = over_block("block_sum", te.sum, lambda i, value: relative(value, block_max[i]))
-    maxima, sums = te.compute(block_max.shape, lambda *i: (block_max[i], block_sum[i]), name=f"{rows.name}.block",
-                              tag=f"{rows.tag}.block", attrs={"block": BLOCK})
+    maxima, sums = te.compute(
+        block_max.shape,
+        lambda *i: (block_max[i], block_sum[i]),
+        name=f"{rows.name}.block",
+        tag=f"{rows.tag}.block",
+        attrs={"block": BLOCK},
+    )
     greatest = over_blocks("max", _maximum(rows), lambda row, b: maxima[(*row, b)], _SHIFT)
     total = over_blocks("sum", te.sum, lambda row, b: sums[(*row, b)] * relative(maxima[(*row, b)], greatest[row]))
     return greatest, total

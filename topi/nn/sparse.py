@@ -18,11 +18,22 @@ from ..checks import tensor
 from ..errors import BadOperand, BadParameter
 from ..transform import transpose
 
-__all__ = ["sparse_add", "sparse_conv2d", "sparse_dense", "sparse_dense_sp_lhs", "sparse_dense_sp_rhs", "sparse_transpose"]
+__all__ = [
+    "sparse_add",
+    "sparse_conv2d",
+    "sparse_dense",
+    "sparse_dense_sp_lhs",
+    "sparse_dense_sp_rhs",
+    "sparse_transpose",
+]
 
 
 def sparse_dense(
-    dense_data: Tensor, sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor, sparse_lhs: bool = False,
+    dense_data: Tensor,
+    sparse_data: Tensor,
+    sparse_indices: Tensor,
+    sparse_indptr: Tensor,
+    sparse_lhs: bool = False,
 ) -> Tensor:
     """The product of a sparse matrix S and dense_data D, the second of which is transposed: D S' (M, N), of D (M, K) and S (N, K),
     or with sparse_lhs S D'. S: CSR or BSR. Raises BadOperand (TW0181)."""
@@ -44,15 +55,22 @@ def sparse_dense_sp_lhs(data_data: Tensor, data_indices: Tensor, data_indptr: Te
 
 
 def sparse_conv2d(
-    dense_data: Tensor, sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor, layout: str = "NHWC",
+    dense_data: Tensor,
+    sparse_data: Tensor,
+    sparse_indices: Tensor,
+    sparse_indptr: Tensor,
+    layout: str = "NHWC",
     kernel_size: int = 1,
 ) -> Tensor:
     """The convolution by windows of 1 x 1 of dense_data, (N, H, W, C) or (N, C, H, W), with the sparse weights (O, C), of whose
     stored blocks a row is a row of columns or, in data (stored, rows), one column. Raises BadParameter (TW0182), BadOperand
     (TW0181)."""
     if layout not in ("NHWC", "NCHW") or kernel_size != 1:
-        raise BadParameter(f"sparse_conv2d takes windows of 1 x 1 over NHWC or NCHW, and got {kernel_size} and {layout!r}",
-                           called=user_source(), fix='kernel_size=1, layout="NHWC"')
+        raise BadParameter(
+            f"sparse_conv2d takes windows of 1 x 1 over NHWC or NCHW, and got {kernel_size} and {layout!r}",
+            called=user_source(),
+            fix='kernel_size=1, layout="NHWC"',
+        )
     source = tensor(dense_data, "sparse_conv2d", 4)
     last = layout == "NHWC"
     given = source if last else transpose(source, (0, 2, 3, 1))
@@ -70,7 +88,7 @@ def _product(dense: Tensor, matrix: tuple[Tensor, Tensor, Tensor], outer: Any, a
     shape.insert(at, rows * high)
 
     def total(*index: Any) -> Any:
-        row, rest = index[at], (*index[:at], *index[at + 1:])
+        row, rest = index[at], (*index[:at], *index[at + 1 :])
         line = te.indexdiv(row, high) if data.ndim > 1 else row
         stored = te.reduce_axis((0, indptr[line + 1] - indptr[line]), "stored")
         place = indptr[line] + stored
@@ -78,7 +96,9 @@ def _product(dense: Tensor, matrix: tuple[Tensor, Tensor, Tensor], outer: Any, a
         if data.ndim < 3:
             return te.sum(data[(place, *inner)] * dense[(*rest, indices[place])], axis=stored)
         column = te.reduce_axis((0, wide), "column")
-        return te.sum(data[(place, *inner, column)] * dense[(*rest, indices[place] * wide + column)], axis=[stored, column])
+        return te.sum(
+            data[(place, *inner, column)] * dense[(*rest, indices[place] * wide + column)], axis=[stored, column]
+        )
 
     return te.compute(tuple(shape), total, name=subject)
 
@@ -134,15 +154,27 @@ def _transposed(data: Any, indices: Any, indptr: Any) -> Any:
     return values, columns, begins
 
 
-def _checked(matrix: tuple[Tensor, Tensor, Tensor], subject: str, rank: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def _checked(
+    matrix: tuple[Tensor, Tensor, Tensor], subject: str, rank: int | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """The three tensors of a sparse matrix. rank: of its data, 1 to 3 where it is None."""
     data = tensor(matrix[0], f"the data of {subject}", rank)
     indices, indptr = (tensor(each, f"the indices of {subject}", 1) for each in matrix[1:])
     for each in (indices, indptr):
         if not each.dtype.is_integer:
-            raise BadOperand(f"{subject}: {tensor_text(each)} is no places", reason="they are integers", declared=each.source,
-                             called=user_source(), fix='topi.cast(x, "int32")')
+            raise BadOperand(
+                f"{subject}: {tensor_text(each)} is no places",
+                reason="they are integers",
+                declared=each.source,
+                called=user_source(),
+                fix='topi.cast(x, "int32")',
+            )
     if not 1 <= data.ndim <= 3:
-        raise BadOperand(f"{subject}: {tensor_text(data)} is no sparse matrix", declared=data.source, called=user_source(),
-                         reason="its data are stored elements (n,) or blocks (n, rows, columns)", fix="topi.reshape them")
+        raise BadOperand(
+            f"{subject}: {tensor_text(data)} is no sparse matrix",
+            declared=data.source,
+            called=user_source(),
+            reason="its data are stored elements (n,) or blocks (n, rows, columns)",
+            fix="topi.reshape them",
+        )
     return data, indices, indptr

@@ -49,7 +49,9 @@ def quantize_groups(w: Tensor, bits: int = 4) -> tuple[Tensor, Tensor]: ...
 def quantize_groups(w: NDArray[Any], bits: int = 4) -> tuple[NDArray[numpy.uint8], NDArray[numpy.float16]]: ...
 
 
-def quantize_groups(w: Tensor | NDArray[Any], bits: int = 4) -> tuple[Tensor, Tensor] | tuple[NDArray[Any], NDArray[Any]]:
+def quantize_groups(
+    w: Tensor | NDArray[Any], bits: int = 4
+) -> tuple[Tensor, Tensor] | tuple[NDArray[Any], NDArray[Any]]:
     """Weights (out, k) of floats as weight_only_dense takes them: bytes in panels, and scales.
 
     w: a numpy array, which is quantised at once, or a tensor, for a kernel that does it. bits: 4 or 8. A group's scale is its
@@ -85,15 +87,23 @@ def _declared(w: Tensor, bits: int) -> tuple[Tensor, Tensor]:
         return te.if_then_else(te.all(n < outs, k < depth), w[n, k].astype("float32"), te.const(0, "float32"))
 
     r = te.reduce_axis((0, GROUP), name="r")
-    peak = te.compute((panels, groups, PANEL), lambda p, g, i: te.max(te.abs(weight(p * PANEL + i, g * GROUP + r)), axis=r),
-                      name=f"{w.name}.peak")
+    peak = te.compute(
+        (panels, groups, PANEL),
+        lambda p, g, i: te.max(te.abs(weight(p * PANEL + i, g * GROUP + r)), axis=r),
+        name=f"{w.name}.peak",
+    )
     scales: Tensor = te.compute(
-        peak.shape, lambda *at: (te.max(peak[at], te.const(0, "float32")) / float(_GREATEST[bits])).astype("float16"),
-        name=f"{w.name}.scales", tag="elementwise")
+        peak.shape,
+        lambda *at: (te.max(peak[at], te.const(0, "float32")) / float(_GREATEST[bits])).astype("float16"),
+        name=f"{w.name}.scales",
+        tag="elementwise",
+    )
 
     def level(p: Expr, g: Expr, q: Expr, i: Expr, t: Expr) -> Expr:
         by = scales[p, g, i].astype("float32")
-        whole = te.nearbyint(weight(p * PANEL + i, g * GROUP + q * QUAD + t) / te.select(by == 0, te.const(1, "float32"), by))
+        whole = te.nearbyint(
+            weight(p * PANEL + i, g * GROUP + q * QUAD + t) / te.select(by == 0, te.const(1, "float32"), by)
+        )
         whole = te.select(by == 0, te.const(0, "float32"), whole)
         return (te.max(te.min(whole, float(_GREATEST[bits])), float(-_ZERO[bits])) + float(_ZERO[bits])).astype("uint8")
 
@@ -105,14 +115,22 @@ def _declared(w: Tensor, bits: int) -> tuple[Tensor, Tensor]:
 
 
 def dequantize_groups(
-    packed: NDArray[Any], scales: NDArray[Any], out_features: int, depth: int, bits: int = 4,
+    packed: NDArray[Any],
+    scales: NDArray[Any],
+    out_features: int,
+    depth: int,
+    bits: int = 4,
 ) -> NDArray[numpy.float32]:
     """The weights (out_features, depth) that quantize_groups stands for, as a float32 array: exactly level times scale. Raises
     BadQuantised (TW0198)."""
     _check_bits(bits, "topi.nn.dequantize_groups")
     if not is_array(packed):
-        raise BadQuantised("topi.nn.dequantize_groups takes numpy arrays", reason=f"got {packed!r}"[:200], called=user_source(),
-                           fix="pass what quantize_groups made of an array")
+        raise BadQuantised(
+            "topi.nn.dequantize_groups takes numpy arrays",
+            reason=f"got {packed!r}"[:200],
+            called=user_source(),
+            fix="pass what quantize_groups made of an array",
+        )
     panels, groups = packed.shape[:2]
     quads = packed if bits == 8 else numpy.concatenate([packed & 15, packed >> 4], axis=2)
     levels = quads.astype(numpy.float32) - _ZERO[bits]
@@ -122,7 +140,12 @@ def dequantize_groups(
 
 
 def weight_only_dense(
-    x: Tensor, packed: Tensor, scales: Tensor, out_features: int | Expr, bits: int = 4, bias: Tensor | None = None,
+    x: Tensor,
+    packed: Tensor,
+    scales: Tensor,
+    out_features: int | Expr,
+    bits: int = 4,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """x times the transpose of the weights that quantize_groups packed, plus bias: (batch, out_features) of x's type.
 
@@ -142,11 +165,19 @@ def weight_only_dense(
     if bias is None and x.dtype == "float32":
         return y
     if bias is not None and bias.ndim != 1:
-        raise BadQuantised(f"topi.nn.weight_only_dense cannot add {tensor_text(bias)}", reason="a bias has one dimension",
-                           declared=bias.source, called=user_source(), fix="bias: (out_features,)")
+        raise BadQuantised(
+            f"topi.nn.weight_only_dense cannot add {tensor_text(bias)}",
+            reason="a bias has one dimension",
+            declared=bias.source,
+            called=user_source(),
+            fix="bias: (out_features,)",
+        )
     out: Tensor = te.compute(
-        y.shape, lambda i, j: (y[i, j] + bias[j].astype("float32") if bias is not None else y[i, j]).astype(x.dtype),
-        name="weight_only_dense.out", tag="broadcast")
+        y.shape,
+        lambda i, j: (y[i, j] + bias[j].astype("float32") if bias is not None else y[i, j]).astype(x.dtype),
+        name="weight_only_dense.out",
+        tag="broadcast",
+    )
     return out
 
 
@@ -162,8 +193,13 @@ def _product(x: Tensor, packed: Tensor, scales: Tensor, outs: Expr, bits: int) -
 
     levels = _part((panels, groups, GROUP // QUAD, PANEL, QUAD), level, "levels")
     r = te.reduce_axis((0, GROUP), name="r")
-    sums = _part((panels, groups, batch, PANEL), lambda p, g, b, i: te.sum(
-        rounded[g, b, r].astype("int32") * levels[p, g, r // QUAD, i, r % QUAD].astype("int32"), axis=r), "sums")
+    sums = _part(
+        (panels, groups, batch, PANEL),
+        lambda p, g, b, i: te.sum(
+            rounded[g, b, r].astype("int32") * levels[p, g, r // QUAD, i, r % QUAD].astype("int32"), axis=r
+        ),
+        "sums",
+    )
     g = te.reduce_axis((0, groups), name="g")
 
     def element(b: Expr, n: Expr) -> Expr:
@@ -206,14 +242,23 @@ def _part(shape: tuple[Any, ...], element: Element, name: str) -> Tensor:
 
 def _check_bits(bits: int, who: str) -> None:
     if bits not in _ZERO:
-        raise BadQuantised(f"{who} stores weights in 4 or 8 bits", reason=f"got bits={bits!r}", called=user_source(),
-                           fix="bits=4 or bits=8")
+        raise BadQuantised(
+            f"{who} stores weights in 4 or 8 bits",
+            reason=f"got bits={bits!r}",
+            called=user_source(),
+            fix="bits=4 or bits=8",
+        )
 
 
 def _check_packed(x: Tensor, packed: Tensor, scales: Tensor, outs: Expr, bits: int, usage: str) -> None:
     def bad(reason: str) -> BadQuantised:
-        return BadQuantised(f"topi.nn.weight_only_dense cannot take {tensor_text(packed)} and {tensor_text(scales)}",
-                            reason=reason, declared=packed.source, called=user_source(), fix=usage)
+        return BadQuantised(
+            f"topi.nn.weight_only_dense cannot take {tensor_text(packed)} and {tensor_text(scales)}",
+            reason=reason,
+            declared=packed.source,
+            called=user_source(),
+            fix=usage,
+        )
 
     if x.ndim != 2 or not x.dtype.is_float:
         raise bad(f"x is {tensor_text(x)}, and (batch, k) of floats is asked for")

@@ -72,7 +72,9 @@ def each_side(padding: Any, reach: Sequence[int]) -> tuple[list[int], list[int]]
     numbers = [] if isinstance(padding, str) else _numbers(padding, "padding")
     numbers *= {1: 2 * dims, dims: 2}.get(len(numbers), 1)
     if len(numbers) != 2 * dims or min(numbers) < 0:
-        raise _bad("padding", padding, 'a number, one for each dimension, those before and those after, "SAME" or "VALID"')
+        raise _bad(
+            "padding", padding, 'a number, one for each dimension, those before and those after, "SAME" or "VALID"'
+        )
     return numbers[:dims], numbers[dims:]
 
 
@@ -84,14 +86,18 @@ def out_extent(size: Any, before: int, after: int, reach: int, stride: int, what
     if isinstance(room, int):
         if room < 0:
             raise BadWindow(
-                f"a window of {reach} does not fit into {what}", called=user_source(),
-                reason=f"{what} is {room + reach} with its padding", fix="pad more, or use a smaller kernel or dilation")
+                f"a window of {reach} does not fit into {what}",
+                called=user_source(),
+                reason=f"{what} is {room + reach} with its padding",
+                fix="pad more, or use a smaller kernel or dilation",
+            )
         return room // stride + 1
     return te.indexdiv(room, stride) + 1
 
 
-def padded(data: Tensor, pads: Pads, at: tuple[int, int], value: Any = 0, name: str = "pad_temp",
-           peeled: bool = False) -> Tensor:
+def padded(
+    data: Tensor, pads: Pads, at: tuple[int, int], value: Any = 0, name: str = "pad_temp", peeled: bool = False
+) -> Tensor:
     """`data` with `pads` around its dimensions `at` (height, width), or itself where nothing is added. peeled: loops that
     read it are cut where the padding ends."""
     if not any(pads):
@@ -125,5 +131,10 @@ def _numbers(value: Any, what: str) -> list[int]:
 
 
 def _bad(what: str, value: Any, allowed: str) -> BadWindow:
-    return BadWindow(f"{what} is {value!r}"[:200], called=user_source(), reason="it does not describe a window", allowed=allowed,
-                     fix=f"{what}=1" if what != "padding" else "padding=0, or padding=(1, 1)")
+    return BadWindow(
+        f"{what} is {value!r}"[:200],
+        called=user_source(),
+        reason="it does not describe a window",
+        allowed=allowed,
+        fix=f"{what}=1" if what != "padding" else "padding=0, or padding=(1, 1)",
+    )

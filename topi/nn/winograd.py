@@ -40,20 +40,38 @@ from .conv2d import PACK
 from .errors import BadConvolution
 from .window import out_extent, pad_amounts
 
-__all__ = ["conv2d_winograd", "conv2d_winograd_NCHWc", "conv2d_winograd_prepack", "conv2d_winograd_prepacked", "transforms"]
+__all__ = [
+    "conv2d_winograd",
+    "conv2d_winograd_NCHWc",
+    "conv2d_winograd_prepack",
+    "conv2d_winograd_prepacked",
+    "transforms",
+]
 
 Matrix = tuple[tuple[float, ...], ...]
 
 _B: dict[int, Matrix] = {
     2: ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)),
-    4: ((4, 0, -5, 0, 1, 0), (0, -4, -4, 1, 1, 0), (0, 4, -4, -1, 1, 0), (0, -2, -1, 2, 1, 0), (0, 2, -1, -2, 1, 0),
-        (0, 4, 0, -5, 0, 1)),
+    4: (
+        (4, 0, -5, 0, 1, 0),
+        (0, -4, -4, 1, 1, 0),
+        (0, 4, -4, -1, 1, 0),
+        (0, -2, -1, 2, 1, 0),
+        (0, 2, -1, -2, 1, 0),
+        (0, 4, 0, -5, 0, 1),
+    ),
 }
 """B transposed: a square of the image -> what is multiplied. By m."""
 _G: dict[int, Matrix] = {
     2: ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
-    4: ((1 / 4, 0, 0), (-1 / 6, -1 / 6, -1 / 6), (-1 / 6, 1 / 6, -1 / 6), (1 / 24, 1 / 12, 1 / 6), (1 / 24, -1 / 12, 1 / 6),
-        (0, 0, 1)),
+    4: (
+        (1 / 4, 0, 0),
+        (-1 / 6, -1 / 6, -1 / 6),
+        (-1 / 6, 1 / 6, -1 / 6),
+        (1 / 24, 1 / 12, 1 / 6),
+        (1 / 24, -1 / 12, 1 / 6),
+        (0, 0, 1),
+    ),
 }
 """Weights -> what is multiplied."""
 _A: dict[int, Matrix] = {
@@ -68,13 +86,22 @@ def conv2d_winograd(data: Tensor, kernel: Tensor, padding: Any = 1, tile: int = 
     2 or 4: the larger one multiplies less, and errs more (see the module). Raises BadConvolution (TW0191) and BadWindow
     (TW0190)."""
     if kernel.ndim != 4 or not all(isinstance(extent, IntImm) and extent.value == 3 for extent in kernel.shape[2:]):
-        raise BadConvolution(f"{kernel.name} of shape {shape_text(kernel.shape)} is not 3 by 3", declared=kernel.source,
-                             called=user_source(), reason="Winograd's algorithm is laid out for windows of 3 by 3 at stride 1",
-                             fix="topi.nn.conv2d(data, kernel, stride, padding)")
+        raise BadConvolution(
+            f"{kernel.name} of shape {shape_text(kernel.shape)} is not 3 by 3",
+            declared=kernel.source,
+            called=user_source(),
+            reason="Winograd's algorithm is laid out for windows of 3 by 3 at stride 1",
+            fix="topi.nn.conv2d(data, kernel, stride, padding)",
+        )
     outputs = kernel.shape[0]
     if not isinstance(outputs, IntImm):
-        raise BadConvolution(f"{kernel.name} has {outputs} output channels", declared=kernel.source, called=user_source(),
-                             reason="their number is part of the program", fix="declare the kernel's shape by numbers")
+        raise BadConvolution(
+            f"{kernel.name} has {outputs} output channels",
+            declared=kernel.source,
+            called=user_source(),
+            reason="their number is part of the program",
+            fix="declare the kernel's shape by numbers",
+        )
     return conv2d_winograd_prepacked(data, conv2d_winograd_prepack(kernel, tile), outputs.value, padding)
 
 
@@ -100,13 +127,19 @@ def _packed_tensor(kernel: Tensor, matrix: Matrix) -> Tensor:
     outputs, inputs = kernel.shape[:2]
     assert isinstance(outputs, IntImm)
     size, blocks = len(matrix), -(-outputs.value // PACK)
-    half = te.compute((size, 3, outputs, inputs), lambda a, q, o, c: combined(a, matrix, lambda p: kernel[o, c, p, q]),
-                      name=f"{kernel.name}_rows", tag="injective")
+    half = te.compute(
+        (size, 3, outputs, inputs),
+        lambda a, q, o, c: combined(a, matrix, lambda p: kernel[o, c, p, q]),
+        name=f"{kernel.name}_rows",
+        tag="injective",
+    )
 
     def element(a: Any, b: Any, ob: Any, c: Any, v: Any) -> Expr:
         channel = ob * PACK + v
         value = combined(b, matrix, lambda q: half[a, q, channel, c])
-        return value if outputs.value % PACK == 0 else te.if_then_else(channel < outputs, value, te.const(0, kernel.dtype))
+        return (
+            value if outputs.value % PACK == 0 else te.if_then_else(channel < outputs, value, te.const(0, kernel.dtype))
+        )
 
     return te.compute((size, size, blocks, inputs, PACK), element, name=f"{kernel.name}_packed", tag="injective")
 
@@ -115,7 +148,12 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
     """conv2d_winograd over data (N, C, H, W) with the weights that conv2d_winograd_prepack gives; channels: O. The result is (N,
     O, OH, OW). Raises BadConvolution (TW0191), BadWindow (TW0190)."""
     tensor(data, "a convolution")
-    _check_packed(data, packed, data.ndim == 4 and packed.ndim == 5 and same_extent(data.shape[1], packed.shape[3]), "(N, C, H, W)")
+    _check_packed(
+        data,
+        packed,
+        data.ndim == 4 and packed.ndim == 5 and same_extent(data.shape[1], packed.shape[3]),
+        "(N, C, H, W)",
+    )
     size, m, to_image, back = _algorithm(packed)
     batch, inputs, height, width = data.shape
     pads, out, (down, across) = _tiles(height, width, padding, m)
@@ -123,28 +161,44 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
     rows = te.compute(
         (batch, inputs, down, size, across * m + 2),
         lambda n, c, y, a, w: combined(a, to_image, lambda r: image[n, c, y * m + r, w]),
-        name="winograd_rows", tag="conv2d_winograd.rows")
+        name="winograd_rows",
+        tag="conv2d_winograd.rows",
+    )
     squares = te.compute(
         (size, size, batch, inputs, down, across),
         lambda a, b, n, c, y, x: combined(b, to_image, lambda s: rows[n, c, y, a, x * m + s]),
-        name="winograd_squares", tag="conv2d_winograd.squares")
+        name="winograd_squares",
+        tag="conv2d_winograd.squares",
+    )
     c = te.reduce_axis((0, inputs), "c")
     blocks, lanes = packed.shape[2], packed.shape[4]
     products = te.compute(
         (size, size, batch, blocks, down, across, lanes),
         lambda a, b, n, ob, y, x, v: te.sum(squares[a, b, n, c, y, x] * packed[a, b, ob, c, v], axis=c),
-        name="winograd_products", tag="conv2d_winograd.products")
+        name="winograd_products",
+        tag="conv2d_winograd.products",
+    )
     columns = te.compute(
         (batch, blocks, down * m, size, across, lanes),
-        lambda n, ob, i, b, x, v: combined(te.indexmod(i, m), back, lambda a: products[a, b, n, ob, te.indexdiv(i, m), x, v]),
-        name="winograd_columns", tag="conv2d_winograd.columns")
+        lambda n, ob, i, b, x, v: combined(
+            te.indexmod(i, m), back, lambda a: products[a, b, n, ob, te.indexdiv(i, m), x, v]
+        ),
+        name="winograd_columns",
+        tag="conv2d_winograd.columns",
+    )
     results = te.compute(
         (batch, blocks, down * m, across * m, lanes),
         lambda n, ob, i, j, v: combined(te.indexmod(j, m), back, lambda b: columns[n, ob, i, b, te.indexdiv(j, m), v]),
-        name="winograd_results", tag="conv2d_winograd.results")
+        name="winograd_results",
+        tag="conv2d_winograd.results",
+    )
     return te.compute(
-        (batch, channels, *out), lambda n, o, i, j: results[n, te.indexdiv(o, lanes), i, j, te.indexmod(o, lanes)],
-        name="conv2d_winograd", tag="conv2d_winograd", attrs={"tile": m})
+        (batch, channels, *out),
+        lambda n, o, i, j: results[n, te.indexdiv(o, lanes), i, j, te.indexmod(o, lanes)],
+        name="conv2d_winograd",
+        tag="conv2d_winograd",
+        attrs={"tile": m},
+    )
 
 
 def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Tensor:
@@ -152,8 +206,12 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
     channels, all of them whole, are those of the result: (N, O/16, OH, OW, 16). Raises BadConvolution (TW0191), BadWindow
     (TW0190)."""
     tensor(data, "a convolution")
-    _check_packed(data, packed, data.ndim == packed.ndim == 5 and same_extent(data.shape[1] * data.shape[4], packed.shape[3]),
-                  "(N, C/c, H, W, c)")
+    _check_packed(
+        data,
+        packed,
+        data.ndim == packed.ndim == 5 and same_extent(data.shape[1] * data.shape[4], packed.shape[3]),
+        "(N, C/c, H, W, c)",
+    )
     size, m, to_image, back = _algorithm(packed)
     batch, chunks, height, width, block = data.shape
     pads, out, (down, across) = _tiles(height, width, padding, m)
@@ -161,25 +219,40 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
     rows = te.compute(
         (batch, chunks, down, size, across * m + 2, block),
         lambda n, c, y, a, w, v: combined(a, to_image, lambda r: image[n, c, y * m + r, w, v]),
-        name="winograd_rows", tag="conv2d_winograd_NCHWc.rows")
+        name="winograd_rows",
+        tag="conv2d_winograd_NCHWc.rows",
+    )
     squares = te.compute(
         (size, size, batch, chunks, down, across, block),
         lambda a, b, n, c, y, x, v: combined(b, to_image, lambda s: rows[n, c, y, a, x * m + s, v]),
-        name="winograd_squares", tag="conv2d_winograd_NCHWc.squares")
+        name="winograd_squares",
+        tag="conv2d_winograd_NCHWc.squares",
+    )
     c, k = te.reduce_axis((0, chunks), "c"), te.reduce_axis((0, block), "k")
     blocks, lanes = packed.shape[2], packed.shape[4]
     products = te.compute(
         (size, size, batch, blocks, down, across, lanes),
-        lambda a, b, n, ob, y, x, v: te.sum(squares[a, b, n, c, y, x, k] * packed[a, b, ob, c * block + k, v], axis=[c, k]),
-        name="winograd_products", tag="conv2d_winograd_NCHWc.products")
+        lambda a, b, n, ob, y, x, v: te.sum(
+            squares[a, b, n, c, y, x, k] * packed[a, b, ob, c * block + k, v], axis=[c, k]
+        ),
+        name="winograd_products",
+        tag="conv2d_winograd_NCHWc.products",
+    )
     columns = te.compute(
         (batch, blocks, down * m, size, across, lanes),
-        lambda n, ob, i, b, x, v: combined(te.indexmod(i, m), back, lambda a: products[a, b, n, ob, te.indexdiv(i, m), x, v]),
-        name="winograd_columns", tag="conv2d_winograd_NCHWc.columns")
+        lambda n, ob, i, b, x, v: combined(
+            te.indexmod(i, m), back, lambda a: products[a, b, n, ob, te.indexdiv(i, m), x, v]
+        ),
+        name="winograd_columns",
+        tag="conv2d_winograd_NCHWc.columns",
+    )
     return te.compute(
         (batch, blocks, *out, lanes),
         lambda n, ob, i, j, v: combined(te.indexmod(j, m), back, lambda b: columns[n, ob, i, b, te.indexdiv(j, m), v]),
-        name="conv2d_winograd_NCHWc", tag="conv2d_winograd_NCHWc", attrs={"tile": m})
+        name="conv2d_winograd_NCHWc",
+        tag="conv2d_winograd_NCHWc",
+        attrs={"tile": m},
+    )
 
 
 def transforms(m: int) -> tuple[Matrix, Matrix]:
@@ -191,8 +264,11 @@ def _check_packed(data: Tensor, packed: Tensor, fits: bool, layout: str) -> None
     if not fits or not isinstance(packed.shape[0], IntImm):
         raise BadConvolution(
             f"{data.name} of shape {shape_text(data.shape)} and {packed.name} of shape {shape_text(packed.shape)} do not fit",
-            reason=f"data is {layout}, packed weights are (a, a, blocks, C, 16)", declared=packed.source, called=user_source(),
-            fix="pack the weights (O, C, 3, 3) by conv2d_winograd_prepack")
+            reason=f"data is {layout}, packed weights are (a, a, blocks, C, 16)",
+            declared=packed.source,
+            called=user_source(),
+            fix="pack the weights (O, C, 3, 3) by conv2d_winograd_prepack",
+        )
 
 
 def _algorithm(packed: Tensor) -> tuple[int, int, Matrix, Matrix]:
@@ -206,9 +282,15 @@ def _algorithm(packed: Tensor) -> tuple[int, int, Matrix, Matrix]:
 def _tiles(height: Any, width: Any, padding: Any, m: int) -> tuple[tuple[int, int], list[Any], list[Any]]:
     """The padding before an image, the height and the width of the result, and how many tiles it has along them."""
     pads = pad_amounts(padding, (3, 3))
-    out = [out_extent(extent, pads[at], pads[at + 2], 3, 1, what)
-           for at, extent, what in ((0, height, "height"), (1, width, "width"))]
-    return pads[:2], out, [te.indexdiv(extent + (m - 1), m) if isinstance(extent, Expr) else -(-extent // m) for extent in out]
+    out = [
+        out_extent(extent, pads[at], pads[at + 2], 3, 1, what)
+        for at, extent, what in ((0, height, "height"), (1, width, "width"))
+    ]
+    return (
+        pads[:2],
+        out,
+        [te.indexdiv(extent + (m - 1), m) if isinstance(extent, Expr) else -(-extent // m) for extent in out],
+    )
 
 
 def combined(row: Any, matrix: Matrix, value: Callable[[int], Any]) -> Expr:
@@ -251,7 +333,11 @@ def _padded(data: Tensor, before: tuple[int, int], size: tuple[Any, Any], tag: s
 
 def _matrix(of: dict[int, Matrix], tile: int) -> Matrix:
     if tile not in of:
-        raise BadConvolution(f"there is no tile of {tile!r}"[:200], called=user_source(), allowed="2 and 4",
-                             reason="tiles are squares of results that are computed together",
-                             fix="tile=2, or tile=4 for fewer multiplications and more error")
+        raise BadConvolution(
+            f"there is no tile of {tile!r}"[:200],
+            called=user_source(),
+            allowed="2 and 4",
+            reason="tiles are squares of results that are computed together",
+            fix="tile=2, or tile=4 for fewer multiplications and more error",
+        )
     return of[tile]

@@ -24,8 +24,12 @@ __all__ = ["multibox_detection", "multibox_prior", "multibox_transform_loc", "pr
 
 
 def multibox_prior(
-    data: Tensor, sizes: Sequence[float] = (1,), ratios: Sequence[float] = (1,), steps: Sequence[float] = (-1, -1),
-    offsets: Sequence[float] = (0.5, 0.5), clip: bool = False,
+    data: Tensor,
+    sizes: Sequence[float] = (1,),
+    ratios: Sequence[float] = (1,),
+    steps: Sequence[float] = (-1, -1),
+    offsets: Sequence[float] = (0.5, 0.5),
+    clip: bool = False,
 ) -> Tensor:
     """Anchors at every place of a plane (N, C, H, W), as x0, y0, x1, y1 in fractions of the image: float32 (1, H W (S + R - 1), 4),
     one for each size at the first ratio, then one for each further ratio at the first size. steps: from place to place, down and
@@ -34,7 +38,9 @@ def multibox_prior(
     height, width = _known(source, 2, "multibox_prior"), _known(source, 3, "multibox_prior")
     shapes = [(size, 1.0) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
     aspect = height / width
-    halves = np.asarray([(size * aspect * math.sqrt(ratio) / 2, size / math.sqrt(ratio) / 2) for size, ratio in shapes], "float32")
+    halves = np.asarray(
+        [(size * aspect * math.sqrt(ratio) / 2, size / math.sqrt(ratio) / 2) for size, ratio in shapes], "float32"
+    )
     half = te.constant(halves, "halves")
     down, across = (step if step > 0 else 1.0 / extent for step, extent in zip(steps, (height, width), strict=True))
     count = len(shapes)
@@ -51,7 +57,11 @@ def multibox_prior(
 
 
 def multibox_transform_loc(
-    cls_prob: Tensor, loc_pred: Tensor, anchor: Tensor, clip: bool = True, threshold: float = 0.01,
+    cls_prob: Tensor,
+    loc_pred: Tensor,
+    anchor: Tensor,
+    clip: bool = True,
+    threshold: float = 0.01,
     variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
 ) -> list[Tensor]:
     """Boxes of anchors (1, A, 4) by what was predicted: the classes' scores (N, K, A), of which 0 is the background, and offsets
@@ -62,7 +72,9 @@ def multibox_transform_loc(
 
     def moved(b: Any, j: Any, at: Any) -> Any:
         low, high = boxes[0, j, at % 2], boxes[0, j, at % 2 + 2]
-        near, far = (te.select(at % 2 == 0, float(variances[k]), float(variances[k + 1])).astype(offsets.dtype) for k in (0, 2))
+        near, far = (
+            te.select(at % 2 == 0, float(variances[k]), float(variances[k + 1])).astype(offsets.dtype) for k in (0, 2)
+        )
         centre = offsets[b, j * 4 + at % 2] * near * (high - low) + (low + high) / 2
         reach = te.exp(offsets[b, j * 4 + at % 2 + 2] * far) * (high - low) / 2
         value = te.select(at < 2, centre - reach, centre + reach)
@@ -100,8 +112,15 @@ def _best(scores: Any, corners: Any, threshold: Any) -> Any:
 
 
 def multibox_detection(
-    cls_prob: Tensor, loc_pred: Tensor, anchor: Tensor, clip: bool = True, threshold: float = 0.01, nms_threshold: float = 0.5,
-    force_suppress: bool = False, variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2), nms_topk: int = -1,
+    cls_prob: Tensor,
+    loc_pred: Tensor,
+    anchor: Tensor,
+    clip: bool = True,
+    threshold: float = 0.01,
+    nms_threshold: float = 0.5,
+    force_suppress: bool = False,
+    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
+    nms_topk: int = -1,
 ) -> Tensor:
     """multibox_transform_loc, then non_max_suppression of what it gives: (N, A, 6), -1 in the place of boxes that go."""
     moved, counts = multibox_transform_loc(cls_prob, loc_pred, anchor, clip, threshold, variances)
@@ -116,9 +135,17 @@ def multibox_detection(
 
 
 def proposal(
-    cls_prob: Tensor, bbox_pred: Tensor, im_info: Tensor, scales: Sequence[float], ratios: Sequence[float],
-    feature_stride: int = 16, threshold: float = 0.7, rpn_pre_nms_top_n: int = 6000, rpn_post_nms_top_n: int = 300,
-    rpn_min_size: float = 16, iou_loss: bool = False,
+    cls_prob: Tensor,
+    bbox_pred: Tensor,
+    im_info: Tensor,
+    scales: Sequence[float],
+    ratios: Sequence[float],
+    feature_stride: int = 16,
+    threshold: float = 0.7,
+    rpn_pre_nms_top_n: int = 6000,
+    rpn_post_nms_top_n: int = 300,
+    rpn_min_size: float = 16,
+    iou_loss: bool = False,
 ) -> Tensor:
     """Regions of Faster R-CNN's first stage: float32 (N post_nms_top_n, 5), the image, then x0, y0, x1, y1 in its pixels.
 
@@ -137,7 +164,9 @@ def proposal(
     def moved(b: Any, box: Any, at: Any) -> Any:
         k, place = box % count, box // count
         start = (place % width * feature_stride, place // width * feature_stride)
-        low, high = ((corners[k, at % 2 + shift] + te.select(at % 2 == 0, *start).astype("float32")) for shift in (0, 2))
+        low, high = (
+            (corners[k, at % 2 + shift] + te.select(at % 2 == 0, *start).astype("float32")) for shift in (0, 2)
+        )
         delta = [deltas[b, k * 4 + at % 2 + shift, place // width, place % width] for shift in (0, 2)]
         if iou_loss:
             value = te.select(at < 2, low + delta[0], high + delta[1])
@@ -156,8 +185,11 @@ def proposal(
 
     def score(b: Any, box: Any) -> Any:
         place = box // count
-        outside = te.any((place % width).astype("float32") >= about[b, 1] / feature_stride,
-                         (place // width).astype("float32") >= about[b, 0] / feature_stride, is_small(b, box))
+        outside = te.any(
+            (place % width).astype("float32") >= about[b, 1] / feature_stride,
+            (place // width).astype("float32") >= about[b, 0] / feature_stride,
+            is_small(b, box),
+        )
         return te.select(outside, -1.0, scores[b, box % count + count, place // width, place % width])
 
     def corner(b: Any, box: Any, at: Any) -> Any:
@@ -200,7 +232,9 @@ def _proposed(boxes: Any, order: Any, threshold: Any, first: int, most: int) -> 
                     wide = min(boxes[b, one, 2], boxes[b, other, 2]) - max(boxes[b, one, 0], boxes[b, other, 0]) + 1
                     high = min(boxes[b, one, 3], boxes[b, other, 3]) - max(boxes[b, one, 1], boxes[b, other, 1]) + 1
                     if wide > 0 and high > 0:
-                        own = (boxes[b, other, 2] - boxes[b, other, 0] + 1) * (boxes[b, other, 3] - boxes[b, other, 1] + 1)
+                        own = (boxes[b, other, 2] - boxes[b, other, 0] + 1) * (
+                            boxes[b, other, 3] - boxes[b, other, 1] + 1
+                        )
                         if wide * high > threshold * (area + own - wide * high):
                             gone[j] = 1
         at = 0
@@ -217,6 +251,10 @@ def _proposed(boxes: Any, order: Any, threshold: Any, first: int, most: int) -> 
 def _known(source: Tensor, at: int, subject: str) -> int:
     extent = source.shape[at]
     if not isinstance(extent, IntImm):
-        raise BadOperand(f"{subject}: the plane of {tensor_text(source)} is not known", declared=source.source,
-                         called=user_source(), fix="constant heights and widths")
+        raise BadOperand(
+            f"{subject}: the plane of {tensor_text(source)} is not known",
+            declared=source.source,
+            called=user_source(),
+            fix="constant heights and widths",
+        )
     return extent.value

@@ -51,9 +51,18 @@ def _valid(data: Any, threshold: Any, id_index: int, score_index: int) -> Any:
 
 
 def non_max_suppression(
-    data: Tensor, valid_count: Tensor, indices: Tensor, max_output_size: int = -1, iou_threshold: float = 0.5,
-    force_suppress: bool = False, top_k: int = -1, coord_start: int = 2, score_index: int = 1, id_index: int = 0,
-    return_indices: bool = True, invalid_to_bottom: bool = False,
+    data: Tensor,
+    valid_count: Tensor,
+    indices: Tensor,
+    max_output_size: int = -1,
+    iou_threshold: float = 0.5,
+    force_suppress: bool = False,
+    top_k: int = -1,
+    coord_start: int = 2,
+    score_index: int = 1,
+    id_index: int = 0,
+    return_indices: bool = True,
+    invalid_to_bottom: bool = False,
 ) -> Tensor | list[Tensor]:
     """Of boxes that get_valid_counts gave, by falling score, those that overlap none which stays before by iou_threshold or more.
 
@@ -71,15 +80,36 @@ def non_max_suppression(
     scores = injective(source.shape[:2], score, "scores")
     order = argsort(scores, counts, 1, False, "int32")
     boxes, found, number = _kept(
-        source, order, counts, places, te.const(iou_threshold, source.dtype), max_output_size, top_k, coord_start, score_index,
-        id_index, 1 if force_suppress or id_index < 0 else 0, 1 if invalid_to_bottom else 0)
+        source,
+        order,
+        counts,
+        places,
+        te.const(iou_threshold, source.dtype),
+        max_output_size,
+        top_k,
+        coord_start,
+        score_index,
+        id_index,
+        1 if force_suppress or id_index < 0 else 0,
+        1 if invalid_to_bottom else 0,
+    )
     return [found, number] if return_indices else boxes
 
 
 @te.hybrid.script
 def _kept(  # noqa: C901 (a script cannot be cut into functions)
-    data: Any, order: Any, counts: Any, places: Any, threshold: Any, most: int, first: int, at: int, score: int, kind: int,
-    every: int, packed: int,
+    data: Any,
+    order: Any,
+    counts: Any,
+    places: Any,
+    threshold: Any,
+    most: int,
+    first: int,
+    at: int,
+    score: int,
+    kind: int,
+    every: int,
+    packed: int,
 ) -> Any:
     boxes = output_tensor(data.shape, data.dtype)
     found = output_tensor(order.shape, "int32")
@@ -113,11 +143,16 @@ def _kept(  # noqa: C901 (a script cannot be cut into functions)
                     if every == 0:
                         same = data[b, other, max(kind, 0)] == data[b, place, max(kind, 0)]
                     if same and threshold > 0:
-                        wide = min(data[b, place, at + 2], data[b, other, at + 2]) - max(data[b, place, at], data[b, other, at])
+                        wide = min(data[b, place, at + 2], data[b, other, at + 2]) - max(
+                            data[b, place, at], data[b, other, at]
+                        )
                         high = min(data[b, place, at + 3], data[b, other, at + 3]) - max(
-                            data[b, place, at + 1], data[b, other, at + 1])
+                            data[b, place, at + 1], data[b, other, at + 1]
+                        )
                         if wide > 0 and high > 0:
-                            own = (data[b, other, at + 2] - data[b, other, at]) * (data[b, other, at + 3] - data[b, other, at + 1])
+                            own = (data[b, other, at + 2] - data[b, other, at]) * (
+                                data[b, other, at + 3] - data[b, other, at + 1]
+                            )
                             if wide * high >= threshold * (area + own - wide * high):
                                 kept[i] = 0
         number[b, 0] = stay
@@ -127,6 +162,10 @@ def _kept(  # noqa: C901 (a script cannot be cut into functions)
 def _boxes(data: Any, subject: str) -> Tensor:
     source = tensor(data, subject, 3)
     if not source.dtype.is_float or not isinstance(source.shape[2], IntImm):
-        raise BadOperand(f"{subject}: {tensor_text(source)} are no boxes", declared=source.source, called=user_source(),
-                         fix="floats (batch, boxes, numbers), as many numbers for each box as is known")
+        raise BadOperand(
+            f"{subject}: {tensor_text(source)} are no boxes",
+            declared=source.source,
+            called=user_source(),
+            fix="floats (batch, boxes, numbers), as many numbers for each box as is known",
+        )
     return source

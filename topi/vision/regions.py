@@ -17,8 +17,14 @@ __all__ = ["roi_align", "roi_pool"]
 
 
 def roi_align(
-    data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float, mode: str = "avg", sample_ratio: int = -1,
-    batch_indices: Tensor | None = None, aligned: bool = False,
+    data: Tensor,
+    rois: Tensor,
+    pooled_size: Any,
+    spatial_scale: float,
+    mode: str = "avg",
+    sample_ratio: int = -1,
+    batch_indices: Tensor | None = None,
+    aligned: bool = False,
 ) -> Tensor:
     """Each region as so many bins (a number, or height and width), which are the mean ("avg") or the greatest ("max") of samples
     of data (N, C, H, W), in its dtype: (regions, C, height, width). "max_terms" takes the greatest among the four weighted
@@ -31,10 +37,14 @@ def roi_align(
     """
     source, boxes, lead = _regions(data, rois, batch_indices, "roi_align")
     high, wide = pair(pooled_size, "pooled_size")
-    ratio, = integers(sample_ratio, "sample_ratio of roi_align")
+    (ratio,) = integers(sample_ratio, "sample_ratio of roi_align")
     if mode not in ("avg", "max", "max_terms"):
-        raise BadParameter(f"roi_align has no mode {mode!r}", called=user_source(), allowed='"avg", "max", "max_terms"',
-                           fix='mode="avg"')
+        raise BadParameter(
+            f"roi_align has no mode {mode!r}",
+            called=user_source(),
+            allowed='"avg", "max", "max_terms"',
+            fix='mode="avg"',
+        )
     kind = _wide(source, boxes)
     bins = _Bins(boxes, lead, (high, wide), spatial_scale, ratio, aligned, kind)
 
@@ -45,8 +55,11 @@ def roi_align(
         inside = [there for place, size in zip(places, sizes, strict=True) for there in (place >= -1, place <= size)]
         places = [te.max(te.min(place, size), -1) for place, size in zip(places, sizes, strict=True)]
         batch = _batch(source, boxes, batch_indices, r)
-        value = _greatest_term(source, (batch, c), places) if mode == "max_terms" else \
-            weighed(source, (batch, c), places, 2, "border")
+        value = (
+            _greatest_term(source, (batch, c), places)
+            if mode == "max_terms"
+            else weighed(source, (batch, c), places, 2, "border")
+        )
         value = te.select(te.all(*inside), value, te.const(0, kind))
         return te.sum(value, axis=taps) if mode == "avg" else te.max(value, axis=taps)
 
@@ -55,8 +68,11 @@ def roi_align(
 
     def result(r: Any, *i: Any) -> Any:
         total = bins.samples(r, 0) * bins.samples(r, 1)
-        value = found[(r, *i)] / te.max(total, 1).astype(kind) if mode == "avg" else \
-            te.select(total > 0, found[(r, *i)], te.const(0, kind))
+        value = (
+            found[(r, *i)] / te.max(total, 1).astype(kind)
+            if mode == "avg"
+            else te.select(total > 0, found[(r, *i)], te.const(0, kind))
+        )
         return value.astype(source.dtype)
 
     return te.compute(shape, result, name="roi_align", tag="injective")
@@ -71,7 +87,14 @@ class _Bins:
     samples along each side of a bin; below 1 as many as it has elements, which are counted once for each region."""
 
     def __init__(
-        self, boxes: Tensor, lead: int, size: tuple[int, int], scale: float, ratio: int, aligned: bool, kind: str,
+        self,
+        boxes: Tensor,
+        lead: int,
+        size: tuple[int, int],
+        scale: float,
+        ratio: int,
+        aligned: bool,
+        kind: str,
     ) -> None:
         self.boxes, self.lead, self.size, self.scale = boxes, lead, size, scale
         self.ratio, self.aligned, self.kind = ratio, aligned, kind
@@ -79,8 +102,11 @@ class _Bins:
 
     def side(self, r: Any, dim: int) -> tuple[Any, Any]:
         """Where a region begins, and the extent of a bin."""
-        begin, end = (self.boxes[r, self.lead + _SIDES[dim] + far].astype(self.kind) * te.const(self.scale, self.kind)
-                      - te.const(0.5 * self.aligned, self.kind) for far in (0, 2))
+        begin, end = (
+            self.boxes[r, self.lead + _SIDES[dim] + far].astype(self.kind) * te.const(self.scale, self.kind)
+            - te.const(0.5 * self.aligned, self.kind)
+            for far in (0, 2)
+        )
         extent = end - begin if self.aligned else te.max(end - begin, 1)
         return begin, extent / te.const(self.size[dim], self.kind)
 
@@ -101,14 +127,20 @@ class _Bins:
 
 def _greatest_term(source: Tensor, lead: tuple[Any, ...], places: list[Any]) -> Any:
     """The greatest of the weighted neighbours of a place."""
-    firsts = [te.min(te.floor(te.max(place, 0)), (extent - 1).astype(place.dtype))
-              for place, extent in zip(places, source.shape[2:], strict=True)]
-    parts = [te.max(te.min(place, (extent - 1).astype(place.dtype)), 0) - first
-             for place, first, extent in zip(places, firsts, source.shape[2:], strict=True)]
+    firsts = [
+        te.min(te.floor(te.max(place, 0)), (extent - 1).astype(place.dtype))
+        for place, extent in zip(places, source.shape[2:], strict=True)
+    ]
+    parts = [
+        te.max(te.min(place, (extent - 1).astype(place.dtype)), 0) - first
+        for place, first, extent in zip(places, firsts, source.shape[2:], strict=True)
+    ]
 
     def term(down: int, right: int) -> Any:
-        at = [te.max(te.min(first.astype("int32") + far, extent - 1), 0)
-              for first, far, extent in zip(firsts, (down, right), source.shape[2:], strict=True)]
+        at = [
+            te.max(te.min(first.astype("int32") + far, extent - 1), 0)
+            for first, far, extent in zip(firsts, (down, right), source.shape[2:], strict=True)
+        ]
         weights = (parts[0] if down else 1 - parts[0]), (parts[1] if right else 1 - parts[1])
         return source[(*lead, *at)].astype(places[0].dtype) * weights[0] * weights[1]
 
@@ -125,22 +157,38 @@ def roi_pool(data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float)
     kind = _wide(boxes, boxes)
 
     def bound(r: Any, dim: Any, bin: Any, end: int) -> Any:
-        first, last = (te.round(te.select(dim.equal(0), boxes[r, lead + 1 + far], boxes[r, lead + far]).astype(kind)
-                                * te.const(spatial_scale, kind)) for far in (0, 2))
-        count, size = (te.select(dim.equal(0), *pair_of) for pair_of in (
-            tuple(te.const(one, kind) for one in sizes), tuple(ops.cast(one, kind) for one in source.shape[2:])))
+        first, last = (
+            te.round(
+                te.select(dim.equal(0), boxes[r, lead + 1 + far], boxes[r, lead + far]).astype(kind)
+                * te.const(spatial_scale, kind)
+            )
+            for far in (0, 2)
+        )
+        count, size = (
+            te.select(dim.equal(0), *pair_of)
+            for pair_of in (
+                tuple(te.const(one, kind) for one in sizes),
+                tuple(ops.cast(one, kind) for one in source.shape[2:]),
+            )
+        )
         each = te.max(last - first + 1, 1) / count
         far = te.ceil((bin + 1).astype(kind) * each) if end else te.floor(bin.astype(kind) * each)
         return te.max(te.min(far + first, size), 0).astype("int32")
 
-    begins, ends = (te.compute((boxes.shape[0], 2, max(sizes)), lambda r, dim, bin, end=end: bound(r, dim, bin, end), name=name)
-                    for end, name in ((0, "roi_begin"), (1, "roi_end")))
+    begins, ends = (
+        te.compute((boxes.shape[0], 2, max(sizes)), lambda r, dim, bin, end=end: bound(r, dim, bin, end), name=name)
+        for end, name in ((0, "roi_begin"), (1, "roi_end"))
+    )
 
     def pooled(r: Any, c: Any, y: Any, x: Any) -> Any:
-        taps = [te.reduce_axis((0, te.max(ends[r, dim, bin] - begins[r, dim, bin], 0)), name)
-                for dim, (bin, name) in enumerate(((y, "ry"), (x, "rx")))]
-        at = [te.min(begins[r, dim, bin] + tap, extent - 1)
-              for dim, (bin, tap, extent) in enumerate(zip((y, x), taps, source.shape[2:], strict=True))]
+        taps = [
+            te.reduce_axis((0, te.max(ends[r, dim, bin] - begins[r, dim, bin], 0)), name)
+            for dim, (bin, name) in enumerate(((y, "ry"), (x, "rx")))
+        ]
+        at = [
+            te.min(begins[r, dim, bin] + tap, extent - 1)
+            for dim, (bin, tap, extent) in enumerate(zip((y, x), taps, source.shape[2:], strict=True))
+        ]
         return te.max(source[(_batch(source, boxes, None, r), c, *at)], axis=taps)
 
     shape = (boxes.shape[0], source.shape[1], *sizes)
@@ -160,9 +208,13 @@ def _regions(data: Any, rois: Any, batch_indices: Any, subject: str) -> tuple[Te
     if batch_indices is not None:
         tensor(batch_indices, f"the batch indices of {subject}", 1)
     if not source.dtype.is_float or not boxes.dtype.is_float or not ops.is_const(boxes.shape[1], lead + 4):
-        raise BadOperand(f"{subject}: {tensor_text(boxes)} are no regions of {tensor_text(source)}", declared=boxes.source,
-                         called=user_source(), reason=f"a region is {lead + 4} floats, and so are the elements of the data",
-                         fix="rois (regions, 5), or (regions, 4) and batch_indices")
+        raise BadOperand(
+            f"{subject}: {tensor_text(boxes)} are no regions of {tensor_text(source)}",
+            declared=boxes.source,
+            called=user_source(),
+            reason=f"a region is {lead + 4} floats, and so are the elements of the data",
+            fix="rois (regions, 5), or (regions, 4) and batch_indices",
+        )
     return source, boxes, lead
 
 

@@ -34,8 +34,15 @@ _VECTOR_BYTES = 16
 class EmulatedRun:
     """What a kernel does once its arguments are checked: the launches, on the emulator."""
 
-    def __init__(self, signature: Signature, text: CudaText, plan: Sequence[KernelLaunch], workspaces: Sequence[Workspace],
-                 constants: Sequence[NDArray[Any]] = (), checks: Callable[[Mapping[str, int]], None] | None = None) -> None:
+    def __init__(
+        self,
+        signature: Signature,
+        text: CudaText,
+        plan: Sequence[KernelLaunch],
+        workspaces: Sequence[Workspace],
+        constants: Sequence[NDArray[Any]] = (),
+        checks: Callable[[Mapping[str, int]], None] | None = None,
+    ) -> None:
         self._signature, self._text, self._plan, self._workspaces = signature, text, plan, workspaces
         self._constants, self._checks = constants, checks
         self._entries = tuple(KernelEntry(kernel.name, kernel.parameters) for kernel in text.kernels)
@@ -44,13 +51,18 @@ class EmulatedRun:
 
     def __call__(self, arguments: list[Any], values: dict[str, int]) -> None:
         try:
+            # fmt: off
             with self._turn(): self._run(arguments, values)
+            # fmt: on
         except MemoryError as error:
             if isinstance(error, KernelOutOfMemory):
                 raise
             raise KernelOutOfMemory(
-                f"{self._signature.name} could not get memory on the emulated GPU", reason=f"it copies every tensor: {error}",
-                called=user_source(), fix='call it on smaller tensors, or build with target="cuda" where there is a GPU') from None
+                f"{self._signature.name} could not get memory on the emulated GPU",
+                reason=f"it copies every tensor: {error}",
+                called=user_source(),
+                fix='call it on smaller tensors, or build with target="cuda" where there is a GPU',
+            ) from None
 
     def traffic(self, launch: int) -> tuple[Traffic, ...]:
         """What was counted of a launch, by its place among them, in the last call; nothing before the first."""
@@ -71,8 +83,11 @@ class EmulatedRun:
                 items.append(argument.tobytes())
         for workspace in self._workspaces:
             items.append(len(memories))
-            memories.append(_memory(workspace.name, np.full(workspace.bytes(values), 0xFF, np.uint8)
-                                    .view(numpy_dtype(workspace.dtype))))
+            memories.append(
+                _memory(
+                    workspace.name, np.full(workspace.bytes(values), 0xFF, np.uint8).view(numpy_dtype(workspace.dtype))
+                )
+            )
         for values_of in self._constants:
             items.append(len(memories))
             memories.append(_memory("constant", values_of))
@@ -83,11 +98,24 @@ class EmulatedRun:
         unaligned = any(self._misaligned(launch, items, memories) for launch in self._plan)
         library = compile_for_emulation(self._text.text, self._entries, unaligned, checked)
         launches = [
-            Launch(launch.name, launch.blocks(values), launch.block, tuple(_argument(arg, items, values) for arg in launch.args),
-                   kernel.shared_granule, launch.cluster[0])
-            for launch, kernel in zip(self._plan, self._text.kernels, strict=True)]
-        self._counts = emulate(library, launches, memories, self._text.messages,
-                               seed=int(os.environ.get(SEED_VARIABLE, "0")), check=checked)
+            Launch(
+                launch.name,
+                launch.blocks(values),
+                launch.block,
+                tuple(_argument(arg, items, values) for arg in launch.args),
+                kernel.shared_granule,
+                launch.cluster[0],
+            )
+            for launch, kernel in zip(self._plan, self._text.kernels, strict=True)
+        ]
+        self._counts = emulate(
+            library,
+            launches,
+            memories,
+            self._text.messages,
+            seed=int(os.environ.get(SEED_VARIABLE, "0")),
+            check=checked,
+        )
         for param, argument, item in zip(params, arguments, items, strict=False):
             if isinstance(param, BufferParam) and param.is_output and isinstance(item, int):
                 argument.reshape(-1).view(np.uint8)[:] = memories[item].content

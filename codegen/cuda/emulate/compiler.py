@@ -27,11 +27,31 @@ from ..nvrtc import rejected
 __all__ = ["EmulatedLibrary", "KernelEntry", "compile_for_emulation"]
 
 _HERE = Path(__file__).parent
-_COMMON = ("-std=c++17", "-fPIC", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti")
+_COMMON = (
+    "-std=c++17",
+    "-fPIC",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-ffp-contract=off",
+    "-fno-exceptions",
+    "-fno-rtti",
+)
 _KERNEL = (
-    "-Og", "-march=native", "-g1", "-w", "-fsanitize=thread", "-fsanitize=bounds", "-fno-omit-frame-pointer", "-fno-math-errno",
-    "-fno-tree-loop-im", "-fno-move-loop-invariants", "-fno-ssa-phiopt", "-fno-if-conversion", "-fno-if-conversion2",
-    "-fno-tree-sink", "-fno-ipa-icf",
+    "-Og",
+    "-march=native",
+    "-g1",
+    "-w",
+    "-fsanitize=thread",
+    "-fsanitize=bounds",
+    "-fno-omit-frame-pointer",
+    "-fno-math-errno",
+    "-fno-tree-loop-im",
+    "-fno-move-loop-invariants",
+    "-fno-ssa-phiopt",
+    "-fno-if-conversion",
+    "-fno-if-conversion2",
+    "-fno-tree-sink",
+    "-fno-ipa-icf",
 )
 """Accesses are instrumented after optimisation, which must not let a thread read what the text has only another one read."""
 _UNCHECKED = ("-O3", "-march=native", "-g1", "-w", "-fno-math-errno")
@@ -69,7 +89,9 @@ class EmulatedLibrary:
         asked = [hex(place - 1) for place in places if place]
         if tool is None or not asked:
             return [None] * len(places)
-        shown = subprocess.run([tool, "-a", "-i", "-e", str(self.path), *asked], capture_output=True, text=True, check=False)
+        shown = subprocess.run(
+            [tool, "-a", "-i", "-e", str(self.path), *asked], capture_output=True, text=True, check=False
+        )
         parts = iter(re.split(r"^0x[0-9a-f]+$", shown.stdout, flags=re.MULTILINE)[1:])
         return [_outermost(next(parts, "")) if place else None for place in places]
 
@@ -96,9 +118,13 @@ def _compiler() -> str:
         path = shutil.which(name)
         if path:
             return path
-    raise EmulatorUnavailable("cannot emulate: there is no C++ compiler", called=user_source(),
-                              reason="the emulator compiles the CUDA text as C++", allowed="g++, c++ or clang++ on PATH",
-                              fix="install g++")
+    raise EmulatorUnavailable(
+        "cannot emulate: there is no C++ compiler",
+        called=user_source(),
+        reason="the emulator compiles the CUDA text as C++",
+        allowed="g++, c++ or clang++ on PATH",
+        fix="install g++",
+    )
 
 
 def _run(command: Sequence[str]) -> None:
@@ -116,7 +142,9 @@ def _machine() -> Path:
 
 @lru_cache(maxsize=256)
 @shielded_call
-def compile_for_emulation(text: str, kernels: tuple[KernelEntry, ...], unaligned: bool, checked: bool = True) -> EmulatedLibrary:
+def compile_for_emulation(
+    text: str, kernels: tuple[KernelEntry, ...], unaligned: bool, checked: bool = True
+) -> EmulatedLibrary:
     """The library of CUDA C text. unaligned: for arguments that are aligned to their elements alone. checked: with instruments
     at every access. Kept in the process.
 

@@ -36,10 +36,19 @@ _ALIGNMENT = 256
 
 class _Fault(ctypes.Structure):
     _fields_ = (
-        ("kind", ctypes.c_int32), ("thread", ctypes.c_int32), ("other_thread", ctypes.c_int32), ("stores", ctypes.c_int32),
-        ("other_stores", ctypes.c_int32), ("buffer", ctypes.c_int32), ("across_blocks", ctypes.c_int32),
-        ("detail", ctypes.c_int32), ("element", ctypes.c_int64), ("place", ctypes.c_uint64), ("other_place", ctypes.c_uint64),
-        ("block", ctypes.c_uint32 * 3), ("size", ctypes.c_uint32),
+        ("kind", ctypes.c_int32),
+        ("thread", ctypes.c_int32),
+        ("other_thread", ctypes.c_int32),
+        ("stores", ctypes.c_int32),
+        ("other_stores", ctypes.c_int32),
+        ("buffer", ctypes.c_int32),
+        ("across_blocks", ctypes.c_int32),
+        ("detail", ctypes.c_int32),
+        ("element", ctypes.c_int64),
+        ("place", ctypes.c_uint64),
+        ("other_place", ctypes.c_uint64),
+        ("block", ctypes.c_uint32 * 3),
+        ("size", ctypes.c_uint32),
     )
     buffer: int
     detail: int
@@ -77,8 +86,15 @@ class Launch:
     cluster: int = 1
 
 
-def emulate(library: EmulatedLibrary, launches: Sequence[Launch], memories: Sequence[Memory], messages: Sequence[str], *,
-            seed: int, check: bool) -> list[Counts | None]:
+def emulate(
+    library: EmulatedLibrary,
+    launches: Sequence[Launch],
+    memories: Sequence[Memory],
+    messages: Sequence[str],
+    *,
+    seed: int,
+    check: bool,
+) -> list[Counts | None]:
     """Run `launches` in order over `memories`, which then hold the results. Returns what was counted of each, None of an
     empty or unchecked one.
 
@@ -91,7 +107,7 @@ def emulate(library: EmulatedLibrary, launches: Sequence[Launch], memories: Sequ
     for memory in memories:
         at += -(base + at) % _ALIGNMENT + memory.misaligned
         places.append(base + at)
-        arena[at:at + len(memory.content)] = memory.content
+        arena[at : at + len(memory.content)] = memory.content
         at += len(memory.content) + _GAP
     table = (ctypes.c_uint64 * max(3 * len(memories), 1))()
     for i, (memory, place) in enumerate(zip(memories, places, strict=True)):
@@ -106,20 +122,37 @@ def emulate(library: EmulatedLibrary, launches: Sequence[Launch], memories: Sequ
             raise _error(library, launch, memories, messages, fault, seed)
         counts.append(counts_of(library) if check else None)
     for memory, place in zip(memories, places, strict=True):
-        memory.content[:] = arena[place - base:place - base + len(memory.content)]
+        memory.content[:] = arena[place - base : place - base + len(memory.content)]
     return counts
 
 
-def _run(library: EmulatedLibrary, launch: Launch, places: Sequence[int], table: ctypes.Array[ctypes.c_uint64], count: int,
-         seed: int, check: bool) -> _Fault | None:
+def _run(
+    library: EmulatedLibrary,
+    launch: Launch,
+    places: Sequence[int],
+    table: ctypes.Array[ctypes.c_uint64],
+    count: int,
+    seed: int,
+    check: bool,
+) -> _Fault | None:
     held = [_value(a, places) for a in launch.arguments]
     begins = [ctypes.addressof(value) + -ctypes.addressof(value) % alignment for value, alignment in held]
     pointers = (ctypes.c_void_p * max(len(held), 1))(*begins)
-    extents = (ctypes.c_uint32 * 3)
+    extents = ctypes.c_uint32 * 3
     fault = _Fault()
     status = library.launch(
-        library.entry(launch.name), pointers, extents(*launch.grid), extents(*launch.block), table, count,
-        ctypes.c_uint32(launch.shared_granule), launch.cluster, ctypes.c_uint64(seed), int(check), ctypes.byref(fault))
+        library.entry(launch.name),
+        pointers,
+        extents(*launch.grid),
+        extents(*launch.block),
+        table,
+        count,
+        ctypes.c_uint32(launch.shared_granule),
+        launch.cluster,
+        ctypes.c_uint64(seed),
+        int(check),
+        ctypes.byref(fault),
+    )
     if status < 0:
         raise MemoryError("with what it notes of each element, and a stack for each thread")
     return None if status else fault
@@ -134,108 +167,175 @@ def _value(argument: int | bytes | MapOf, places: Sequence[int]) -> tuple[Any, i
     content = struct.pack("16Q", places[argument.memory], *argument.words)
     memory = ctypes.create_string_buffer(len(content) + MAP_ALIGNMENT)
     offset = -ctypes.addressof(memory) % MAP_ALIGNMENT
-    memory[offset:offset + len(content)] = content
+    memory[offset : offset + len(content)] = content
     return memory, MAP_ALIGNMENT
 
 
-def _error(library: EmulatedLibrary, launch: Launch, memories: Sequence[Memory], messages: Sequence[str], fault: _Fault,
-           seed: int) -> CudaError:
+def _error(
+    library: EmulatedLibrary,
+    launch: Launch,
+    memories: Sequence[Memory],
+    messages: Sequence[str],
+    fault: _Fault,
+    seed: int,
+) -> CudaError:
     x, y, z = launch.block
     who = f"thread {_index(fault.thread, launch.block)} of block ({', '.join(map(str, fault.block))})"
     by_line = fault.kind == 3  # barriers are known by their lines
     line, other = (place or None if by_line else library.line(place) for place in (fault.place, fault.other_place))
     shared = fault.buffer >= len(memories)
     name = "shared memory" if shared else f"'{memories[fault.buffer].name}'" if fault.buffer >= 0 else "memory"
-    where = f"byte {fault.element * launch.shared_granule} of {name}" if shared else f"element {fault.element} of {name}"
+    where = (
+        f"byte {fault.element * launch.shared_granule} of {name}" if shared else f"element {fault.element} of {name}"
+    )
     did = "stores" if fault.stores else "reads"
     lines = _quoted(library.text, [line, other])
     common: dict[str, Any] = {"called": user_source(), "loops": lines}
     at = f"{launch.name}, line {line}" if line else launch.name
     if fault.kind == 1:
-        others = "another block" if fault.across_blocks else "another thread" if fault.other_thread == 0xFFFF else (
-            f"thread {_index(fault.other_thread, launch.block)}")
+        others = (
+            "another block"
+            if fault.across_blocks
+            else "another thread"
+            if fault.other_thread == 0xFFFF
+            else (f"thread {_index(fault.other_thread, launch.block)}")
+        )
         return EmulatedRace(
             f"race in {at}: {who} {did} {where}",
             reason=f"{others} {'stored' if fault.other_stores else 'read'} it at line {other}, and nothing orders the two",
-            fix=f"a barrier between lines {other} and {line}; seed {seed} shows it", **common)
+            fix=f"a barrier between lines {other} and {line}; seed {seed} shows it",
+            **common,
+        )
     if fault.kind == 2:
-        return EmulatedOutOfBounds(f"out of bounds in {at}: {who} {did} {where}", reason=_extent(memories, fault, shared), **common)
+        return EmulatedOutOfBounds(
+            f"out of bounds in {at}: {who} {did} {where}", reason=_extent(memories, fault, shared), **common
+        )
     if fault.kind == 3:
-        missing = f"thread {_index(fault.other_thread, launch.block)} " + (f"waits at line {other}" if other else "has ended")
+        missing = f"thread {_index(fault.other_thread, launch.block)} " + (
+            f"waits at line {other}" if other else "has ended"
+        )
         return EmulatedDivergentBarrier(
             f"barrier in {at}: {fault.detail} of {x * y * z} threads of block ({', '.join(map(str, fault.block))}) wait there",
-            reason=missing, fix="let every thread of the block come to the barrier", **common)
+            reason=missing,
+            fix="let every thread of the block come to the barrier",
+            **common,
+        )
     if fault.kind == 4:
         return EmulatedBadShuffle(
-            f"shuffle in {at}: {who} exchanges with lane {fault.detail}", reason="its mask and the lanes that take part differ",
-            fix="let exactly the lanes of the mask execute the shuffle", **common)
+            f"shuffle in {at}: {who} exchanges with lane {fault.detail}",
+            reason="its mask and the lanes that take part differ",
+            fix="let exactly the lanes of the mask execute the shuffle",
+            **common,
+        )
     if fault.kind == 5:
-        return EmulatedMisaligned(f"misaligned in {at}: {who} {did} {fault.size} bytes at {where}",
-                                  reason=f"the address is no multiple of {fault.size}", **common)
+        return EmulatedMisaligned(
+            f"misaligned in {at}: {who} {did} {fault.size} bytes at {where}",
+            reason=f"the address is no multiple of {fault.size}",
+            **common,
+        )
     if fault.kind == 6:
         return EmulatedAssertion(f"assertion in {at}: {messages[fault.detail]}", reason=f"found by {who}", **common)
     if fault.kind == 8:
         return EmulatedEarlyAccess(
             f"too early in {at}: {who} {did} {'its registers' if fault.detail == 2 else where}",
             reason=_still_used(fault, f"thread {_index(fault.other_thread, launch.block)}", other),
-            fix=f"a wait for that group, and a barrier behind it, before line {line}", **common)
+            fix=f"a wait for that group, and a barrier behind it, before line {line}",
+            **common,
+        )
     if fault.kind == 9:
         return _unordered(fault, at, who, f"thread {_index(fault.other_thread, launch.block)}", other, common)
     if fault.kind == 10:
-        why = (f"a barrier of {fault.size} threads, and not as many come" if fault.detail < 0 else
-               f"{fault.detail} more threads have to arrive" if fault.detail else
-               f"{fault.element} bytes are expected, and copies of {fault.size} have begun")
-        return EmulatedDeadlock(f"a wait in {at}: {who} waits for a phase that does not end", reason=why,
-                                fix="let as many threads arrive as the barrier was made for, and expect the bytes of all copies",
-                                **common)
-    return EmulatedOutOfBounds(f"out of bounds in {at}: {who} takes element {fault.element} of an array",
-                               reason="the array is declared with fewer elements", **common)
+        why = (
+            f"a barrier of {fault.size} threads, and not as many come"
+            if fault.detail < 0
+            else f"{fault.detail} more threads have to arrive"
+            if fault.detail
+            else f"{fault.element} bytes are expected, and copies of {fault.size} have begun"
+        )
+        return EmulatedDeadlock(
+            f"a wait in {at}: {who} waits for a phase that does not end",
+            reason=why,
+            fix="let as many threads arrive as the barrier was made for, and expect the bytes of all copies",
+            **common,
+        )
+    return EmulatedOutOfBounds(
+        f"out of bounds in {at}: {who} takes element {fault.element} of an array",
+        reason="the array is declared with fewer elements",
+        **common,
+    )
 
 
 def _still_used(fault: _Fault, owner: str, line: int | None) -> str:
     """What has begun and is not waited for."""
-    return (f"{owner} began a copy to it at line {line}, and has not waited for it",
-            "products of four warps have begun that read it, and are not waited for",
-            f"they are sums of a product that it began at line {line}, and has not waited for")[fault.detail]
+    return (
+        f"{owner} began a copy to it at line {line}, and has not waited for it",
+        "products of four warps have begun that read it, and are not waited for",
+        f"they are sums of a product that it began at line {line}, and has not waited for",
+    )[fault.detail]
 
 
-def _unordered(fault: _Fault, at: str, who: str, owner: str, line: int | None, common: dict[str, Any]) -> EmulatedUnordered:
+def _unordered(
+    fault: _Fault, at: str, who: str, owner: str, line: int | None, common: dict[str, Any]
+) -> EmulatedUnordered:
     if fault.detail == 0:
-        return EmulatedUnordered(f"a product in {at}: {who} begins it too early",
-                                 reason="it has touched the sums of products since the last fence, or there was none",
-                                 fix="tw_wgmma_fence() before the first product", **common)
+        return EmulatedUnordered(
+            f"a product in {at}: {who} begins it too early",
+            reason="it has touched the sums of products since the last fence, or there was none",
+            fix="tw_wgmma_fence() before the first product",
+            **common,
+        )
     if fault.detail == 1:
-        return EmulatedUnordered(f"a product in {at}: {who} begins it too early",
-                                 reason=f"{owner} stored what it reads at line {line}, without a fence behind that",
-                                 fix="tw_proxy_fence() before the barrier", **common)
+        return EmulatedUnordered(
+            f"a product in {at}: {who} begins it too early",
+            reason=f"{owner} stored what it reads at line {line}, without a fence behind that",
+            fix="tw_proxy_fence() before the barrier",
+            **common,
+        )
     if fault.detail == 8:
         return EmulatedUnordered(
             f"a product in {at}: {who} reads what does not lie as it thinks",
             reason=f"the box of line {line} came with parts of 16 bytes exchanged within {fault.size} bytes, and it reads rows of "
-                   f"{fault.element}", fix="a map with the swizzle of the memory that it fills", **common)
+            f"{fault.element}",
+            fix="a map with the swizzle of the memory that it fills",
+            **common,
+        )
     if fault.detail == 9:
         return EmulatedUnordered(
             f"a cluster in {at}: {who} reaches into the memory of another block",
             reason="that block may have ended: no barrier of the cluster stands behind it",
-            fix="tw_cluster_barrier() at the end of the kernel", **common)
+            fix="tw_cluster_barrier() at the end of the kernel",
+            **common,
+        )
     if fault.detail > 2:
         return _of_phases(fault, at, who, owner, line, common)
-    return EmulatedUnordered(f"products in {at}: not all threads of the four warps of {who} begin them",
-                             reason=f"it has not begun as many as {owner}", fix="let all 128 threads begin each product", **common)
+    return EmulatedUnordered(
+        f"products in {at}: not all threads of the four warps of {who} begin them",
+        reason=f"it has not begun as many as {owner}",
+        fix="let all 128 threads begin each product",
+        **common,
+    )
 
 
-def _of_phases(fault: _Fault, at: str, who: str, owner: str, line: int | None, common: dict[str, Any]) -> EmulatedUnordered:
+def _of_phases(
+    fault: _Fault, at: str, who: str, owner: str, line: int | None, common: dict[str, Any]
+) -> EmulatedUnordered:
     """What is wrong with a barrier in memory, or with who waits there."""
     reason, fix = {
         3: ("nobody has made that barrier", "tw_bulk_init() by one thread, and a barrier of the block behind it"),
         4: (f"{owner} made it at line {line} already", "make each barrier once"),
-        5: ("as many threads have arrived as it was made for, and their bytes have not come",
-            "wait for the end of a phase before the next begins"),
-        6: (f"the copy engine wrote there, for what is at line {line}, and the thread has not waited for it",
-            "tw_bulk_wait() at the barrier of that copy"),
+        5: (
+            "as many threads have arrived as it was made for, and their bytes have not come",
+            "wait for the end of a phase before the next begins",
+        ),
+        6: (
+            f"the copy engine wrote there, for what is at line {line}, and the thread has not waited for it",
+            "tw_bulk_wait() at the barrier of that copy",
+        ),
         7: (f"{owner} made it at line {line}, and has not told the copy engine", "tw_bulk_begin() by that thread"),
     }[fault.detail]
-    return EmulatedUnordered(f"a barrier in {at}: {who} uses it, or what it guards, too early", reason=reason, fix=fix, **common)
+    return EmulatedUnordered(
+        f"a barrier in {at}: {who} uses it, or what it guards, too early", reason=reason, fix=fix, **common
+    )
 
 
 def _extent(memories: Sequence[Memory], fault: _Fault, shared: bool) -> str:

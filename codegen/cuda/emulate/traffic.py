@@ -32,8 +32,13 @@ class Traffic:
 
 class _Row(ctypes.Structure):
     _fields_ = (
-        ("instructions", ctypes.c_uint64), ("transactions", ctypes.c_uint64), ("least", ctypes.c_uint64),
-        ("place", ctypes.c_uint32), ("size", ctypes.c_uint16), ("shared", ctypes.c_uint8), ("stores", ctypes.c_uint8),
+        ("instructions", ctypes.c_uint64),
+        ("transactions", ctypes.c_uint64),
+        ("least", ctypes.c_uint64),
+        ("place", ctypes.c_uint32),
+        ("size", ctypes.c_uint16),
+        ("shared", ctypes.c_uint8),
+        ("stores", ctypes.c_uint8),
     )
     instructions: int
     transactions: int
@@ -54,13 +59,26 @@ class Counts:
     def traffic(self) -> tuple[Traffic, ...]:
         """By lines of the text, in their order."""
         lines = self.library.lines([row.place for row in self.rows])
-        return tuple(sorted(
-            (Traffic(line or 0, "shared" if row.shared else "global", bool(row.stores), row.size, row.instructions,
-                     row.transactions, row.least) for line, row in zip(lines, self.rows, strict=True)),
-            key=lambda row: (row.line, row.stores)))
+        return tuple(
+            sorted(
+                (
+                    Traffic(
+                        line or 0,
+                        "shared" if row.shared else "global",
+                        bool(row.stores),
+                        row.size,
+                        row.instructions,
+                        row.transactions,
+                        row.least,
+                    )
+                    for line, row in zip(lines, self.rows, strict=True)
+                ),
+                key=lambda row: (row.line, row.stores),
+            )
+        )
 
 
 def counts_of(library: EmulatedLibrary) -> Counts:
     """Those of the library's last launch."""
     rows = (_Row * _MOST_PLACES)()
-    return Counts(library, tuple(rows[:library.library.tw_traffic(rows)]))
+    return Counts(library, tuple(rows[: library.library.tw_traffic(rows)]))

@@ -31,8 +31,11 @@ define void @f(ptr %p, ptr %q) "prefer-vector-width"="512" {{
 _REGISTER = 64
 """Bytes."""
 _NAME = r"%[\w.$-]+"
-_DOUBLED = re.compile(rf"^ *(?P<name>{_NAME}) = (?:shl (?:n[us]w )*<(?P<lanes>\d+) x i8> (?P<value>{_NAME}), splat \(i8 1\)"
-                      rf"|add (?:n[us]w )*<(?P<added>\d+) x i8> (?P<left>{_NAME}), (?P=left)(?![\w.$-]))", re.MULTILINE)
+_DOUBLED = re.compile(
+    rf"^ *(?P<name>{_NAME}) = (?:shl (?:n[us]w )*<(?P<lanes>\d+) x i8> (?P<value>{_NAME}), splat \(i8 1\)"
+    rf"|add (?:n[us]w )*<(?P<added>\d+) x i8> (?P<left>{_NAME}), (?P=left)(?![\w.$-]))",
+    re.MULTILINE,
+)
 
 
 def add_apart(text: str) -> str:

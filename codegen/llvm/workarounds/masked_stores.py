@@ -19,7 +19,9 @@ VERSIONS = (22,)
 
 _STORE = re.compile(
     r"^ *(?:tail )?call void @llvm\.masked\.store\.v\d+i(?P<bits>8|16|32)\.p0\((?P<vector><\d+ x i\d+>) (?P<value>%[\w.$-]+), "
-    r"ptr (?:[a-z_]+(?:\(\d+\))? )*?align (?P<align>\d+) (?P<place>%[\w.$-]+), <\d+ x i1> <(?P<mask>[^>]*)>\).*$", re.MULTILINE)
+    r"ptr (?:[a-z_]+(?:\(\d+\))? )*?align (?P<align>\d+) (?P<place>%[\w.$-]+), <\d+ x i1> <(?P<mask>[^>]*)>\).*$",
+    re.MULTILINE,
+)
 
 
 def spell_out_lone_lanes(text: str) -> str:
@@ -33,7 +35,10 @@ def _scalar(store: re.Match[str]) -> str:
         return store[0]
     lane, bits = lanes.index("i1 true"), int(store["bits"])
     name, element = f"%lone.{store.start()}", f"i{bits}"
-    return "\n".join((
-        f"  {name} = extractelement {store['vector']} {store['value']}, i64 {lane}",
-        f"  {name}.at = getelementptr inbounds {element}, ptr {store['place']}, i64 {lane}",
-        f"  store {element} {name}, ptr {name}.at, align {min(int(store['align']), bits // 8)}"))
+    return "\n".join(
+        (
+            f"  {name} = extractelement {store['vector']} {store['value']}, i64 {lane}",
+            f"  {name}.at = getelementptr inbounds {element}, ptr {store['place']}, i64 {lane}",
+            f"  store {element} {name}, ptr {name}.at, align {min(int(store['align']), bits // 8)}",
+        )
+    )

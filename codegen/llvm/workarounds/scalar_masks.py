@@ -44,10 +44,16 @@ def mask_of(em: ExprEmitter, predicate: Expr) -> str:
     """The value of a predicate over lanes, or of a scalar one."""
     parts = conjuncts(predicate) if predicate.dtype.lanes > 1 else []
     shared = [part.value for part in parts if isinstance(part, Broadcast) and part.value.dtype.lanes == 1]
-    own = [part for part in parts if not isinstance(part, Broadcast) and any(isinstance(node, Ramp) for node in post_order(part))]
+    own = [
+        part
+        for part in parts
+        if not isinstance(part, Broadcast) and any(isinstance(node, Ramp) for node in post_order(part))
+    ]
     if not shared or not own or len(shared) + len(own) < len(parts):
         return em.value(predicate)
     kind = f"<{predicate.dtype.lanes} x i1>"
-    whole, lanes = (reduce(lambda a, b, of=of: em.f.op(f"and {of} {a}, {b}"), map(em.value, each))
-                    for of, each in (("i1", shared), (kind, own)))
+    whole, lanes = (
+        reduce(lambda a, b, of=of: em.f.op(f"and {of} {a}, {b}"), map(em.value, each))
+        for of, each in (("i1", shared), (kind, own))
+    )
     return em.f.op(f"select i1 {whole}, {kind} {lanes}, {kind} zeroinitializer")

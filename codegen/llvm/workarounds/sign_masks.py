@@ -25,9 +25,11 @@ _VECTOR = r"<(?P<lanes>\d+) x i(?P<bits>8|16|32|64)>"
 _NAME = r"%[\w.$-]+"
 _NEGATIVE = re.compile(rf"^ *(?P<name>{_NAME}) = icmp slt {_VECTOR} (?P<value>{_NAME}), zeroinitializer", re.MULTILINE)
 _NOT_NEGATIVE = re.compile(
-    rf"^ *(?P<name>{_NAME}) = icmp sgt {_VECTOR} (?P<value>{_NAME}), splat \(i(?P=bits) -1\)", re.MULTILINE)
+    rf"^ *(?P<name>{_NAME}) = icmp sgt {_VECTOR} (?P<value>{_NAME}), splat \(i(?P=bits) -1\)", re.MULTILINE
+)
 _LOWEST_BIT = re.compile(
-    rf"^ *(?P<name>{_NAME}) = trunc (?:n[us]w )*{_VECTOR} (?P<value>{_NAME}) to <(?P=lanes) x i1>", re.MULTILINE)
+    rf"^ *(?P<name>{_NAME}) = trunc (?:n[us]w )*{_VECTOR} (?P<value>{_NAME}) to <(?P=lanes) x i1>", re.MULTILINE
+)
 
 
 def spell_out_sign_tests(text: str) -> str:
@@ -48,5 +50,7 @@ def _compared(found: re.Match[str], kind: str) -> str:
 def _tested(found: re.Match[str]) -> str:
     """The lowest bits, which would be shifted to where signs are."""
     vector, bit = f"<{found['lanes']} x i{found['bits']}>", f"%bit.{found['name'][1:]}"
-    return (f"  {bit} = and {vector} {found['value']}, splat (i{found['bits']} 1)\n"
-            f"  {found['name']} = icmp ne {vector} {bit}, zeroinitializer")
+    return (
+        f"  {bit} = and {vector} {found['value']}, splat (i{found['bits']} 1)\n"
+        f"  {found['name']} = icmp ne {vector} {bit}, zeroinitializer"
+    )

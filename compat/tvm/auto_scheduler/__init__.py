@@ -7,7 +7,15 @@ import sys
 from ..autotvm.measure import LocalBuilder
 from . import dag, loop_state, measure, measure_record, search_policy, search_task, utils, workload_registry
 from .dag import ComputeDAG
-from .measure import MeasureErrorNo, MeasureInput, MeasureResult, RecordReader, load_best_record, load_records, save_records
+from .measure import (
+    MeasureErrorNo,
+    MeasureInput,
+    MeasureResult,
+    RecordReader,
+    load_best_record,
+    load_records,
+    save_records,
+)
 from .measure_record import RecordToFile
 from .search_policy import EmptyPolicy, PreloadMeasuredStates, RandomModel, SketchPolicy, XGBModel
 from .search_task import (
@@ -30,8 +38,8 @@ _ELSEWHERE = {
     "ApplyHistoryBestOrSample": "task.apply_best(log_file) gives the schedule of a log",
     "DispatchContext": "tw.build(args, tuned=database) looks for what was tuned",
     "PreloadCustomSketchRule": "tilewright.autoschedule.register(rule) adds a rule to every search",
-    "register_task_input_buffer": "SearchTask(..., task_inputs={\"A\": array})",
-    "register_task_input_check_func": "SearchTask(..., task_inputs={\"A\": array})",
+    "register_task_input_buffer": 'SearchTask(..., task_inputs={"A": array})',
+    "register_task_input_check_func": 'SearchTask(..., task_inputs={"A": array})',
     "rewrite_compute_body": "weights are packed by the schedules: te.constant(weights)",
     "rewrite_tensor_shape": "weights are packed by the schedules: te.constant(weights)",
     "get_shape_from_rewritten_layout": "weights are packed by the schedules: te.constant(weights)",
@@ -55,10 +63,41 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
-    "ComputeDAG", "EmptyPolicy", "HardwareParams", "LayoutRewriteOption", "LocalBuilder", "LocalRunner", "MeasureErrorNo",
-    "MeasureInput", "MeasureResult", "PreloadMeasuredStates", "RandomModel", "RecordReader", "RecordToFile", "SearchTask",
-    "SketchPolicy", "TaskScheduler", "TuningOptions", "XGBModel", "auto_schedule", "compute_dag", "cost_model", "create_task",
-    "is_auto_scheduler_enabled", "load_best_record", "load_records", "loop_state", "make_workload_key", "measure", "measure_record",
-    "register_workload", "save_records", "search_policy", "search_task", "task_scheduler", "utils", "workload_key_to_tensors",
+    "ComputeDAG",
+    "EmptyPolicy",
+    "HardwareParams",
+    "LayoutRewriteOption",
+    "LocalBuilder",
+    "LocalRunner",
+    "MeasureErrorNo",
+    "MeasureInput",
+    "MeasureResult",
+    "PreloadMeasuredStates",
+    "RandomModel",
+    "RecordReader",
+    "RecordToFile",
+    "SearchTask",
+    "SketchPolicy",
+    "TaskScheduler",
+    "TuningOptions",
+    "XGBModel",
+    "auto_schedule",
+    "compute_dag",
+    "cost_model",
+    "create_task",
+    "is_auto_scheduler_enabled",
+    "load_best_record",
+    "load_records",
+    "loop_state",
+    "make_workload_key",
+    "measure",
+    "measure_record",
+    "register_workload",
+    "save_records",
+    "search_policy",
+    "search_task",
+    "task_scheduler",
+    "utils",
+    "workload_key_to_tensors",
     "workload_registry",
 ]

@@ -22,7 +22,9 @@ class ComputeDAG:
     def __init__(self, compute: Sequence[Tensor] | Schedule) -> None:
         schedule = compute if isinstance(compute, Schedule) else create_schedule(computed_tensors(compute))
         self.ops: list[Operation] = [stage.op for stage in schedule.stages]
-        self.tensors = list(compute) if not isinstance(compute, Schedule) else [tensor for op in self.ops for tensor in op.outputs]
+        self.tensors = (
+            list(compute) if not isinstance(compute, Schedule) else [tensor for op in self.ops for tensor in op.outputs]
+        )
         self.flop_ct = counted_flop(schedule)
 
     def get_init_state(self) -> State:

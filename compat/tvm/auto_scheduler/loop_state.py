@@ -80,10 +80,13 @@ class State:
         if isinstance(loop, int):
             return number, loop
         same = [at for at, each in enumerate(loops) if each is loop] or [
-            at for at, each in enumerate(loops) if each.var.name == loop.var.name]
+            at for at, each in enumerate(loops) if each.var.name == loop.var.name
+        ]
         if len(same) != 1:
-            raise ValueError(f"{loop.var.name} is no loop of {self._steps.stages[number].name}; "
-                             f"there are {', '.join(each.var.name for each in loops)}")
+            raise ValueError(
+                f"{loop.var.name} is no loop of {self._steps.stages[number].name}; "
+                f"there are {', '.join(each.var.name for each in loops)}"
+            )
         return number, same[0]
 
     def _loops(self, number: int) -> list[IterVar]:
@@ -134,21 +137,28 @@ class State:
         """A loop as one more than there are lengths, which are those of the inner ones, or of the outer ones."""
         number, at = self._place(stage, iterator)
         extent = _extent(self._loops(number)[at])
-        return self._split(["SP", number, at, extent, [int(each) for each in lengths], int(inner_to_outer)], len(lengths) + 1)
+        return self._split(
+            ["SP", number, at, extent, [int(each) for each in lengths], int(inner_to_outer)], len(lengths) + 1
+        )
 
     def follow_split(self, stage: Any, iterator: Any, src_step_id: int, n_split: int) -> list[IterVar]:
         """A loop as another was split in an earlier step, in n_split + 1."""
         return self._split(["FSP", *self._place(stage, iterator), src_step_id, n_split], n_split + 1)
 
     def follow_fused_split(
-        self, stage: Any, iterator: Any, src_step_ids: Sequence[int], level: int, factor_or_nparts: bool,
+        self,
+        stage: Any,
+        iterator: Any,
+        src_step_ids: Sequence[int],
+        level: int,
+        factor_or_nparts: bool,
     ) -> list[IterVar]:
         """A loop in two by the product of lengths of earlier splits, whose results were fused."""
         return self._split(["FFSP", *self._place(stage, iterator), list(src_step_ids), level, int(factor_or_nparts)], 2)
 
     def _split(self, step: Sequence[Any], count: int) -> list[IterVar]:
         self._steps.take(step)
-        return self._loops(step[1])[step[2]:step[2] + count]
+        return self._loops(step[1])[step[2] : step[2] + count]
 
     def storage_align(self, stage: Any, iterator: Any, factor: int, offset: int) -> None:
         """Pads what is stored along a dimension."""

@@ -12,7 +12,15 @@ from ....autotune.lines import Line, from_line, to_line
 from ..autotvm.measure import MeasureErrorNo
 from .measure_record import logged
 
-__all__ = ["MeasureErrorNo", "MeasureInput", "MeasureResult", "RecordReader", "load_best_record", "load_records", "save_records"]
+__all__ = [
+    "MeasureErrorNo",
+    "MeasureInput",
+    "MeasureResult",
+    "RecordReader",
+    "load_best_record",
+    "load_records",
+    "save_records",
+]
 
 
 class MeasureInput(NamedTuple):
@@ -54,7 +62,9 @@ class RecordReader:
         for number, text in logged(self.filename):
             yield _record(from_line(number, text))
 
-    def read_lines(self, max_lines: int | None = None, skip_lines: int = 0) -> tuple[list[MeasureInput], list[MeasureResult]]:
+    def read_lines(
+        self, max_lines: int | None = None, skip_lines: int = 0
+    ) -> tuple[list[MeasureInput], list[MeasureResult]]:
         """At most max_lines trials behind the first skip_lines: inputs and results."""
         records = list(islice(self, skip_lines, None if max_lines is None or max_lines < 0 else skip_lines + max_lines))
         return [each for each, _ in records], [result for _, result in records]
@@ -77,7 +87,9 @@ def load_records(filename: str | PathLike[str]) -> Iterator[Record]:
 
 
 def load_best_record(
-    filename: str | PathLike[str], workload_key: str | None = None, target: object = None,
+    filename: str | PathLike[str],
+    workload_key: str | None = None,
+    target: object = None,
     include_compatible: bool = False,
 ) -> tuple[MeasureInput | None, MeasureResult | None]:
     """The fastest trial of a log, which is of one task; (None, None) where none ran. workload_key, target and include_compatible
@@ -87,7 +99,9 @@ def load_best_record(
     return min(ran, key=lambda record: record[1].costs[0]) if ran else (None, None)
 
 
-def save_records(filename: str | PathLike[str], inputs: Iterable[MeasureInput], results: Iterable[MeasureResult]) -> None:
+def save_records(
+    filename: str | PathLike[str], inputs: Iterable[MeasureInput], results: Iterable[MeasureResult]
+) -> None:
     """Appends trials to a log, as they were read from one."""
     del results
     with Path(filename).open("a", encoding="utf-8") as file:

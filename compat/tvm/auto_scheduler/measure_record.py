@@ -80,8 +80,11 @@ def logged(filename: str | PathLike[str]) -> list[tuple[int, str]]:
     where there is no such file."""
     path = Path(filename)
     if not path.exists():
-        raise NoRecord(f"there is no log {str(path)!r}", called=user_source(),
-                       fix=f"tune with measure_callbacks=[auto_scheduler.RecordToFile({str(path)!r})]")
+        raise NoRecord(
+            f"there is no log {str(path)!r}",
+            called=user_source(),
+            fix=f"tune with measure_callbacks=[auto_scheduler.RecordToFile({str(path)!r})]",
+        )
     lines: dict[object, tuple[int, str]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         if line.strip():

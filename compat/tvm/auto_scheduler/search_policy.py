@@ -42,8 +42,13 @@ class SketchPolicy:
     drawn. params chose among TVM's ways and are taken, without effect."""
 
     def __init__(
-        self, task: object, program_cost_model: XGBModel | None = None, params: object = None, seed: int | None = None,
-        verbose: int = 1, init_search_callbacks: Sequence[PreloadMeasuredStates] = (),
+        self,
+        task: object,
+        program_cost_model: XGBModel | None = None,
+        params: object = None,
+        seed: int | None = None,
+        verbose: int = 1,
+        init_search_callbacks: Sequence[PreloadMeasuredStates] = (),
     ) -> None:
         del params
         self.task, self.verbose, self.seed = task, verbose, seed or 0

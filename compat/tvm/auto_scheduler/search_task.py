@@ -27,8 +27,16 @@ from .measure_record import EarlyStop, Recording, RecordToFile, read_log
 from .search_policy import PreloadMeasuredStates, SketchPolicy
 from .workload_registry import make_workload_key, workload_key_to_tensors
 
-__all__ = ["HardwareParams", "LayoutRewriteOption", "LocalRunner", "SearchTask", "TaskScheduler", "TuningOptions", "auto_schedule",
-           "create_task"]
+__all__ = [
+    "HardwareParams",
+    "LayoutRewriteOption",
+    "LocalRunner",
+    "SearchTask",
+    "TaskScheduler",
+    "TuningOptions",
+    "auto_schedule",
+    "create_task",
+]
 
 
 @dataclass(frozen=True)
@@ -89,9 +97,12 @@ class TuningOptions:
     def __post_init__(self) -> None:
         for callback in self.measure_callbacks or ():
             if not is_a(callback, RecordToFile):
-                raise BadTuningOption(f"{callback!r} cannot be called with what was measured", called=user_source(),
-                                      allowed="auto_scheduler.RecordToFile(...)",
-                                      fix="autotune.tune(args).history holds every trial")
+                raise BadTuningOption(
+                    f"{callback!r} cannot be called with what was measured",
+                    called=user_source(),
+                    allowed="auto_scheduler.RecordToFile(...)",
+                    fix="autotune.tune(args).history holds every trial",
+                )
 
     @property
     def limits(self) -> Any:
@@ -107,15 +118,24 @@ class SearchTask:
     """
 
     def __init__(
-        self, func: str | Callable[..., Any] | None = None, args: Sequence[Any] | None = None, compute_dag: Any = None,
-        workload_key: str | None = None, target: Any = None, target_host: Any = None, hardware_params: object = None,
-        layout_rewrite_option: object = None, task_inputs: Mapping[str, Any] | Sequence[str] | None = None, desc: str = "",
+        self,
+        func: str | Callable[..., Any] | None = None,
+        args: Sequence[Any] | None = None,
+        compute_dag: Any = None,
+        workload_key: str | None = None,
+        target: Any = None,
+        target_host: Any = None,
+        hardware_params: object = None,
+        layout_rewrite_option: object = None,
+        task_inputs: Mapping[str, Any] | Sequence[str] | None = None,
+        desc: str = "",
         **_: object,
     ) -> None:
         del hardware_params, layout_rewrite_option
         if func is None and workload_key is None and compute_dag is None:
-            raise NothingToTune("there is nothing to tune", called=user_source(),
-                                fix="SearchTask(func=..., args=(...), target=...)")
+            raise NothingToTune(
+                "there is nothing to tune", called=user_source(), fix="SearchTask(func=..., args=(...), target=...)"
+            )
         if func is not None:
             workload_key = make_workload_key(func, args or ())
         if compute_dag is None:
@@ -137,15 +157,22 @@ class SearchTask:
         return self._house
 
     def tune(
-        self, tuning_options: TuningOptions, search_policy: SketchPolicy | None = None, adaptive_training: bool = False,
+        self,
+        tuning_options: TuningOptions,
+        search_policy: SketchPolicy | None = None,
+        adaptive_training: bool = False,
     ) -> None:
         """Measures candidates and writes each to the logs of tuning_options.measure_callbacks. search_policy:
         SketchPolicy(task, ...), for its cost model and the trials that are known. Raises TuningError, NoRecord."""
         del adaptive_training
         policy = search_policy if search_policy is not None else SketchPolicy(self)
         if tuning_options.num_measure_trials < 1:
-            raise BadTuningOption(f"cannot tune for {tuning_options.num_measure_trials} trials", called=user_source(),
-                                  allowed="a positive number", fix="TuningOptions(num_measure_trials=64, ...)")
+            raise BadTuningOption(
+                f"cannot tune for {tuning_options.num_measure_trials} trials",
+                called=user_source(),
+                allowed="a positive number",
+                fix="TuningOptions(num_measure_trials=64, ...)",
+            )
 
         def write(line: str) -> None:
             for callback in tuning_options.measure_callbacks or ():
@@ -156,8 +183,16 @@ class SearchTask:
                 read_log(file, records)
             trials = len(records.trials(self.house.key)) + tuning_options.num_measure_trials
             with suppress(EarlyStop):
-                tune(self.house, trials=trials, database=records, search=policy.cost_model.search, seed=policy.seed,
-                     inputs=self._inputs(), limits=tuning_options.limits, progress=None if tuning_options.verbose else False)
+                tune(
+                    self.house,
+                    trials=trials,
+                    database=records,
+                    search=policy.cost_model.search,
+                    seed=policy.seed,
+                    inputs=self._inputs(),
+                    limits=tuning_options.limits,
+                    progress=None if tuning_options.verbose else False,
+                )
 
     def _inputs(self) -> list[Any] | None:
         """The arrays that were given, in the order of the placeholders."""
@@ -166,12 +201,18 @@ class SearchTask:
         given = {name: value.numpy() if hasattr(value, "numpy") else value for name, value in self.task_inputs.items()}
         names = [tensor.name for tensor in self.house.args if tensor not in self.house.outputs]
         if sorted(given) != sorted(names):
-            raise BadTuningOption(f"the arrays of task_inputs are {', '.join(given)}", called=user_source(),
-                                  allowed=f"one for each of {', '.join(names)}")
+            raise BadTuningOption(
+                f"the arrays of task_inputs are {', '.join(given)}",
+                called=user_source(),
+                allowed=f"one for each of {', '.join(names)}",
+            )
         return [given[name] for name in names]
 
     def apply_best(
-        self, log_file: str | PathLike[str], include_blocklist: bool = False, layout_rewrite_option: object = None,
+        self,
+        log_file: str | PathLike[str],
+        include_blocklist: bool = False,
+        layout_rewrite_option: object = None,
     ) -> tuple[Schedule, list[Tensor]]:
         """The fastest schedule of a log, and the tensors. Raises NoRecord where it holds none for this workload, target and
         machine, RecordDoesNotFit."""
@@ -192,21 +233,34 @@ class SearchTask:
 
 
 def create_task(
-    func: str | Callable[..., Any], args: Sequence[Any], target: Any, target_host: Any = None, **_: object,
+    func: str | Callable[..., Any],
+    args: Sequence[Any],
+    target: Any,
+    target_host: Any = None,
+    **_: object,
 ) -> SearchTask:
     """The task of a function with arguments, as TVM 0.7 spelled it."""
     return SearchTask(func, args, target=target, target_host=target_host)
 
 
 def auto_schedule(
-    task: SearchTask, search_policy: SketchPolicy | None = None, tuning_options: TuningOptions | None = None,
+    task: SearchTask,
+    search_policy: SketchPolicy | None = None,
+    tuning_options: TuningOptions | None = None,
 ) -> tuple[Schedule, list[Tensor]]:
     """Tunes a task; the schedule of the fastest candidate, and the tensors, as TVM 0.7 spelled it. Raises TuningError."""
     options = tuning_options or TuningOptions(num_measure_trials=64)
     policy = search_policy if search_policy is not None else SketchPolicy(task)
     with Database(":memory:") as records:
-        result = tune(task.house, trials=max(1, options.num_measure_trials), database=records, search=policy.cost_model.search,
-                     seed=policy.seed, limits=options.limits, progress=None if options.verbose else False)
+        result = tune(
+            task.house,
+            trials=max(1, options.num_measure_trials),
+            database=records,
+            search=policy.cost_model.search,
+            seed=policy.seed,
+            limits=options.limits,
+            progress=None if options.verbose else False,
+        )
         for line in records.export_lines():
             for callback in options.measure_callbacks or ():
                 callback.write(line)
@@ -218,8 +272,11 @@ class TaskScheduler:
     of trials that are known."""
 
     def __init__(
-        self, tasks: Sequence[SearchTask], task_weights: Sequence[float] | None = None,
-        load_log_file: str | PathLike[str] | None = None, **_: object,
+        self,
+        tasks: Sequence[SearchTask],
+        task_weights: Sequence[float] | None = None,
+        load_log_file: str | PathLike[str] | None = None,
+        **_: object,
     ) -> None:
         self.tasks = list(tasks)
         self.weights = list(task_weights) if task_weights is not None else [1.0] * len(self.tasks)
@@ -231,4 +288,3 @@ class TaskScheduler:
         for task, weight in zip(self.tasks, self.weights, strict=True):
             trials = max(1, round(tune_option.num_measure_trials * weight / sum(self.weights)))
             task.tune(replace(tune_option, num_measure_trials=trials), SketchPolicy(task, init_search_callbacks=known))
-

@@ -17,7 +17,15 @@ from ....te import Tensor, thread_axis
 
 __all__ = ["ANNOTATIONS", "Steps", "scheduled"]
 
-_BOUND = {4: "vthread", 5: "blockIdx.x", 6: "threadIdx.x", 7: "blockIdx.y", 8: "threadIdx.y", 9: "blockIdx.z", 10: "threadIdx.z"}
+_BOUND = {
+    4: "vthread",
+    5: "blockIdx.x",
+    6: "threadIdx.x",
+    7: "blockIdx.y",
+    8: "threadIdx.y",
+    9: "blockIdx.z",
+    10: "threadIdx.z",
+}
 _MARKED = {1: "unroll", 2: "vectorize", 3: "parallel"}
 """What TVM's numbers of annotations mean; 0 is none."""
 ANNOTATIONS = {word: number for number, word in (_BOUND | _MARKED).items()}
@@ -68,7 +76,7 @@ class Steps:
                 outer, rest = stage.split(rest, nparts=length)
                 parts.append(outer)
             parts.append(rest)
-        self.axes[stage][loop:loop + 1] = parts
+        self.axes[stage][loop : loop + 1] = parts
 
     def lengths(self, number: int) -> list[int]:
         """Of a split that was one of the steps."""
@@ -121,7 +129,7 @@ def _fuse(state: Steps, at: int, loops: Sequence[int]) -> None:
     stage = state.stages[at]
     axes = state.axes[stage]
     if loops:
-        axes[loops[0]:loops[-1] + 1] = [stage.fuse(*(axes[loop] for loop in loops))]
+        axes[loops[0] : loops[-1] + 1] = [stage.fuse(*(axes[loop] for loop in loops))]
 
 
 def _reorder(state: Steps, at: int, loops: Sequence[int]) -> None:
@@ -131,13 +139,13 @@ def _reorder(state: Steps, at: int, loops: Sequence[int]) -> None:
 
 
 def _split(state: Steps, at: int, loop: int, extent: object, lengths: Sequence[int], inner_to_outer: int) -> None:
-    del extent      # of the loop, which is known
+    del extent  # of the loop, which is known
     state.split(at, loop, lengths, bool(inner_to_outer))
 
 
 def _follow_split(state: Steps, at: int, loop: int, source: int, parts: int) -> None:
     lengths = state.lengths(source)
-    state.split(at, loop, [*lengths[:parts - 1], prod(lengths[parts - 1:])], inner_to_outer=True)
+    state.split(at, loop, [*lengths[: parts - 1], prod(lengths[parts - 1 :])], inner_to_outer=True)
 
 
 def _follow_fused_split(state: Steps, at: int, loop: int, sources: Sequence[int], level: int, is_factor: int) -> None:
@@ -199,7 +207,19 @@ def _insert(state: Steps, at: int, made: Any) -> None:
 
 
 _STEPS: dict[str, Callable[..., None]] = {
-    "AN": _annotate, "FU": _fuse, "RE": _reorder, "SP": _split, "FSP": _follow_split, "FFSP": _follow_fused_split, "SA": _align,
-    "CA": _compute_at, "CI": _inline, "CR": _root, "CHR": _cache_read, "CHW": _cache_write, "RF": _rfactor, "PR": _pragma,
+    "AN": _annotate,
+    "FU": _fuse,
+    "RE": _reorder,
+    "SP": _split,
+    "FSP": _follow_split,
+    "FFSP": _follow_fused_split,
+    "SA": _align,
+    "CA": _compute_at,
+    "CI": _inline,
+    "CR": _root,
+    "CHR": _cache_read,
+    "CHW": _cache_write,
+    "RF": _rfactor,
+    "PR": _pragma,
 }
 """By TVM's name for a step, what it does with what stands behind the name in the log."""

@@ -14,9 +14,19 @@ from ....ir.ops import convert
 from ..autotvm.task.task import deserialize_args, serialize_args
 from ..topi.utils import get_const_int, get_const_tuple
 
-__all__ = ["array_mean", "calc_workload_dis_factor", "decode_workload_key", "deserialize_args", "get_const_int",
-           "get_const_tuple", "get_func_name",
-           "list_to_tuple", "make_traceback_info", "serialize_args", "to_str_round"]
+__all__ = [
+    "array_mean",
+    "calc_workload_dis_factor",
+    "decode_workload_key",
+    "deserialize_args",
+    "get_const_int",
+    "get_const_tuple",
+    "get_func_name",
+    "list_to_tuple",
+    "make_traceback_info",
+    "serialize_args",
+    "to_str_round",
+]
 
 
 def get_func_name(func: Callable[..., Any]) -> str:

@@ -28,8 +28,9 @@ def register_workload(func_name: Any, f: Callable[..., Any] | None = None, overr
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         known = _WORKLOADS.get(func_name, function)
         if not override and (known.__module__, known.__qualname__) != (function.__module__, function.__qualname__):
-            raise BadTemplate(f"there is a workload {func_name!r} already", called=user_source(),
-                              fix="another name, or override=True")
+            raise BadTemplate(
+                f"there is a workload {func_name!r} already", called=user_source(), fix="another name, or override=True"
+            )
         _WORKLOADS[func_name] = function
         return function
 
@@ -38,10 +39,16 @@ def register_workload(func_name: Any, f: Callable[..., Any] | None = None, overr
 
 def make_workload_key(func: str | Callable[..., Any], args: Sequence[Any]) -> str:
     """The name of a workload with its arguments, as text. Raises NothingToTune."""
-    name = func if isinstance(func, str) else next((name for name, function in _WORKLOADS.items() if function is func), "")
+    name = (
+        func if isinstance(func, str) else next((name for name, function in _WORKLOADS.items() if function is func), "")
+    )
     if name not in _WORKLOADS:
-        raise NothingToTune(f"there is no workload {name or getattr(func, '__name__', func)!r}", called=user_source(),
-                            allowed=", ".join(sorted(_WORKLOADS)), fix="@auto_scheduler.register_workload above the function")
+        raise NothingToTune(
+            f"there is no workload {name or getattr(func, '__name__', func)!r}",
+            called=user_source(),
+            allowed=", ".join(sorted(_WORKLOADS)),
+            fix="@auto_scheduler.register_workload above the function",
+        )
     return json.dumps([name, *serialize_args(args)])
 
 
@@ -51,6 +58,9 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
     make_workload_key(name, ())
     tensors = _WORKLOADS[name](*deserialize_args(args))
     if not is_sequence(tensors) or not all(isinstance(tensor, Tensor) for tensor in tensors):
-        raise BadTemplate(f"the workload {name} returned {type(tensors).__name__}", called=user_source(),
-                          fix="return [A, B, C]: the tensors in call order")
+        raise BadTemplate(
+            f"the workload {name} returned {type(tensors).__name__}",
+            called=user_source(),
+            fix="return [A, B, C]: the tensors in call order",
+        )
     return list(tensors)

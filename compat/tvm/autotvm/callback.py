@@ -81,8 +81,10 @@ def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback
         nonlocal done, best
         speeds = [inp.task.flop / result.seconds for inp, result in zip(inputs, results, strict=True)]
         done, best = done + len(results), max([best, *speeds])
-        sys.stdout.write(f"\r{prefix} Current/Best: {max(speeds, default=0.0) / scale:7.2f}/{best / scale:7.2f} {si_prefix}FLOPS | "
-                         f"Progress: ({done}/{total}) | {time.monotonic() - begin:.2f} s{' Done.' * (done >= total)}")
+        sys.stdout.write(
+            f"\r{prefix} Current/Best: {max(speeds, default=0.0) / scale:7.2f}/{best / scale:7.2f} {si_prefix}FLOPS | "
+            f"Progress: ({done}/{total}) | {time.monotonic() - begin:.2f} s{' Done.' * (done >= total)}"
+        )
         sys.stdout.write("\n" if done >= total else "")
         sys.stdout.flush()
 

@@ -17,8 +17,17 @@ from ..target import Target
 from .task.space import ConfigEntity
 from .task.task import Task
 
-__all__ = ["LocalBuilder", "LocalRunner", "MeasureErrorNo", "MeasureInput", "MeasureResult", "Measuring", "RPCRunner",
-           "create_measure_batch", "measure_option"]
+__all__ = [
+    "LocalBuilder",
+    "LocalRunner",
+    "MeasureErrorNo",
+    "MeasureInput",
+    "MeasureResult",
+    "Measuring",
+    "RPCRunner",
+    "create_measure_batch",
+    "measure_option",
+]
 
 
 class MeasureErrorNo:
@@ -64,8 +73,12 @@ class LocalBuilder:
 
     def __post_init__(self) -> None:
         if self.build_func != "default":
-            raise BadTuningOption(f"cannot build by {self.build_func!r}", called=user_source(), allowed='"default"',
-                                  fix="leave build_func out: candidates are built for the task's target")
+            raise BadTuningOption(
+                f"cannot build by {self.build_func!r}",
+                called=user_source(),
+                allowed='"default"',
+                fix="leave build_func out: candidates are built for the task's target",
+            )
 
 
 @dataclass(frozen=True)
@@ -88,8 +101,12 @@ class LocalRunner:
 
 def RPCRunner(*_: object, **__: object) -> LocalRunner:
     """Measuring on another machine is not here."""
-    raise BadTuningOption("cannot measure on another machine", called=user_source(), allowed="autotvm.LocalRunner(...)",
-                          fix='tilewright.autotune.tune(args, target=..., runner="ssh://board"), or run the program there')
+    raise BadTuningOption(
+        "cannot measure on another machine",
+        called=user_source(),
+        allowed="autotvm.LocalRunner(...)",
+        fix='tilewright.autotune.tune(args, target=..., runner="ssh://board"), or run the program there',
+    )
 
 
 def measure_option(builder: Any = "local", runner: Any = "local") -> dict[str, Any]:
@@ -97,12 +114,15 @@ def measure_option(builder: Any = "local", runner: Any = "local") -> dict[str, A
 
     Raises BadTuningOption.
     """
-    option = {"builder": LocalBuilder() if builder == "local" else builder,
-              "runner": LocalRunner() if runner == "local" else runner}
+    option = {
+        "builder": LocalBuilder() if builder == "local" else builder,
+        "runner": LocalRunner() if runner == "local" else runner,
+    }
     for (name, part), kind in zip(option.items(), (LocalBuilder, LocalRunner), strict=True):
         if not isinstance(part, kind):
-            raise BadTuningOption(f"{part!r} is no {name}", called=user_source(),
-                                  allowed=f'"local", or autotvm.{kind.__name__}(...)')
+            raise BadTuningOption(
+                f"{part!r} is no {name}", called=user_source(), allowed=f'"local", or autotvm.{kind.__name__}(...)'
+            )
     return option
 
 
@@ -111,8 +131,10 @@ def limits_of(option: dict[str, Any]) -> Limits:
     builder, runner = option["builder"], option["runner"]
     usual = Limits()
     return Limits(
-        timeout=max(builder.timeout, runner.timeout), workers=builder.n_parallel or usual.workers,
-        budget=max(usual.budget, runner.repeat * runner.min_repeat_ms / 1000))
+        timeout=max(builder.timeout, runner.timeout),
+        workers=builder.n_parallel or usual.workers,
+        budget=max(usual.budget, runner.repeat * runner.min_repeat_ms / 1000),
+    )
 
 
 class Measuring:
@@ -150,8 +172,10 @@ class Measuring:
         candidates = [self.candidate(measure_input.config) for measure_input in inputs]
         texts = [candidate.text for candidate in candidates if candidate is not None]
         outcomes = iter(self._measurer.measure(texts, self.best))
-        results = [self._refused(measure_input.config) if candidate is None else _result(next(outcomes), begin)
-                   for measure_input, candidate in zip(inputs, candidates, strict=True)]
+        results = [
+            self._refused(measure_input.config) if candidate is None else _result(next(outcomes), begin)
+            for measure_input, candidate in zip(inputs, candidates, strict=True)
+        ]
         self.best = min((result.seconds for result in results if result.error_no == 0), default=self.best)
         return results
 
@@ -160,8 +184,11 @@ class Measuring:
         return MeasureResult((messages[0],), MeasureErrorNo.INSTANTIATION_ERROR, 0.0, time.time())
 
 
-_ERRORS = {"wrong output": MeasureErrorNo.WRONG_ANSWER, "refused": MeasureErrorNo.COMPILE_HOST,
-           "fault": MeasureErrorNo.COMPILE_HOST}
+_ERRORS = {
+    "wrong output": MeasureErrorNo.WRONG_ANSWER,
+    "refused": MeasureErrorNo.COMPILE_HOST,
+    "fault": MeasureErrorNo.COMPILE_HOST,
+}
 
 
 def _result(outcome: Outcome, begin: float) -> MeasureResult:

@@ -25,10 +25,15 @@ _VERSION = 0.2
 def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> str:
     """The line of a result. protocol: "json"."""
     _check(protocol)
-    return json.dumps({
-        "input": [str(inp.target), inp.task.name, inp.task.args, inp.task.kwargs], "config": inp.config.to_json_dict(),
-        "result": list(result), "version": _VERSION, "tvm_version": "0.19.0",
-    })
+    return json.dumps(
+        {
+            "input": [str(inp.target), inp.task.name, inp.task.args, inp.task.kwargs],
+            "config": inp.config.to_json_dict(),
+            "result": list(result),
+            "version": _VERSION,
+            "tvm_version": "0.19.0",
+        }
+    )
 
 
 def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResult]:
@@ -47,8 +52,12 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
         task.target = Target(target)
         result = MeasureResult(tuple(costs), int(error_no), float(all_cost), float(timestamp))
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as fault:
-        raise BadRecordLine("the line is no record of a result", reason=f"{type(fault).__name__}: {fault}"[:300],
-                            called=user_source(), fix="read what autotvm.callback.log_to_file wrote") from None
+        raise BadRecordLine(
+            "the line is no record of a result",
+            reason=f"{type(fault).__name__}: {fault}"[:300],
+            called=user_source(),
+            fix="read what autotvm.callback.log_to_file wrote",
+        ) from None
     return MeasureInput(task.target, task, config), result
 
 
@@ -67,8 +76,11 @@ def load_from_buffer(file: Iterable[str]) -> Iterator[tuple[MeasureInput, Measur
 def load_from_file(filepath: str | PathLike[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
     """The results in a log. Raises NoRecord where there is no such file."""
     if not Path(filepath).exists():
-        raise NoRecord(f"there is no log {str(filepath)!r}", called=user_source(),
-                       fix=f"tune with callbacks=[autotvm.callback.log_to_file({str(filepath)!r})]")
+        raise NoRecord(
+            f"there is no log {str(filepath)!r}",
+            called=user_source(),
+            fix=f"tune with callbacks=[autotvm.callback.log_to_file({str(filepath)!r})]",
+        )
     with Path(filepath).open(encoding="utf-8", errors="replace") as file:
         yield from load_from_buffer(file)
 

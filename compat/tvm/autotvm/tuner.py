@@ -60,8 +60,12 @@ class Tuner:
         self.best_config, self.best_measure_pair, self.best_flops, self._seconds = None, None, 0.0, float("inf")
 
     def tune(
-        self, n_trial: int, measure_option: dict[str, Any] | None = None, early_stopping: int | None = None,
-        callbacks: Sequence[Callable[..., None]] = (), si_prefix: str = "G",
+        self,
+        n_trial: int,
+        measure_option: dict[str, Any] | None = None,
+        early_stopping: int | None = None,
+        callbacks: Sequence[Callable[..., None]] = (),
+        si_prefix: str = "G",
     ) -> None:
         """Measures `n_trial` configurations, or as many as there are. early_stopping: ends after so many without a better
         one. callbacks: called after each batch with (tuner, inputs, results).
@@ -96,16 +100,24 @@ class Tuner:
             first = first or next(iter(measuring.factory.first_message.values()), "")
         self._measuring = None
         if self.best_config is None:
-            warnings.warn(f"no configuration of {self.task.name} could be built, run and verified: {first or 'none was tried'}",
-                          stacklevel=2)
+            warnings.warn(
+                f"no configuration of {self.task.name} could be built, run and verified: {first or 'none was tried'}",
+                stacklevel=2,
+            )
 
     def _note(self, at: int, inp: MeasureInput, result: MeasureResult) -> None:
         """Keeps the fastest, and tells the logger."""
         if result.seconds < self._seconds:
             self.best_config, self.best_measure_pair, self.best_iter = inp.config, (inp, result), at
             self._seconds, self.best_flops = result.seconds, inp.task.flop / result.seconds
-        logger.debug("No: %d\tGFLOPS: %.2f/%.2f\tresult: %s\t%s", at + 1, inp.task.flop / result.seconds / 1e9,
-                     self.best_flops / 1e9, result, inp.config)
+        logger.debug(
+            "No: %d\tGFLOPS: %.2f/%.2f\tresult: %s\t%s",
+            at + 1,
+            inp.task.flop / result.seconds / 1e9,
+            self.best_flops / 1e9,
+            result,
+            inp.config,
+        )
 
 
 class IndexBaseTuner(Tuner):

@@ -30,5 +30,10 @@ def batch_matmul(lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = 
 
 
 def _product(shape: tuple[Any, ...], lhs: Tensor, rhs: Tensor, transa: bool, transb: bool) -> Tensor:
-    return extern(shape, [lhs, rhs], lambda ins, outs: call_packed(
-        "tvm.contrib.cblas.matmul", ins[0], ins[1], outs[0], int(transa), int(transb)), name="C", dtype=lhs.dtype)
+    return extern(
+        shape,
+        [lhs, rhs],
+        lambda ins, outs: call_packed("tvm.contrib.cblas.matmul", ins[0], ins[1], outs[0], int(transa), int(transb)),
+        name="C",
+        dtype=lhs.dtype,
+    )

@@ -15,7 +15,9 @@ def get_cc() -> str | None:
     return system_compiler(cplusplus=True)
 
 
-def create_shared(output: str, objects: str | Sequence[str], options: Sequence[str] | None = None, cc: str | None = None) -> None:
+def create_shared(
+    output: str, objects: str | Sequence[str], options: Sequence[str] | None = None, cc: str | None = None
+) -> None:
     """Links objects (and compiles sources among them) to a shared library, with OpenMP, whose threads parallel loops run on,
     where the compiler has it. Raises NoCompiler, RejectedSource."""
     parts, given = [objects] if isinstance(objects, str) else list(objects), list(options or ())

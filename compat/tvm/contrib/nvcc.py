@@ -8,8 +8,16 @@ from ....codegen.cuda.nvrtc import compile_cuda as _compile
 from ....codegen.cuda.nvrtc import find_toolkit
 from ..target import Target
 
-__all__ = ["compile_cuda", "find_cuda_path", "get_target_compute_version", "have_bf16", "have_fp16", "have_int8", "have_tensorcore",
-           "parse_compute_version"]
+__all__ = [
+    "compile_cuda",
+    "find_cuda_path",
+    "get_target_compute_version",
+    "have_bf16",
+    "have_fp16",
+    "have_int8",
+    "have_tensorcore",
+    "parse_compute_version",
+]
 
 DEFAULT = "8.0"
 """The capability that our CUDA target has where it names none."""

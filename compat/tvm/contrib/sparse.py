@@ -45,7 +45,9 @@ def _rows(dense: Any, device: Any) -> tuple[Any, Any, Any]:
     """What a dense matrix holds that is not zero."""
     rows, columns = np.nonzero(dense)
     begins = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=dense.shape[0]))])
-    return _three(nd.array(each, device) for each in (dense[rows, columns], columns.astype("int32"), begins.astype("int32")))
+    return _three(
+        nd.array(each, device) for each in (dense[rows, columns], columns.astype("int32"), begins.astype("int32"))
+    )
 
 
 class CSRPlaceholderOp:
@@ -60,14 +62,20 @@ class CSRPlaceholderOp:
         self.indptr = te.placeholder((self.shape[0] + 1,), "int32", name=f"{name}_indptr")
 
 
-def array(source_array: Any, device: Any = None, shape: Any = None, stype: str = "csr", *, ctx: Any = None) -> CSRNDArray:
+def array(
+    source_array: Any, device: Any = None, shape: Any = None, stype: str = "csr", *, ctx: Any = None
+) -> CSRNDArray:
     """A sparse array of a dense one, or of (data, indices, indptr)."""
     _check(stype)
     return CSRNDArray(source_array, device, shape, ctx=ctx)
 
 
 def placeholder(
-    shape: Any, nonzeros: Any = None, dtype: str | None = None, name: str = "placeholder", stype: str | None = None,
+    shape: Any,
+    nonzeros: Any = None,
+    dtype: str | None = None,
+    name: str = "placeholder",
+    stype: str | None = None,
 ) -> CSRPlaceholderOp:
     """A sparse tensor that is passed."""
     _check(stype or "csr")

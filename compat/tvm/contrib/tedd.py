@@ -21,23 +21,34 @@ from ....schedule.model.stage import Stage
 __all__ = ["viz_dataflow_graph", "viz_itervar_relationship_graph", "viz_schedule_tree"]
 
 
-def viz_dataflow_graph(sch: Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False) -> Any:
+def viz_dataflow_graph(
+    sch: Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False
+) -> Any:
     """A box for each stage, with the scope of its memory, and an edge to each stage that reads it. show_svg: `sch`, which a
     notebook shows as a picture of ours. dot_file_path: the file to write. output_dot_string: the text."""
     lines = [_node(f"s{at}", [_title(stage)]) for at, stage in enumerate(sch.stages)]
-    lines += [f"s{sch.place_of(sch[tensor])} -> s{at}" for at, stage in enumerate(sch.stages)
-              for tensor in stage.op.input_tensors if tensor in sch]
+    lines += [
+        f"s{sch.place_of(sch[tensor])} -> s{at}"
+        for at, stage in enumerate(sch.stages)
+        for tensor in stage.op.input_tensors
+        if tensor in sch
+    ]
     return _written("dataflow", lines, sch, show_svg, dot_file_path, output_dot_string)
 
 
-def viz_schedule_tree(sch: Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False) -> Any:
+def viz_schedule_tree(
+    sch: Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False
+) -> Any:
     """A box for each stage with a row for each loop, the outermost first, and an edge to the row of the loop, or to the root, that
     it is computed at. The arguments: as of viz_dataflow_graph."""
     lines = ['root [label="ROOT"]']
     for at, stage in enumerate(sch.stages):
         ranges = declared_ranges(stage)
-        rows = [(f"l{row}", _loop(stage, axis, extent_text(ranges[axis].extent)))
-                for row, axis in enumerate(stage.leaf_iter_vars) if axis in ranges]
+        rows = [
+            (f"l{row}", _loop(stage, axis, extent_text(ranges[axis].extent)))
+            for row, axis in enumerate(stage.leaf_iter_vars)
+            if axis in ranges
+        ]
         lines.append(_node(f"s{at}", [_title(stage), *rows]))
         home, axis = stage.placement.stage, stage.placement.loop
         if home is not None and axis is not None and axis in home.leaf_iter_vars:
@@ -48,7 +59,10 @@ def viz_schedule_tree(sch: Schedule, show_svg: bool = False, dot_file_path: str 
 
 
 def viz_itervar_relationship_graph(
-    sch: Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False,
+    sch: Schedule,
+    show_svg: bool = False,
+    dot_file_path: str = "",
+    output_dot_string: bool = False,
 ) -> Any:
     """For each stage its axes, and between them what made some of others. The arguments: as of viz_dataflow_graph."""
     lines: list[str] = []
@@ -84,7 +98,9 @@ def _node(name: str, rows: Iterable[str | tuple[str, str]]) -> str:
     return f'{name} [label="{{{fields}}}"]'
 
 
-def _written(name: str, lines: list[str], sch: Schedule, show_svg: bool, dot_file_path: str, output_dot_string: bool) -> Any:
+def _written(
+    name: str, lines: list[str], sch: Schedule, show_svg: bool, dot_file_path: str, output_dot_string: bool
+) -> Any:
     text = "\n".join([f"digraph {name} {{", "rankdir=BT", "node [shape=record]", *lines, "}", ""])
     if dot_file_path:
         Path(dot_file_path).write_text(text)

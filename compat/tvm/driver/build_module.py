@@ -45,7 +45,10 @@ class Module:
     """Built kernels; calling it calls the first."""
 
     def __init__(
-        self, kernels: Mapping[str, Kernel], kind: str, built: Kernel | driver.Module | None = None,
+        self,
+        kernels: Mapping[str, Kernel],
+        kind: str,
+        built: Kernel | driver.Module | None = None,
         portable: Callable[[], Module] | None = None,
     ) -> None:
         self._kernels, self._built, self._portable = dict(kernels), built, portable
@@ -87,7 +90,13 @@ class Module:
         return name in self._kernels or name == _MAIN
 
     def time_evaluator(
-        self, func_name: str, dev: object = None, number: int = 10, repeat: int = 1, min_repeat_ms: float = 0, **_: object
+        self,
+        func_name: str,
+        dev: object = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        **_: object,
     ) -> Callable[..., TimingResult]:
         """A function of the kernel's arguments that times it: .mean, .median, .min, .max, .std, .results in seconds. On the
         emulated GPU, whose times say nothing of a GPU's, each of `repeat` is one call, and none comes before them."""
@@ -136,7 +145,10 @@ def load_module(path: str | PathLike[str], fmt: str = "") -> Module:
 
 
 def lower(
-    inp: Schedule | Function | IRModule, args: Args | None = None, name: str = "main", binds: Binds | None = None,
+    inp: Schedule | Function | IRModule,
+    args: Args | None = None,
+    name: str = "main",
+    binds: Binds | None = None,
     simple_mode: bool = False,
 ) -> IRModule:
     """The loops of a schedule, after the passes of tir.add_lower_pass. simple_mode is accepted: ours are always simple.
@@ -161,7 +173,10 @@ def lower(
 
 
 def schedule_to_module(
-    sch: Schedule, args: Args | None = None, name: str = "main", binds: Binds | None = None,
+    sch: Schedule,
+    args: Args | None = None,
+    name: str = "main",
+    binds: Binds | None = None,
 ) -> IRModule:
     """The loops of a schedule without the passes of the context. Raises as `lower` does."""
     with PassContext():
@@ -171,9 +186,11 @@ def schedule_to_module(
 form_irmodule = schedule_to_module
 
 
-def get_binds(args: Args, compact: bool = False, binds: Binds | None = None) -> tuple[dict[Tensor, Buffer], list[Buffer | Var]]:
+def get_binds(
+    args: Args, compact: bool = False, binds: Binds | None = None
+) -> tuple[dict[Tensor, Buffer], list[Buffer | Var]]:
     """A buffer for each tensor among the arguments that `binds` has none for, and the arguments with buffers for tensors."""
-    del compact     # every buffer is
+    del compact  # every buffer is
     found = dict(binds or {})
     for arg in args:
         if isinstance(arg, Tensor) and arg not in found:
@@ -183,9 +200,14 @@ def get_binds(args: Args, compact: bool = False, binds: Binds | None = None) -> 
 
 def _on_hardware(function: Function) -> Function:
     """The function with intrinsics alone where the interpreter, which no target of TVM's is, would run what they mean."""
+
     def rule(node: Node) -> Node | None:
-        if isinstance(node, If) and isinstance(node.condition, Call) and node.condition.name == "target_has" and (
-                getattr(node.condition.args[0], "value", "") == "interpreter"):
+        if (
+            isinstance(node, If)
+            and isinstance(node.condition, Call)
+            and node.condition.name == "target_has"
+            and (getattr(node.condition.args[0], "value", "") == "interpreter")
+        ):
             return node.else_body or Seq(())
         return None
 
@@ -200,16 +222,18 @@ def _left_out(s: Schedule, args: Sequence[Tensor | Var]) -> list[Tensor]:
 def _with_own(function: Function, count: int) -> Function:
     """The function with its last `count` arguments in memory of its own."""
     given = function.arguments[: len(function.arguments) - count]
-    own = [buffer for buffer in function.arguments[len(given):] if isinstance(buffer, Buffer)]
+    own = [buffer for buffer in function.arguments[len(given) :] if isinstance(buffer, Buffer)]
     body = reduce(lambda inner, buffer: Allocate(buffer, inner), own, function.body)
     outputs = tuple(buffer for buffer in function.outputs if buffer not in own)
-    return replace(function, params=(*given, *function.params[len(function.arguments):]), body=body, outputs=outputs)
+    return replace(function, params=(*given, *function.params[len(function.arguments) :]), body=body, outputs=outputs)
 
 
 def _stored(s: Schedule, args: Sequence[Tensor | Var]) -> list[Tensor | Var]:
     """The arguments, with a placeholder where a stage was inlined into what reads it: nothing stores it."""
-    return [placeholder(arg.shape, arg.dtype, arg.name) if isinstance(arg, Tensor) and _is_inlined(s, arg) else arg
-            for arg in args]
+    return [
+        placeholder(arg.shape, arg.dtype, arg.name) if isinstance(arg, Tensor) and _is_inlined(s, arg) else arg
+        for arg in args
+    ]
 
 
 def _is_inlined(s: Schedule, tensor: Tensor) -> bool:
@@ -217,8 +241,13 @@ def _is_inlined(s: Schedule, tensor: Tensor) -> bool:
 
 
 def build(
-    inputs: Any, args: Args | None = None, target: Any = None, target_host: Any = None, name: str = "default_function",
-    binds: Binds | None = None, **_: object,
+    inputs: Any,
+    args: Args | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    name: str = "default_function",
+    binds: Binds | None = None,
+    **_: object,
 ) -> Module:
     """Native code for a schedule with its arguments, a lowered function or module or a list of these, or a dict of target to
     lowered module. target_host is taken and says nothing new: what runs on the host is always built for it. binds: as for
@@ -232,7 +261,11 @@ def build(
     chosen = _target(target or Target.current() or "llvm")
     functions = _functions(inputs)
     context = PassContext.current()
-    if functions is None and isinstance(inputs, Schedule) and (context.lower_passes or binds or _needs_loops(inputs, args or ())):
+    if (
+        functions is None
+        and isinstance(inputs, Schedule)
+        and (context.lower_passes or binds or _needs_loops(inputs, args or ()))
+    ):
         functions = lower(inputs, args, name, binds).functions
     what, given = (inputs, args) if functions is None else ({key: ours(each) for key, each in functions.items()}, None)
     options = BuildOptions(bounds_check=context.checks_bounds, passes=context.options)

@@ -59,13 +59,22 @@ class ExecutorFactory:
 
 
 def build(
-    ir_mod: Graph, target: Any = "llvm", target_host: Any = None, executor: Any = None, runtime: Any = None,
-    workspace_memory_pools: Any = None, constant_memory_pools: Any = None, params: Mapping[str, Any] | None = None,
+    ir_mod: Graph,
+    target: Any = "llvm",
+    target_host: Any = None,
+    executor: Any = None,
+    runtime: Any = None,
+    workspace_memory_pools: Any = None,
+    constant_memory_pools: Any = None,
+    params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
 ) -> ExecutorFactory:
     """A graph as machine code, with these parameters in place of its own of the same names."""
     del target_host, executor, runtime, workspace_memory_pools, constant_memory_pools, mod_name
-    given = {name: Param.of(getattr(value, "numpy", lambda value=value: value)()) for name, value in (params or {}).items()
-             if name in ir_mod.constants}
+    given = {
+        name: Param.of(getattr(value, "numpy", lambda value=value: value)())
+        for name, value in (params or {}).items()
+        if name in ir_mod.constants
+    }
     g = Graph.of(replace(ir_mod, constants={**ir_mod.constants, **given})) if given else ir_mod
     return ExecutorFactory(_driver.build(g, target=str(target)), g)

@@ -19,8 +19,12 @@ __all__ = ["from_onnx", "from_pytorch"]
 
 
 def from_onnx(
-    model: Any, shape: Mapping[str, Sequence[Any]] | None = None, dtype: Any = "float32", opset: int | None = None,
-    freeze_params: bool = True, **_: object,
+    model: Any,
+    shape: Mapping[str, Sequence[Any]] | None = None,
+    dtype: Any = "float32",
+    opset: int | None = None,
+    freeze_params: bool = True,
+    **_: object,
 ) -> tuple[Graph, dict[str, nd.NDArray]]:
     """A model of ONNX as a graph, and its parameters, which the graph holds too."""
     del dtype, opset, freeze_params
@@ -28,8 +32,11 @@ def from_onnx(
 
 
 def from_pytorch(
-    script_module: Any, input_infos: Sequence[tuple[str, Any]] | None = None, custom_convert_map: Any = None,
-    default_dtype: str = "float32", **_: object,
+    script_module: Any,
+    input_infos: Sequence[tuple[str, Any]] | None = None,
+    custom_convert_map: Any = None,
+    default_dtype: str = "float32",
+    **_: object,
 ) -> tuple[Graph, dict[str, nd.NDArray]]:
     """A program of torch.export as a graph, and its parameters, which the graph holds too.
 

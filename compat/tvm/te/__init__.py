@@ -36,9 +36,28 @@ from .tensor import HybridOp as HybridOp
 
 if not TYPE_CHECKING:  # checkers go by the imports: they do not follow a list that another module's is added to
     __all__ = [
-        "HybridModule", "HybridOp", "Schedule", "Stage", "add", "comm_reducer", "compute", "convert", "create_prim_func",
-        "create_schedule", "decl_tensor_intrin", "div", "extern", "logaddexp", "multiply", "operation", "schedule", "subtract",
-        "tag", "tag_scope", "tensor", *_te.__all__,
+        "HybridModule",
+        "HybridOp",
+        "Schedule",
+        "Stage",
+        "add",
+        "comm_reducer",
+        "compute",
+        "convert",
+        "create_prim_func",
+        "create_schedule",
+        "decl_tensor_intrin",
+        "div",
+        "extern",
+        "logaddexp",
+        "multiply",
+        "operation",
+        "schedule",
+        "subtract",
+        "tag",
+        "tag_scope",
+        "tensor",
+        *_te.__all__,
     ]
 
 
@@ -49,7 +68,11 @@ def create_prim_func(ops: Any) -> Function:
 
 
 def _compute(
-    shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "", attrs: Mapping[str, Any] | None = None,
+    shape: Any,
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
 ) -> Any:
     """As te.compute. The elements may hold nodes with TVM's names. The operation's attrs are nodes, and print as JSON."""
     element = _of_ours(fcompute) if callable(fcompute) else fcompute
@@ -58,6 +81,7 @@ def _compute(
 
 def _of_ours(fcompute: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, whose elements are nodes of ours alone."""
+
     @wraps(fcompute)
     def element(*indices: Any) -> Any:
         returned = fcompute(*indices)
@@ -84,6 +108,7 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
 
 def extern(shape: Any, inputs: Any, fcompute: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """As te.extern. The statement may hold nodes with TVM's names."""
+
     def body(ins: Any, outs: Any) -> Any:
         return ours(fcompute(ins, outs))
 

@@ -24,9 +24,28 @@ from ..nodes import theirs
 from ..tir import IterVar
 from .stage import Group, Schedule, Stage, create_schedule
 
-__all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Buffer", "CreateAttachPath", "CreateReadGraph",
-           "Fuse", "Group", "InferBound", "IterVar", "PostDFSOrder", "Rebase", "ScanFixPointAnalysis", "ScanGetBody", "Schedule",
-           "ScheduleOps", "Singleton", "Split", "Stage", "create_schedule"]
+__all__ = [
+    "AutoInlineBroadcast",
+    "AutoInlineElemWise",
+    "AutoInlineInjective",
+    "Buffer",
+    "CreateAttachPath",
+    "CreateReadGraph",
+    "Fuse",
+    "Group",
+    "InferBound",
+    "IterVar",
+    "PostDFSOrder",
+    "Rebase",
+    "ScanFixPointAnalysis",
+    "ScanGetBody",
+    "Schedule",
+    "ScheduleOps",
+    "Singleton",
+    "Split",
+    "Stage",
+    "create_schedule",
+]
 
 
 def ScheduleOps(schedule: Schedule, dom_map: object = None, debug_keep_trivial_loop: bool = False) -> Stmt:
@@ -46,12 +65,18 @@ def InferBound(schedule: Schedule) -> Map[_IterVar, Range]:
     def bound(value: Expr) -> Expr:
         return substitute(_narrow(value, analyzer), leaf_of)
 
-    return Map({axis: Range(bound(within.begin), bound(within.extent))
-                for stage in stages for axis, within in stage.ranges.items()})
+    return Map(
+        {
+            axis: Range(bound(within.begin), bound(within.extent))
+            for stage in stages
+            for axis, within in stage.ranges.items()
+        }
+    )
 
 
 def _narrow(bound: Expr, analyzer: Analyzer) -> Expr:
     """A bound of int64 without the conversions that keep it from overflowing, where it then is of int32."""
+
     def rule(node: Node) -> Node | None:
         if isinstance(node, Cast) and node.dtype == "int64" and node.value.dtype == "int32":
             return node.value
@@ -89,8 +114,13 @@ def ScanGetBody(scan: ScanOp) -> list[Operation]:
 
 def ScanFixPointAnalysis(scan: ScanOp) -> Map[_IterVar, Expr]:
     """1 for each dimension of the states that no step mixes, so that a part of it can be computed by itself; else 0."""
-    linked = {axis for computation in analyse(create_schedule(scan)).computations if computation.op is scan
-              for group in computation.linked for axis in group}
+    linked = {
+        axis
+        for computation in analyse(create_schedule(scan)).computations
+        if computation.op is scan
+        for group in computation.linked
+        for axis in group
+    }
     return Map({axis: const(int(axis in linked)) for axis in scan.spatial_axis_})
 
 
@@ -101,7 +131,7 @@ def CreateAttachPath(schedule: Schedule) -> Map[Operation, list[_IterVar]]:
         around: list[_IterVar] = []
         at = computation
         while at.parent is not None:
-            around += reversed(at.parent.stage.leaf_iter_vars[:at.place + 1])
+            around += reversed(at.parent.stage.leaf_iter_vars[: at.place + 1])
             at = at.parent
         path[computation.op] = around
     return path

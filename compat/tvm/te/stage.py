@@ -30,8 +30,14 @@ from ..wmma import scope_of
 __all__ = ["Group", "Schedule", "Stage", "create_schedule"]
 
 _NUMBERS = {"root": 1, "inline": 2, "inlined": 3, "at": 4, "with": 4}
-_ITER_TYPES: dict[str, int] = {"serial": Kinds.DataPar, "thread": Kinds.ThreadIndex, "unrolled": Kinds.Unrolled,
-                               "vectorized": Kinds.Vectorized, "parallel": Kinds.Parallelized, "tensorized": Kinds.Tensorized}
+_ITER_TYPES: dict[str, int] = {
+    "serial": Kinds.DataPar,
+    "thread": Kinds.ThreadIndex,
+    "unrolled": Kinds.Unrolled,
+    "vectorized": Kinds.Vectorized,
+    "parallel": Kinds.Parallelized,
+    "tensorized": Kinds.Tensorized,
+}
 
 
 class _AttachType(str):
@@ -54,21 +60,32 @@ class _Notes(IterAttr):
     """What is noted about an axis: iter_type, pragma_keys, pragma_values, tensor_intrin."""
 
     @property
-    def iter_type(self) -> int: return _ITER_TYPES[self.kind]
+    def iter_type(self) -> int:
+        return _ITER_TYPES[self.kind]
+
     @property
-    def pragma_keys(self) -> list[StringImm]: return [StringImm(key) for key, _ in self.pragmas]
+    def pragma_keys(self) -> list[StringImm]:
+        return [StringImm(key) for key, _ in self.pragmas]
+
     @property
-    def pragma_values(self) -> list[Expr | None]: return [value for _, value in self.pragmas]
+    def pragma_values(self) -> list[Expr | None]:
+        return [value for _, value in self.pragmas]
+
     @property
-    def tensor_intrin(self) -> TensorIntrin | None: return self.intrinsic
+    def tensor_intrin(self) -> TensorIntrin | None:
+        return self.intrinsic
 
 
 class _NotesByAxis(dict[IterVar, IterAttr]):
     """The notes of a stage, each with TVM's names."""
 
     def __setitem__(self, axis: IterVar, attr: IterAttr) -> None:
-        super().__setitem__(axis, attr if isinstance(attr, _Notes) else _Notes(
-            attr.kind, attr.bind_thread, attr.pragmas, attr.storage_align, attr.notes, attr.intrinsic))
+        super().__setitem__(
+            axis,
+            attr
+            if isinstance(attr, _Notes)
+            else _Notes(attr.kind, attr.bind_thread, attr.pragmas, attr.storage_align, attr.notes, attr.intrinsic),
+        )
 
 
 class Stage(_Stage):
@@ -89,7 +106,7 @@ class Stage(_Stage):
 
     @property
     def attach_type(self) -> AttachType:
-        """"root", "at", "inline" or "inlined", which equal 1, 4, 2 and 3."""
+        """ "root", "at", "inline" or "inlined", which equal 1, 4, 2 and 3."""
         return cast("AttachType", _AttachType(self.placement.type))
 
     def tile(self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any) -> Any:
@@ -108,8 +125,10 @@ class Stage(_Stage):
     def tensorize(self, axis: IterVar, intrinsic: TensorIntrin) -> None:
         """As ours; without effect, and with a warning, on a stage that calls an intrinsic by itself."""
         if isinstance(self.op, TensorComputeOp):
-            warnings.warn(f"{self.name} is what {self.op.intrinsic.name} computes: tensorizing {axis.name} changes nothing",
-                          stacklevel=2)
+            warnings.warn(
+                f"{self.name} is what {self.op.intrinsic.name} computes: tensorizing {axis.name} changes nothing",
+                stacklevel=2,
+            )
         else:
             super().tensorize(axis, intrinsic)
 
@@ -130,11 +149,16 @@ class Group(_Group):
     __slots__ = ()
 
     @property
-    def group(self) -> _Group | None: return self.outer
+    def group(self) -> _Group | None:
+        return self.outer
+
     @property
-    def attach_stage(self) -> _Stage | None: return self.placement.stage
+    def attach_stage(self) -> _Stage | None:
+        return self.placement.stage
+
     @property
-    def attach_type(self) -> AttachType: return cast("AttachType", _AttachType(self.placement.type))
+    def attach_type(self) -> AttachType:
+        return cast("AttachType", _AttachType(self.placement.type))
 
     @property
     def num_child_stages(self) -> int:

@@ -24,12 +24,39 @@ from ..nd import cpu, cuda, device
 from ..runtime import enabled as device_enabled
 
 __all__ = [
-    "assert_allclose", "assert_prim_expr_equal", "check_bool_expr_is_true", "check_numerical_grads",
-    "device_enabled", "enabled_targets", "exclude_targets", "fixture",
-    "known_failing_targets", "main", "parameter", "parametrize_targets", "requires_cublas", "requires_cuda", "requires_cudnn",
-    "requires_gpu", "requires_hexagon", "requires_llvm", "requires_metal", "requires_micro", "requires_nvptx", "requires_opencl",
-    "requires_package", "requires_rocm", "requires_rpc", "requires_tensorcore", "requires_vulkan", "requires_x86", "skip_if_32bit",
-    "skip_if_32bit_device", "slow", "uses_gpu", "utils",
+    "assert_allclose",
+    "assert_prim_expr_equal",
+    "check_bool_expr_is_true",
+    "check_numerical_grads",
+    "device_enabled",
+    "enabled_targets",
+    "exclude_targets",
+    "fixture",
+    "known_failing_targets",
+    "main",
+    "parameter",
+    "parametrize_targets",
+    "requires_cublas",
+    "requires_cuda",
+    "requires_cudnn",
+    "requires_gpu",
+    "requires_hexagon",
+    "requires_llvm",
+    "requires_metal",
+    "requires_micro",
+    "requires_nvptx",
+    "requires_opencl",
+    "requires_package",
+    "requires_rocm",
+    "requires_rpc",
+    "requires_tensorcore",
+    "requires_vulkan",
+    "requires_x86",
+    "skip_if_32bit",
+    "skip_if_32bit_device",
+    "slow",
+    "uses_gpu",
+    "utils",
 ]
 
 utils = SimpleNamespace(install_request_hook=lambda depth=0: None)
@@ -57,20 +84,29 @@ def check_bool_expr_is_true(bool_expr: Any, vranges: Any, cond: Any = None) -> N
     variables = list(vranges)
 
     def value(*places: Any) -> Any:
-        return substitute(condition, {var: place + vranges[var].begin for var, place in zip(variables, places, strict=True)})
+        return substitute(
+            condition, {var: place + vranges[var].begin for var, place in zip(variables, places, strict=True)}
+        )
 
     holds = te.compute([vranges[var].extent for var in variables], value, name="holds")
     found: np.ndarray[Any, Any] = np.empty([int(vranges[var].extent) for var in variables], "bool")
     build(te.create_schedule(holds.op), [holds])(found)
     if not found.all():
         at = np.argwhere(~found)[0]
-        where = ", ".join(f"{var.name} = {place + int(vranges[var].begin)}" for var, place in zip(variables, at, strict=True))
+        where = ", ".join(
+            f"{var.name} = {place + int(vranges[var].begin)}" for var, place in zip(variables, at, strict=True)
+        )
         raise AssertionError(f"{bool_expr} is false at {where}")
 
 
 def check_numerical_grads(
-    function: Callable[..., Any], input_values: Sequence[Any], grad_values: Sequence[Any], function_value: Any = None,
-    delta: float = 1e-3, atol: float = 1e-2, rtol: float = 0.1,
+    function: Callable[..., Any],
+    input_values: Sequence[Any],
+    grad_values: Sequence[Any],
+    function_value: Any = None,
+    delta: float = 1e-3,
+    atol: float = 1e-2,
+    rtol: float = 0.1,
 ) -> None:
     """Raises AssertionError where gradients of a function, from arrays to a number, are not its slopes over steps of `delta`: where
     they differ by more than atol an element, on the average, and rtol of their length. Elements at which the slopes to both sides
@@ -113,6 +149,7 @@ def main() -> None:
 
 def uses_gpu(*functions: Callable[..., Any]) -> Any:
     """Of tests that look themselves for what there is: the function as it is."""
+
     def itself(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
 
@@ -139,8 +176,11 @@ def requires_gpu(*functions: Callable[..., Any]) -> Any:
 
 requires_cuda = requires_gpu
 requires_opencl = requires_metal = requires_vulkan = requires_rocm = requires_hexagon = requires_nvptx = _needs(
-    False, "there is no code for it")
-requires_cudnn = requires_cublas = requires_rpc = requires_micro = _needs(False, "there is no such library or service here")
+    False, "there is no code for it"
+)
+requires_cudnn = requires_cublas = requires_rpc = requires_micro = _needs(
+    False, "there is no such library or service here"
+)
 slow = skip_if_32bit_device = uses_gpu
 
 
@@ -164,7 +204,9 @@ def parametrize_targets(*targets: Any) -> Any:
     there = enabled_targets()
     names = [str(target) for target in targets] or [name for name, _ in there]
     kinds = [name for name, _ in there]
-    return pytest.mark.parametrize(("target", "dev"), [(name, device(name)) for name in names if name.split()[0] in kinds])
+    return pytest.mark.parametrize(
+        ("target", "dev"), [(name, device(name)) for name in names if name.split()[0] in kinds]
+    )
 
 
 def exclude_targets(*targets: str) -> Callable[[Any], Any]:

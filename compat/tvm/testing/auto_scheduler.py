@@ -8,10 +8,18 @@ from ..auto_scheduler.loop_state import State
 from ..te import Tensor
 
 __all__ = [
-    "conv2d_nchw_bn_relu_auto_scheduler_test", "double_matmul_auto_scheduler_test", "get_tiled_matmul",
-    "matmul_auto_scheduler_test", "matmul_auto_scheduler_test_rename_0", "max_pool2d_auto_scheduler_test",
-    "min_nm_auto_scheduler_test", "parallel_matmul_auto_scheduler_test", "softmax_abcd_auto_scheduler_test",
-    "softmax_nm_auto_scheduler_test", "zero_rank_compute_auto_scheduler_test", "zero_rank_reduce_auto_scheduler_test",
+    "conv2d_nchw_bn_relu_auto_scheduler_test",
+    "double_matmul_auto_scheduler_test",
+    "get_tiled_matmul",
+    "matmul_auto_scheduler_test",
+    "matmul_auto_scheduler_test_rename_0",
+    "max_pool2d_auto_scheduler_test",
+    "min_nm_auto_scheduler_test",
+    "parallel_matmul_auto_scheduler_test",
+    "softmax_abcd_auto_scheduler_test",
+    "softmax_nm_auto_scheduler_test",
+    "zero_rank_compute_auto_scheduler_test",
+    "zero_rank_reduce_auto_scheduler_test",
 ]
 
 
@@ -49,10 +57,21 @@ def parallel_matmul_auto_scheduler_test(N: int) -> list[Tensor]:
 
 @register_workload
 def conv2d_nchw_bn_relu_auto_scheduler_test(
-    N: int, H: int, W: int, CI: int, CO: int, kernel_size: int, strides: int, padding: int, dilation: int = 1,
+    N: int,
+    H: int,
+    W: int,
+    CI: int,
+    CO: int,
+    kernel_size: int,
+    strides: int,
+    padding: int,
+    dilation: int = 1,
 ) -> list[Tensor]:
     """A convolution with bias, normalisation and relu: data, kernel, bias, offset, scale, result."""
-    data, kernel = te.placeholder((N, CI, H, W), name="Data"), te.placeholder((CO, CI, kernel_size, kernel_size), name="Kernel")
+    data, kernel = (
+        te.placeholder((N, CI, H, W), name="Data"),
+        te.placeholder((CO, CI, kernel_size, kernel_size), name="Kernel"),
+    )
     bias, scale, offset = (te.placeholder((CO, 1, 1), name=name) for name in ("Bias", "Bn_scale", "Bn_offset"))
     conv = topi.nn.conv2d_nchw(data, kernel, strides, padding, dilation)
     biased = te.compute(conv.shape, lambda n, c, y, x: conv[n, c, y, x] + bias[c, 0, 0], name="Bias_add")

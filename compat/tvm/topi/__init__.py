@@ -15,9 +15,31 @@ from .... import topi as _ours
 from ....ir import ops
 from ....te import Tensor
 
-_SUBMODULES = ("arm_cpu", "cuda", "generic", "image", "nn", "random", "sparse", "tag", "testing", "utils", "vision", "x86")
-_RENAMED = {"floordiv": "floor_divide", "floormod": "floor_mod", "broadcast_add": "add", "broadcast_sub": "subtract",
-            "broadcast_mul": "multiply", "broadcast_div": "divide", "fast_exp": "exp", "fast_tanh": "tanh", "fast_erf": "erf"}
+_SUBMODULES = (
+    "arm_cpu",
+    "cuda",
+    "generic",
+    "image",
+    "nn",
+    "random",
+    "sparse",
+    "tag",
+    "testing",
+    "utils",
+    "vision",
+    "x86",
+)
+_RENAMED = {
+    "floordiv": "floor_divide",
+    "floormod": "floor_mod",
+    "broadcast_add": "add",
+    "broadcast_sub": "subtract",
+    "broadcast_mul": "multiply",
+    "broadcast_div": "divide",
+    "fast_exp": "exp",
+    "fast_tanh": "tanh",
+    "fast_erf": "erf",
+}
 """Names of older releases, and of approximations: ours are within 2 units in the last place."""
 
 
@@ -39,7 +61,9 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(_ours, name)
     except AttributeError:
-        raise AttributeError(f"topi has no {name}: there are {', '.join(sorted({*dir(_ours), *_SUBMODULES}))}") from None
+        raise AttributeError(
+            f"topi has no {name}: there are {', '.join(sorted({*dir(_ours), *_SUBMODULES}))}"
+        ) from None
 
 
 def __dir__() -> list[str]:
@@ -56,8 +80,12 @@ def gather(data: Tensor, axis: int, indices: Tensor, support_negative_indices: b
     if support_negative_indices and indices.dtype.is_signed:
         extent = ops.convert(data.shape[axis]).astype(indices.dtype)
         given = indices
-        indices = te.compute(given.shape, lambda *i: te.select(given[i] < 0, given[i] + extent, given[i]),
-                             name=f"{given.name}_from_begin", tag="injective")
+        indices = te.compute(
+            given.shape,
+            lambda *i: te.select(given[i] < 0, given[i] + extent, given[i]),
+            name=f"{given.name}_from_begin",
+            tag="injective",
+        )
     return _ours.gather(data, axis, indices)
 
 
@@ -68,7 +96,13 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0, index_rank: int |
 
 
 def strided_slice(
-    a: Tensor, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end", assume_inbound: bool = True,
+    a: Tensor,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    axes: Any = None,
+    slice_mode: str = "end",
+    assume_inbound: bool = True,
 ) -> Tensor:
     """a[begin:end:strides] along `axes`."""
     del assume_inbound

@@ -16,9 +16,18 @@ def __getattr__(name: str) -> Any:
 
 
 def resize2d(
-    data: Tensor, roi: Any, size: Any, layout: str = "NCHW", method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "", bicubic_alpha: float = -0.5,
-    bicubic_exclude: int = 0, extrapolation_value: float = 0.0, out_dtype: Any = None, output_shape: Any = None,
+    data: Tensor,
+    roi: Any,
+    size: Any,
+    layout: str = "NCHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: Any = None,
+    output_shape: Any = None,
 ) -> Tensor:
     """Images in another size. What TVM alone has (bicubic_exclude, and roi and extrapolation_value, which belong to cropping)
     is refused where it would say something."""
@@ -31,8 +40,15 @@ def resize2d(
 
 
 def resize1d(
-    data: Tensor, roi: Any, size: Any, layout: str = "NCW", method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "", bicubic_alpha: float = -0.5, **rest: Any,
+    data: Tensor,
+    roi: Any,
+    size: Any,
+    layout: str = "NCW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    **rest: Any,
 ) -> Tensor:
     """Rows in another size."""
     how = layout, method, coordinate_transformation_mode, rounding_method, bicubic_alpha
@@ -40,8 +56,15 @@ def resize1d(
 
 
 def resize3d(
-    data: Tensor, roi: Any, size: Any, layout: str = "NCDHW", method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "", bicubic_alpha: float = -0.5, **rest: Any,
+    data: Tensor,
+    roi: Any,
+    size: Any,
+    layout: str = "NCDHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    **rest: Any,
 ) -> Tensor:
     """Volumes in another size."""
     how = layout, method, coordinate_transformation_mode, rounding_method, bicubic_alpha
@@ -51,15 +74,25 @@ def resize3d(
 def _many(over: Any, data: Tensor, roi: Any, size: Any, how: tuple[Any, ...], rest: dict[str, Any]) -> Tensor:
     layout, method, where, rounding, alpha = how
     if rest.get("bicubic_exclude") or roi is not None and any(roi):
-        raise ValueError("whole images are resized, and pixels beyond the border are as those on it: roi=None, bicubic_exclude=0")
-    result = over(data, size, layout, method, where, rounding or ("round" if where == "align_corners" else "floor"), alpha)
+        raise ValueError(
+            "whole images are resized, and pixels beyond the border are as those on it: roi=None, bicubic_exclude=0"
+        )
+    result = over(
+        data, size, layout, method, where, rounding or ("round" if where == "align_corners" else "floor"), alpha
+    )
     dtype = rest.get("out_dtype")
     return result if dtype is None else elementwise.cast(result, dtype)
 
 
 def crop_and_resize(
-    data: Tensor, boxes: Tensor, box_indices: Tensor, crop_size: Any, layout: str = "NCHW", method: str = "bilinear",
-    extrapolation_value: float | None = None, out_dtype: Any = None,
+    data: Tensor,
+    boxes: Tensor,
+    box_indices: Tensor,
+    crop_size: Any,
+    layout: str = "NCHW",
+    method: str = "bilinear",
+    extrapolation_value: float | None = None,
+    out_dtype: Any = None,
 ) -> Tensor:
     """Boxes of images, each as crop_size elements."""
     result = _ours.crop_and_resize(data, boxes, box_indices, crop_size, layout, method, extrapolation_value or 0.0)

@@ -10,10 +10,24 @@ import numpy as np
 from ....arguments import as_list
 
 __all__ = [
-    "affine_grid_python", "batch_norm", "batch_to_space_nd_python", "conv1d_transpose_ncw_python", "conv2d_transpose_nchw_python",
-    "conv2d_transpose_nhwc_python", "conv3d_transpose_ncdhw_python", "dense", "group_norm_python", "instance_norm_python",
-    "matrix_set_diag", "nll_loss", "pool_grad_nchw", "scatter_nd_python", "searchsorted_ref", "slice_axis_python",
-    "space_to_batch_nd_python", "strided_set_python",
+    "affine_grid_python",
+    "batch_norm",
+    "batch_to_space_nd_python",
+    "conv1d_transpose_ncw_python",
+    "conv2d_transpose_nchw_python",
+    "conv2d_transpose_nhwc_python",
+    "conv3d_transpose_ncdhw_python",
+    "dense",
+    "group_norm_python",
+    "instance_norm_python",
+    "matrix_set_diag",
+    "nll_loss",
+    "pool_grad_nchw",
+    "scatter_nd_python",
+    "searchsorted_ref",
+    "slice_axis_python",
+    "space_to_batch_nd_python",
+    "strided_set_python",
 ]
 
 _arange: Callable[..., Any] = np.arange  # without their overloads, which choose none where something may be anything
@@ -31,17 +45,31 @@ def _turned(a: Any, w: Any, stride: Any, padding: Any, output_padding: Any) -> A
     else:
         given = [padding] * dims if isinstance(padding, int) else list(padding)
         before, after = (given, given) if len(given) == dims else (given[:dims], given[dims:])
-    whole = [(extent - 1) * step + tap + more for extent, step, tap, more in zip(a.shape[2:], steps, taps, extra, strict=True)]
+    whole = [
+        (extent - 1) * step + tap + more
+        for extent, step, tap, more in zip(a.shape[2:], steps, taps, extra, strict=True)
+    ]
     result = np.zeros((a.shape[0], w.shape[1], *whole), a.dtype)
     for at in np.ndindex(*taps):
-        window = tuple(slice(place, place + (extent - 1) * step + 1, step)
-                       for place, extent, step in zip(at, a.shape[2:], steps, strict=True))
-        result[(slice(None), slice(None), *window)] += np.einsum("nc...,co->no...", a, w[(slice(None), slice(None), *at)])
-    return result[(slice(None), slice(None), *(slice(low, extent - high)
-                                               for low, high, extent in zip(before, after, whole, strict=True)))]
+        window = tuple(
+            slice(place, place + (extent - 1) * step + 1, step)
+            for place, extent, step in zip(at, a.shape[2:], steps, strict=True)
+        )
+        result[(slice(None), slice(None), *window)] += np.einsum(
+            "nc...,co->no...", a, w[(slice(None), slice(None), *at)]
+        )
+    return result[
+        (
+            slice(None),
+            slice(None),
+            *(slice(low, extent - high) for low, high, extent in zip(before, after, whole, strict=True)),
+        )
+    ]
 
 
-def conv2d_transpose_nchw_python(a_np: Any, w_np: Any, stride: Any, padding: Any, output_padding: Any = 0, groups: int = 1) -> Any:
+def conv2d_transpose_nchw_python(
+    a_np: Any, w_np: Any, stride: Any, padding: Any, output_padding: Any = 0, groups: int = 1
+) -> Any:
     """Of (N, C, H, W) by (C, O / groups, KH, KW)."""
     parts = zip(np.split(a_np, groups, 1), np.split(w_np, groups, 0), strict=True)
     return np.concatenate([_turned(part, kernel, stride, padding, output_padding) for part, kernel in parts], 1)
@@ -50,14 +78,19 @@ def conv2d_transpose_nchw_python(a_np: Any, w_np: Any, stride: Any, padding: Any
 conv1d_transpose_ncw_python = conv3d_transpose_ncdhw_python = conv2d_transpose_nchw_python
 
 
-def conv2d_transpose_nhwc_python(a_nhwc: Any, weight: Any, weight_format: str, stride: Any, padding: Any,
-                                 output_padding: Any = 0) -> Any:
+def conv2d_transpose_nhwc_python(
+    a_nhwc: Any, weight: Any, weight_format: str, stride: Any, padding: Any, output_padding: Any = 0
+) -> Any:
     """Of (N, H, W, C) by a kernel whose axes `weight_format` names ("HWIO" and its like), I the channels of the data."""
     kernel = weight.transpose([weight_format.index(axis) for axis in "IOHW"])
-    return conv2d_transpose_nchw_python(a_nhwc.transpose(0, 3, 1, 2), kernel, stride, padding, output_padding).transpose(0, 2, 3, 1)
+    return conv2d_transpose_nchw_python(
+        a_nhwc.transpose(0, 3, 1, 2), kernel, stride, padding, output_padding
+    ).transpose(0, 2, 3, 1)
 
 
-def dense(data: Any, weight: Any, bias: Any = None, use_bias: bool = False, use_relu: bool = False, out_dtype: Any = None) -> Any:
+def dense(
+    data: Any, weight: Any, bias: Any = None, use_bias: bool = False, use_relu: bool = False, out_dtype: Any = None
+) -> Any:
     """data times weight transposed, with a bias and without what is negative."""
     kind = out_dtype or data.dtype
     result = data.astype(kind) @ weight.T.astype(kind)
@@ -65,8 +98,17 @@ def dense(data: Any, weight: Any, bias: Any = None, use_bias: bool = False, use_
     return np.maximum(result, 0) if use_relu else result
 
 
-def batch_norm(x: Any, gamma: Any, beta: Any, moving_mean: Any, moving_var: Any, axis: int = 1, epsilon: float = 1e-5,
-               center: bool = True, scale: bool = True) -> list[Any]:
+def batch_norm(
+    x: Any,
+    gamma: Any,
+    beta: Any,
+    moving_mean: Any,
+    moving_var: Any,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+) -> list[Any]:
     """The data normalised by what is known of its channels, and that itself."""
     shape = [extent if at == axis % x.ndim else 1 for at, extent in enumerate(x.shape)]
     result = (x - moving_mean.reshape(shape)) / np.sqrt(moving_var.reshape(shape) + epsilon)
@@ -78,14 +120,16 @@ def instance_norm_python(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: f
     """Normalised over `axis`, each channel (axis 1) by its own gamma and beta."""
     axes, shape = tuple(as_list(axis)), [1, -1] + [1] * (data.ndim - 2)
     return (data - data.mean(axes, keepdims=True)) / np.sqrt(data.var(axes, keepdims=True) + epsilon) * gamma.reshape(
-        shape) + beta.reshape(shape)
+        shape
+    ) + beta.reshape(shape)
 
 
-def group_norm_python(data: Any, gamma: Any, beta: Any, num_groups: int, channel_axis: int, axes: Any,
-                      epsilon: float = 1e-5) -> Any:
+def group_norm_python(
+    data: Any, gamma: Any, beta: Any, num_groups: int, channel_axis: int, axes: Any, epsilon: float = 1e-5
+) -> Any:
     """Normalised over `axes` and the channels of each group."""
     at = channel_axis % data.ndim
-    parts = data.reshape(*data.shape[:at], num_groups, -1, *data.shape[at + 1:])
+    parts = data.reshape(*data.shape[:at], num_groups, -1, *data.shape[at + 1 :])
     over = (at + 1, *(axis + (axis > at) for axis in (each % data.ndim for each in as_list(axes))))
     result = (parts - parts.mean(over, keepdims=True)) / np.sqrt(parts.var(over, keepdims=True) + epsilon)
     shape = [extent if place == at else 1 for place, extent in enumerate(data.shape)]
@@ -103,36 +147,46 @@ def matrix_set_diag(input_np: Any, diagonal: Any, k: Any = 0, align: str = "RIGH
     for at in range(first, last + 1):
         length = min(rows + min(at, 0), columns - max(at, 0))
         begin = longest - length if (above if at >= 0 else below) == "RIGHT" else 0
-        line = diagonal if first == last else diagonal[..., last - at, begin:begin + length]
+        line = diagonal if first == last else diagonal[..., last - at, begin : begin + length]
         places = _arange(length)
         result[..., places - min(at, 0), places + max(at, 0)] = line
     return result
 
 
-def space_to_batch_nd_python(data: Any, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int],
-                             pad_value: Any = 0) -> Any:
+def space_to_batch_nd_python(
+    data: Any, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int], pad_value: Any = 0
+) -> Any:
     """Blocks of the axes behind the first in the batch."""
     count, rest = len(block_shape), data.ndim - 1 - len(block_shape)
-    padded = np.pad(data, [(0, 0), *zip(pad_before, pad_after, strict=True), *[(0, 0)] * rest], constant_values=pad_value)
+    padded = np.pad(
+        data, [(0, 0), *zip(pad_before, pad_after, strict=True), *[(0, 0)] * rest], constant_values=pad_value
+    )
     shape = [padded.shape[0]]
-    for extent, block in zip(padded.shape[1:], block_shape, strict=False): shape += [extent // block, block]
-    parts = padded.reshape(*shape, *padded.shape[1 + count:])
+    for extent, block in zip(padded.shape[1:], block_shape, strict=False):
+        shape += [extent // block, block]
+    parts = padded.reshape(*shape, *padded.shape[1 + count :])
     order = [*range(2, 2 + 2 * count, 2), 0, *range(1, 1 + 2 * count, 2), *range(1 + 2 * count, parts.ndim)]
-    return parts.transpose(order).reshape(-1, *shape[1::2], *padded.shape[1 + count:])
+    return parts.transpose(order).reshape(-1, *shape[1::2], *padded.shape[1 + count :])
 
 
-def batch_to_space_nd_python(data: Any, block_shape: Sequence[int], crop_begin_list: Sequence[int],
-                             crop_end_list: Sequence[int]) -> Any:
+def batch_to_space_nd_python(
+    data: Any, block_shape: Sequence[int], crop_begin_list: Sequence[int], crop_end_list: Sequence[int]
+) -> Any:
     """Blocks of the batch in the axes behind the first, and their borders cut off."""
     count = len(block_shape)
     parts = data.reshape(*block_shape, -1, *data.shape[1:])
     order = [count]
-    for at in range(count): order += [count + 1 + at, at]
+    for at in range(count):
+        order += [count + 1 + at, at]
     turned = parts.transpose([*order, *range(2 * count + 1, parts.ndim)])
     sizes = [extent * block for extent, block in zip(data.shape[1:], block_shape, strict=False)]
-    whole = turned.reshape(turned.shape[0], *sizes, *data.shape[1 + count:])
-    return whole[(slice(None), *(slice(low, size - high)
-                                 for low, high, size in zip(crop_begin_list, crop_end_list, sizes, strict=True)))]
+    whole = turned.reshape(turned.shape[0], *sizes, *data.shape[1 + count :])
+    return whole[
+        (
+            slice(None),
+            *(slice(low, size - high) for low, high, size in zip(crop_begin_list, crop_end_list, sizes, strict=True)),
+        )
+    ]
 
 
 def strided_set_python(data: Any, v: Any, begin: Any, end: Any, strides: Any) -> Any:
@@ -155,7 +209,9 @@ def searchsorted_ref(sorted_sequence: Any, values: Any, right: bool, out_dtype: 
     side = "right" if right else "left"
     if sorted_sequence.ndim == 1:
         return _place(sorted_sequence, values, side).astype(out_dtype)
-    rows = zip(sorted_sequence.reshape(-1, sorted_sequence.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
+    rows = zip(
+        sorted_sequence.reshape(-1, sorted_sequence.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True
+    )
     return np.stack([_place(row, each, side) for row, each in rows]).reshape(values.shape).astype(out_dtype)
 
 
@@ -186,21 +242,33 @@ def affine_grid_python(data: Any, target_shape: Sequence[int]) -> Any:
     return np.einsum("nij,jhw->nihw", data, np.stack([x, y, np.ones_like(x)])).astype(data.dtype)
 
 
-def pool_grad_nchw(a_np: Any, out_grad_np: Any, pool_size: Sequence[int], strides: Sequence[int], padding: Sequence[int],
-                   pool_type: str, ceil_mode: bool, count_include_pad: bool = True) -> Any:
+def pool_grad_nchw(
+    a_np: Any,
+    out_grad_np: Any,
+    pool_size: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    pool_type: str,
+    ceil_mode: bool,
+    count_include_pad: bool = True,
+) -> Any:
     """The gradient of pooling (N, C, H, W): each result's to its greatest element (the first), or to all of its window alike.
     padding: top, left, bottom, right."""
     del ceil_mode  # out_grad_np has the shape
     top, left, bottom, right = padding
-    data = np.pad(a_np, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=-np.inf if pool_type == "max" else 0)
+    data = np.pad(
+        a_np, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=-np.inf if pool_type == "max" else 0
+    )
     inside = np.pad(np.ones(a_np.shape[2:]), ((top, bottom), (left, right)), constant_values=int(count_include_pad))
     result = np.zeros_like(data)
     for n, c, i, j in np.ndindex(*out_grad_np.shape):
-        rows, columns = (slice(at * step, at * step + size) for at, step, size in zip((i, j), strides, pool_size, strict=True))
+        rows, columns = (
+            slice(at * step, at * step + size) for at, step, size in zip((i, j), strides, pool_size, strict=True)
+        )
         window = data[n, c, rows, columns]
         if pool_type == "max":
             y, x = np.unravel_index(int(window.argmax()), window.shape)
             result[n, c, rows, columns][y, x] += out_grad_np[n, c, i, j]
         else:
             result[n, c, rows, columns] += out_grad_np[n, c, i, j] / max(inside[rows, columns].sum(), 1)
-    return result[:, :, top:top + a_np.shape[2], left:left + a_np.shape[3]]
+    return result[:, :, top : top + a_np.shape[2], left : left + a_np.shape[3]]

@@ -21,7 +21,9 @@ def csrmv(a: CSRPlaceholderOp, x: Tensor, y: Tensor | None = None) -> Tensor:
 def csrmm(a: CSRPlaceholderOp, b: Tensor, c: Tensor | None = None) -> Tensor:
     """a (M, K) times b (K, N), plus c (M,) in each row."""
     total = _ours.sparse_dense_sp_lhs(a.data, a.indices, a.indptr, transpose(b))
-    return total if c is None else te.compute(total.shape, lambda i, j: total[i, j] + c[i], name="csrmm", tag="broadcast")
+    return (
+        total if c is None else te.compute(total.shape, lambda i, j: total[i, j] + c[i], name="csrmm", tag="broadcast")
+    )
 
 
 def dense(data: Any, weight: Any, bias: Tensor | None = None) -> Tensor:
@@ -32,4 +34,8 @@ def dense(data: Any, weight: Any, bias: Tensor | None = None) -> Tensor:
         total = _ours.sparse_dense_sp_lhs(data.data, data.indices, data.indptr, weight)
     else:
         total = _ours.sparse_dense_sp_rhs(data, weight.data, weight.indices, weight.indptr)
-    return total if bias is None else te.compute(total.shape, lambda i, j: total[i, j] + bias[j], name="dense", tag="broadcast")
+    return (
+        total
+        if bias is None
+        else te.compute(total.shape, lambda i, j: total[i, j] + bias[j], name="dense", tag="broadcast")
+    )

@@ -35,18 +35,60 @@ from .references import (
 )
 
 __all__ = [
-    "adaptive_pool", "affine_grid_python", "batch_matmul", "batch_norm", "batch_to_space_nd_python", "conv1d_ncw_python",
-    "conv1d_nwc_python", "conv1d_transpose_ncw_python", "conv2d_hwcn_python", "conv2d_nchw_python", "conv2d_nhwc_python",
-    "conv2d_transpose_nchw_python", "conv2d_transpose_nhwc_python", "conv3d_ncdhw_python", "conv3d_ndhwc_python",
-    "conv3d_transpose_ncdhw_python", "dense", "depth_to_space_python", "depthwise_conv2d_python_nchw",
-    "depthwise_conv2d_python_nhwc", "dilate_python", "dispatch", "gather_nd_python", "gather_python",
-    "get_broadcast_schedule", "get_conv2d_nchw_implement", "get_elemwise_schedule", "get_injective_schedule",
-    "get_reduce_schedule", "get_softmax_schedule", "group_conv1d_ncw_python", "group_conv1d_nwc_python", "group_norm_python",
-    "instance_norm_python", "l2_normalize_python",
-    "layer_norm_python", "log_softmax_python", "lrn_python", "matrix_set_diag", "nll_loss", "one_hot", "pool_grad_nchw",
-    "poolnd_python", "reorg_python", "scatter_nd_python", "searchsorted_ref", "sequence_mask", "slice_axis_python",
+    "adaptive_pool",
+    "affine_grid_python",
+    "batch_matmul",
+    "batch_norm",
+    "batch_to_space_nd_python",
+    "conv1d_ncw_python",
+    "conv1d_nwc_python",
+    "conv1d_transpose_ncw_python",
+    "conv2d_hwcn_python",
+    "conv2d_nchw_python",
+    "conv2d_nhwc_python",
+    "conv2d_transpose_nchw_python",
+    "conv2d_transpose_nhwc_python",
+    "conv3d_ncdhw_python",
+    "conv3d_ndhwc_python",
+    "conv3d_transpose_ncdhw_python",
+    "dense",
+    "depth_to_space_python",
+    "depthwise_conv2d_python_nchw",
+    "depthwise_conv2d_python_nhwc",
+    "dilate_python",
+    "dispatch",
+    "gather_nd_python",
+    "gather_python",
+    "get_broadcast_schedule",
+    "get_conv2d_nchw_implement",
+    "get_elemwise_schedule",
+    "get_injective_schedule",
+    "get_reduce_schedule",
+    "get_softmax_schedule",
+    "group_conv1d_ncw_python",
+    "group_conv1d_nwc_python",
+    "group_norm_python",
+    "instance_norm_python",
+    "l2_normalize_python",
+    "layer_norm_python",
+    "log_softmax_python",
+    "lrn_python",
+    "matrix_set_diag",
+    "nll_loss",
+    "one_hot",
+    "pool_grad_nchw",
+    "poolnd_python",
+    "reorg_python",
+    "scatter_nd_python",
+    "searchsorted_ref",
+    "sequence_mask",
+    "slice_axis_python",
     "softmax_python",
-    "space_to_batch_nd_python", "space_to_depth_python", "strided_set_python", "strided_slice_python", "upsampling_python",
+    "space_to_batch_nd_python",
+    "space_to_depth_python",
+    "strided_set_python",
+    "strided_slice_python",
+    "upsampling_python",
 ]
 
 
@@ -73,7 +115,10 @@ def get_conv2d_nchw_implement(target: Any) -> tuple[Callable[..., Any], Callable
 def dispatch(target: Any, dispatch_map: Any) -> Any:
     """The entry of a target's kind or of one of its keys, else that for "generic"."""
     chosen = target if isinstance(target, Target) else Target(target)
-    return next((dispatch_map[key] for key in (chosen.kind.name, *chosen.keys) if key in dispatch_map), dispatch_map.get("generic"))
+    return next(
+        (dispatch_map[key] for key in (chosen.kind.name, *chosen.keys) if key in dispatch_map),
+        dispatch_map.get("generic"),
+    )
 
 
 # Convolutions
@@ -91,12 +136,18 @@ def _conv(a: Any, w: Any, stride: Any, padding: Any, groups: int = 1) -> Any:
         pads = [(-(-(tap - 1) // 2), (tap - 1) // 2) if padding == "SAME" else (0, 0) for tap in taps]
     else:
         sides = _each(padding, dims)
-        pads = list(zip(sides, sides, strict=True)) if len(sides) == dims else list(zip(sides[:dims], sides[dims:], strict=True))
+        pads = (
+            list(zip(sides, sides, strict=True))
+            if len(sides) == dims
+            else list(zip(sides[:dims], sides[dims:], strict=True))
+        )
     windows = sliding_window_view(np.pad(a, ((0, 0), (0, 0), *pads)), taps, tuple(range(2, a.ndim)))
     windows = windows[(slice(None), slice(None), *(slice(None, None, step) for step in steps))]
     parts = zip(np.split(windows, groups, 1), np.split(w, groups, 0), strict=True)
     axes = ([1, *range(2 + dims, 2 + 2 * dims)], list(range(1, 2 + dims)))
-    return np.concatenate([np.moveaxis(np.tensordot(part, kernel, axes), -1, 1) for part, kernel in parts], 1).astype(a.dtype)
+    return np.concatenate([np.moveaxis(np.tensordot(part, kernel, axes), -1, 1) for part, kernel in parts], 1).astype(
+        a.dtype
+    )
 
 
 conv2d_nchw_python = conv3d_ncdhw_python = _conv
@@ -147,7 +198,9 @@ def depthwise_conv2d_python_nchw(input_np: Any, filter_np: Any, stride: Any, pad
 
 def depthwise_conv2d_python_nhwc(input_np: Any, filter_np: Any, stride: Any, padding: Any) -> Any:
     """Of (N, H, W, C) by (KH, KW, C, M)."""
-    result = depthwise_conv2d_python_nchw(input_np.transpose(0, 3, 1, 2), filter_np.transpose(2, 3, 0, 1), stride, padding)
+    result = depthwise_conv2d_python_nchw(
+        input_np.transpose(0, 3, 1, 2), filter_np.transpose(2, 3, 0, 1), stride, padding
+    )
     return result.transpose(0, 2, 3, 1)
 
 
@@ -194,17 +247,28 @@ def lrn_python(a_np: Any, size: int, axis: int, bias: float, alpha: float, beta:
     return a_np / (bias + alpha / size * np.moveaxis(sums, -1, axis)) ** beta
 
 
-def poolnd_python(np_data: Any, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int],
-                  padding_before: Sequence[int], padding_after: Sequence[int], pool_type: str,
-                  count_include_pad: bool = True, ceil_mode: bool = False,
-                  dtype: str = "float32", layout: str = "") -> Any:
+def poolnd_python(
+    np_data: Any,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+    padding_before: Sequence[int],
+    padding_after: Sequence[int],
+    pool_type: str,
+    count_include_pad: bool = True,
+    ceil_mode: bool = False,
+    dtype: str = "float32",
+    layout: str = "",
+) -> Any:
     """Pooling of (N, C, ...), or of another layout."""
     dims = len(kernel)
     space = [at for at, letter in enumerate(layout) if letter in "DHW"] or list(range(2, 2 + dims))
     data = np.moveaxis(np_data, space, range(-dims, 0))
     reach = [(tap - 1) * by + 1 for tap, by in zip(kernel, dilation, strict=True)]
     pads, counted = [(0, 0)] * (data.ndim - dims), [(0, 0)] * (data.ndim - dims)
-    for size, before, after, wide, step in zip(data.shape[-dims:], padding_before, padding_after, reach, strides, strict=True):
+    for size, before, after, wide, step in zip(
+        data.shape[-dims:], padding_before, padding_after, reach, strides, strict=True
+    ):
         beyond = -(size + before + after - wide) % step if ceil_mode else 0
         beyond = 0 if size + before + after + beyond - wide >= size + before else beyond
         pads.append((before, after + beyond))
@@ -234,8 +298,11 @@ def adaptive_pool(np_data: Any, out_size: Sequence[int], pool_type: str, layout:
 
 def dilate_python(input_np: Any, strides: Sequence[int], dilation_value: float = 0, out_dtype: Any = None) -> Any:
     """Elements apart."""
-    result = np.full([(extent - 1) * step + 1 for extent, step in zip(input_np.shape, strides, strict=True)], dilation_value,
-                   out_dtype or input_np.dtype)
+    result = np.full(
+        [(extent - 1) * step + 1 for extent, step in zip(input_np.shape, strides, strict=True)],
+        dilation_value,
+        out_dtype or input_np.dtype,
+    )
     result[tuple(slice(None, None, step) for step in strides)] = input_np
     return result
 
@@ -264,13 +331,16 @@ def depth_to_space_python(data: Any, block_size: int, mode: str = "DCR") -> Any:
     """Channels of (N, C, H, W) as blocks."""
     n, c, h, w = data.shape
     inner = c // block_size**2
-    parts = data.reshape((n, block_size, block_size, inner, h, w) if mode == "DCR" else (n, inner, block_size, block_size, h, w))
+    parts = data.reshape(
+        (n, block_size, block_size, inner, h, w) if mode == "DCR" else (n, inner, block_size, block_size, h, w)
+    )
     order = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
     return parts.transpose(order).reshape(n, inner, h * block_size, w * block_size)
 
 
-def strided_slice_python(data: Any, begin: Sequence[int], end: Sequence[int], strides: Any, slice_mode: str = "end",
-                         axes: Any = None) -> Any:
+def strided_slice_python(
+    data: Any, begin: Sequence[int], end: Sequence[int], strides: Any, slice_mode: str = "end", axes: Any = None
+) -> Any:
     """data[begin:end:strides]."""
     parts = [slice(None)] * data.ndim
     steps = _each(strides, len(begin)) if strides else []

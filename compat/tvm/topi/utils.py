@@ -13,8 +13,18 @@ from ....te.operation import Operation
 from ....topi.transform import flat_index as ravel_index
 from . import tag
 
-__all__ = ["equal_const_int", "get_const_float", "get_const_int", "get_const_tuple", "get_shape", "prod", "ravel_index",
-           "simplify", "traverse_inline", "unravel_index"]
+__all__ = [
+    "equal_const_int",
+    "get_const_float",
+    "get_const_int",
+    "get_const_tuple",
+    "get_shape",
+    "prod",
+    "ravel_index",
+    "simplify",
+    "traverse_inline",
+    "unravel_index",
+]
 
 
 def simplify(expr: Any) -> Any:

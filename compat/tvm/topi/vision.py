@@ -21,7 +21,12 @@ def __getattr__(name: str) -> Any:
 
 
 def roi_align_nchw(
-    data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float, mode: Any = "avg", sample_ratio: int = -1,
+    data: Tensor,
+    rois: Tensor,
+    pooled_size: Any,
+    spatial_scale: float,
+    mode: Any = "avg",
+    sample_ratio: int = -1,
 ) -> Tensor:
     """Regions of (N, C, H, W) as bins. mode: "avg", "max", their bytes, 0 or 1."""
     kind: Any = {0: "avg", 1: "max", b"avg": "avg", b"max": "max"}.get(mode, mode)
@@ -29,11 +34,18 @@ def roi_align_nchw(
 
 
 def roi_align_nhwc(
-    data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float, mode: Any = "avg", sample_ratio: int = -1,
+    data: Tensor,
+    rois: Tensor,
+    pooled_size: Any,
+    spatial_scale: float,
+    mode: Any = "avg",
+    sample_ratio: int = -1,
 ) -> Tensor:
     """Regions of (N, H, W, C) as bins."""
     image = transform.transpose(data, (0, 3, 1, 2))
-    return transform.transpose(roi_align_nchw(image, rois, pooled_size, spatial_scale, mode, sample_ratio), (0, 2, 3, 1))
+    return transform.transpose(
+        roi_align_nchw(image, rois, pooled_size, spatial_scale, mode, sample_ratio), (0, 2, 3, 1)
+    )
 
 
 def roi_pool_nchw(data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float) -> Tensor:
@@ -54,10 +66,31 @@ def reorg(data: Tensor, stride: int) -> Tensor:
 
 
 def non_max_suppression(
-    data: Tensor, valid_count: Tensor, indices: Tensor, max_output_size: Any = -1, iou_threshold: float = 0.5,
-    force_suppress: bool = False, top_k: int = -1, coord_start: int = 2, score_index: int = 1, id_index: int = 0,
-    return_indices: bool = True, invalid_to_bottom: bool = False,
+    data: Tensor,
+    valid_count: Tensor,
+    indices: Tensor,
+    max_output_size: Any = -1,
+    iou_threshold: float = 0.5,
+    force_suppress: bool = False,
+    top_k: int = -1,
+    coord_start: int = 2,
+    score_index: int = 1,
+    id_index: int = 0,
+    return_indices: bool = True,
+    invalid_to_bottom: bool = False,
 ) -> Tensor | list[Tensor]:
     """The boxes that stay."""
-    return _ours.non_max_suppression(data, valid_count, indices, int(max_output_size), float(iou_threshold), force_suppress, top_k,
-                                     coord_start, score_index, id_index, return_indices, invalid_to_bottom)
+    return _ours.non_max_suppression(
+        data,
+        valid_count,
+        indices,
+        int(max_output_size),
+        float(iou_threshold),
+        force_suppress,
+        top_k,
+        coord_start,
+        score_index,
+        id_index,
+        return_indices,
+        invalid_to_bottom,
+    )

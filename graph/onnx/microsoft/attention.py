@@ -63,8 +63,16 @@ def _attended(c: Context, q: str, k: str, v: str, masks: Sequence[str], past: Ex
     for one in masks:
         mask = one if not mask else c.emit("add", mask, one) if one else mask
     scale = c.attribute("scale", 0.0)
-    return c.emit("attention", q, k, v, *([mask] if mask else []), scale=float(scale) if scale else None,
-                  causal=bool(c.attribute("unidirectional", 0)), offset=(past,))
+    return c.emit(
+        "attention",
+        q,
+        k,
+        v,
+        *([mask] if mask else []),
+        scale=float(scale) if scale else None,
+        causal=bool(c.attribute("unidirectional", 0)),
+        offset=(past,),
+    )
 
 
 def _continued(c: Context, past: str, present: str) -> str:
@@ -133,7 +141,7 @@ def _multi_head(c: Context) -> Sequence[str]:
         past = c.type(6).shape[2]
         k, v = _continued(c, c[6], k), _continued(c, c[7], v)
     result = _attended(c, q, k, v, [_added(c, 4, q, k), c[5] if c.has(5) else ""], past)
-    return [_together(c, result), k, v][:c.outputs]
+    return [_together(c, result), k, v][: c.outputs]
 
 
 def _biases(c: Context) -> list[str]:
@@ -152,13 +160,19 @@ _OWN_CACHE = ("k_quant_type", "v_quant_type")
 @converts("com.microsoft.GroupQueryAttention")
 def _grouped(c: Context) -> Sequence[str]:
     heads, shared = (int(c.attribute(name)) for name in ("num_heads", "kv_num_heads"))
-    if any(c.attribute(name, "NONE") != "NONE" for name in _OWN_CACHE) or any(map(c.has, range(12, 17))) or c.outputs > 3 or \
-            not c.attribute("causal", 1) or c.attribute("sliding_window_cache", 0) or c.attribute("qk_output", 0):
+    if (
+        any(c.attribute(name, "NONE") != "NONE" for name in _OWN_CACHE)
+        or any(map(c.has, range(12, 17)))
+        or c.outputs > 3
+        or not c.attribute("causal", 1)
+        or c.attribute("sliding_window_cache", 0)
+        or c.attribute("qk_output", 0)
+    ):
         raise Refused("its cache is quantised or a window, its queries are normalised, or its scores are asked for")
     q, k, v = _sides(c, heads, shared)
     batch, _, length, _ = c.type(q).shape
     past: Extent = c.type(3).shape[2] if c.has(3) else 0
-    apart = past != 0 and batch != 1                    # sequences may have pasts of lengths of their own
+    apart = past != 0 and batch != 1  # sequences may have pasts of lengths of their own
     first = c.constant(np.zeros((1, 1), np.int64))
     if past != 0:
         last = c.reshape(c.cast(c[5], "int64"), (batch, 1))
@@ -168,11 +182,19 @@ def _grouped(c: Context) -> Sequence[str]:
         turns = c[9] if c.has(9) else places
         interleaved = bool(c.attribute("rotary_interleaved", 0))
         q, k = (rotated(c, one, (c[7], c[8]), turns, interleaved) for one in (q, k))
-    keys, values = (_written(c, c[at], one, places) if apart else _continued(c, c[at] if c.has(at) else "", one)
-                    for at, one in ((3, k), (4, v)))
+    keys, values = (
+        _written(c, c[at], one, places) if apart else _continued(c, c[at] if c.has(at) else "", one)
+        for at, one in ((3, k), (4, v))
+    )
     own = places if apart else c.reshape(c.emit("arange", shape=(length,), start=(past,)), (1, length))
-    far = c.emit("subtract", c.reshape(own, (c.type(own).shape[0], 1, length, 1)), c.emit("arange", shape=(c.type(keys).shape[2],)))
-    return [_together(c, _grouped_scores(c, (q, keys, values), far, None if apart else past)), keys, values][:c.outputs]
+    far = c.emit(
+        "subtract",
+        c.reshape(own, (c.type(own).shape[0], 1, length, 1)),
+        c.emit("arange", shape=(c.type(keys).shape[2],)),
+    )
+    return [_together(c, _grouped_scores(c, (q, keys, values), far, None if apart else past)), keys, values][
+        : c.outputs
+    ]
 
 
 def _written(c: Context, past: str, present: str, places: str) -> str:
@@ -224,7 +246,9 @@ def _by_softmax(c: Context, of: tuple[str, str, str], added: str, scale: float |
     scores = c.emit("matmul", q, k, transpose_b=True)
     scores = c.emit("multiply", scores, c.constant(1 / np.sqrt(int(depth)) if scale is None else scale, scores))
     if cap:
-        scores = c.emit("multiply", c.emit("tanh", c.emit("divide", scores, c.constant(cap, scores))), c.constant(cap, scores))
+        scores = c.emit(
+            "multiply", c.emit("tanh", c.emit("divide", scores, c.constant(cap, scores))), c.constant(cap, scores)
+        )
     scores = c.emit("add", scores, added)
     if not (c.has(11) or c.attribute("smooth_softmax", 0)):
         return c.emit("matmul", c.emit("softmax", scores, axis=3), v)

@@ -57,7 +57,9 @@ def _conv(c: Context) -> str:
 
 @converts("com.microsoft.FusedGemm")
 def _gemm(c: Context) -> str:
-    product = c.emit("matmul", c[0], c[1], transpose_a=bool(c.attribute("transA", 0)), transpose_b=bool(c.attribute("transB", 0)))
+    product = c.emit(
+        "matmul", c[0], c[1], transpose_a=bool(c.attribute("transA", 0)), transpose_b=bool(c.attribute("transB", 0))
+    )
     product = _scaled(c, product, float(c.attribute("alpha", 1.0)))
     beta = float(c.attribute("beta", 1.0))
     if c.has(2) and beta:
@@ -122,20 +124,22 @@ def _normal(c: Context, value: str, scale: str, shift: str, epsilon: float) -> s
 def _skip_layer_norm(c: Context) -> Sequence[str]:
     total = biased(c, c.emit("add", c[0], c[1]), 4)
     result = _normal(c, total, c[2], c[3] if c.has(3) else "", float(c.attribute("epsilon", 1e-12)))
-    return [result, "", "", total][:c.outputs]
+    return [result, "", "", total][: c.outputs]
 
 
 @converts("com.microsoft.SkipSimplifiedLayerNormalization")
 def _skip_rms_norm(c: Context) -> Sequence[str]:
     total = biased(c, c.emit("add", c[0], c[1]), 3)
     result = c.emit("rms_norm", total, c[2], axis=c.rank(total) - 1, epsilon=float(c.attribute("epsilon", 1e-12)))
-    return [result, "", "", total][:c.outputs]
+    return [result, "", "", total][: c.outputs]
 
 
 @converts("SimplifiedLayerNormalization", "com.microsoft.SimplifiedLayerNormalization")
 def _rms_norm(c: Context) -> Sequence[str]:
     """As onnxruntime writes it, in ONNX's own domain."""
-    return [c.emit("rms_norm", c[0], c[1], axis=c.axis(-1), epsilon=float(c.attribute("epsilon", 1e-5))), ""][:c.outputs]
+    return [c.emit("rms_norm", c[0], c[1], axis=c.axis(-1), epsilon=float(c.attribute("epsilon", 1e-5))), ""][
+        : c.outputs
+    ]
 
 
 @converts("com.microsoft.EmbedLayerNormalization")
@@ -147,9 +151,12 @@ def _embed(c: Context) -> Sequence[str]:
         total = c.emit("add", total, c.emit("take", c[4], c[1], axis=0))
     result = _normal(c, total, c[5], c[6], float(c.attribute("epsilon", 1e-12)))
     c.attribute("mask_index_type")
-    lengths = c.emit("sum", c.cast(c[7], "int32"), axes=(1,)) if c.has(7) else \
-        c.emit("broadcast_to", c.constant(np.zeros((), np.int32)), shape=(batch,))
-    return [result, c.cast(lengths, "int32"), total][:c.outputs]
+    lengths = (
+        c.emit("sum", c.cast(c[7], "int32"), axes=(1,))
+        if c.has(7)
+        else c.emit("broadcast_to", c.constant(np.zeros((), np.int32)), shape=(batch,))
+    )
+    return [result, c.cast(lengths, "int32"), total][: c.outputs]
 
 
 def rotated(c: Context, value: str, angles: tuple[str, str], places: str, interleaved: bool) -> str:
@@ -159,16 +166,25 @@ def rotated(c: Context, value: str, angles: tuple[str, str], places: str, interl
     batch, heads, length, depth = c.type(value).shape
     if not isinstance(depth, int):
         raise Refused("how long its vectors are is not known")
-    cosine, sine = (c.reshape(c.emit("take", one, places, axis=0), (c.type(places).shape[0], 1, length, half)) for one in angles)
+    cosine, sine = (
+        c.reshape(c.emit("take", one, places, axis=0), (c.type(places).shape[0], 1, length, half)) for one in angles
+    )
 
     def part(begin: int, end: int, step: int = 1) -> str:
         return c.emit("slice", value, begin=(begin,), end=(end,), step=(step,), axes=(3,))
 
-    first, second = (part(0, 2 * half, 2), part(1, 2 * half, 2)) if interleaved else (part(0, half), part(half, 2 * half))
-    turned = [c.emit(name, c.emit("multiply", first, one), c.emit("multiply", second, other)) for name, one, other in (
-        ("subtract", cosine, sine), ("add", sine, cosine))]
-    whole = c.reshape(c.emit("stack", *turned, axis=4), (batch, heads, length, 2 * half)) if interleaved else \
-        c.emit("concat", *turned, axis=3)
+    first, second = (
+        (part(0, 2 * half, 2), part(1, 2 * half, 2)) if interleaved else (part(0, half), part(half, 2 * half))
+    )
+    turned = [
+        c.emit(name, c.emit("multiply", first, one), c.emit("multiply", second, other))
+        for name, one, other in (("subtract", cosine, sine), ("add", sine, cosine))
+    ]
+    whole = (
+        c.reshape(c.emit("stack", *turned, axis=4), (batch, heads, length, 2 * half))
+        if interleaved
+        else c.emit("concat", *turned, axis=3)
+    )
     return whole if 2 * half == depth else c.emit("concat", whole, part(2 * half, depth), axis=3)
 
 

@@ -72,8 +72,14 @@ def _pool(c: Context) -> str:
         value = c.emit("mean", value, axes=tuple(range(2, rank)), keepdims=True)
     else:
         kernel = tuple(c.attribute("kernel_shape"))
-        value = c.emit("avg_pool", value, kernel=kernel, ceil_mode=bool(c.attribute("ceil_mode", 0)),
-                       count_padding=bool(c.attribute("count_include_pad", 0)), **windows_of(c, kernel, value))
+        value = c.emit(
+            "avg_pool",
+            value,
+            kernel=kernel,
+            ceil_mode=bool(c.attribute("ceil_mode", 0)),
+            count_padding=bool(c.attribute("count_include_pad", 0)),
+            **windows_of(c, kernel, value),
+        )
     if last:
         value = c.emit("transpose", value, axes=(0, *range(2, rank), 1))
     return _whole(c, value, 3, c.type(0).dtype)
@@ -118,8 +124,10 @@ def _dynamic(c: Context) -> str:
 
 @converts("com.microsoft.QGemm")
 def _gemm(c: Context) -> str:
-    sides = [c.emit("transpose", c[at], axes=(1, 0)) if c.attribute(name, 0) else c[at]
-             for at, name in ((0, "transA"), (3, "transB"))]
+    sides = [
+        c.emit("transpose", c[at], axes=(1, 0)) if c.attribute(name, 0) else c[at]
+        for at, name in ((0, "transA"), (3, "transB"))
+    ]
     sums = biased(c, products(c, sides[0], sides[1], (c[2], c[5])), 6)
     alpha = float(c.attribute("alpha", 1.0))
     scale = c.emit("multiply", _row(c, c[1]), _row(c, c[4]))
@@ -146,7 +154,9 @@ def _gather(c: Context) -> str:
     """Rows of a table in so many bits."""
     block, bits = int(c.attribute("block_size", 128)), int(c.attribute("bits", 4))
     rank = c.rank(0)
-    axis, along = (c.within(int(c.attribute(f"{name}_axis", value)), rank) for name, value in (("gather", 0), ("quantize", 1)))
+    axis, along = (
+        c.within(int(c.attribute(f"{name}_axis", value)), rank) for name, value in (("gather", 0), ("quantize", 1))
+    )
     table = c.array(0)
     if rank != 2 or axis != 0 or along != 1 or bits not in (2, 4, 8) or table.dtype != np.uint8:
         raise Refused("its table is no matrix of bytes whose rows are gathered")
@@ -157,7 +167,9 @@ def _gather(c: Context) -> str:
     if blocks != -(-depth // block):
         raise Refused(f"{depth} columns are not {blocks} blocks of {block}")
     whole = np.pad(levels, [(0, 0), (0, blocks * block - depth)]).reshape(outs, blocks, block)
-    weights = (_less_zeros(c, whole, (outs, blocks, bits), 3) * scales[:, :, None].astype(np.float32)).reshape(outs, -1)[:, :depth]
+    weights = (_less_zeros(c, whole, (outs, blocks, bits), 3) * scales[:, :, None].astype(np.float32)).reshape(
+        outs, -1
+    )[:, :depth]
     return c.emit("take", c.constant(weights.astype(scales.dtype)), c[1], axis=0)
 
 

@@ -87,8 +87,11 @@ def _narrow(equation: LinearForm, bounds: dict[Unknown, Interval]) -> bool:
         for other, factor in equation.coeffs.items():
             if other is not unknown:
                 others = add(others, scale(bounds.get(other, EVERYTHING), factor))
-        least, greatest = (others.lo, others.hi) if coefficient < 0 else (
-            None if others.hi is None else -others.hi, None if others.lo is None else -others.lo)
+        least, greatest = (
+            (others.lo, others.hi)
+            if coefficient < 0
+            else (None if others.hi is None else -others.hi, None if others.lo is None else -others.lo)
+        )
         size = abs(coefficient)  # size * unknown lies in [least, greatest]
         low, high = bounds.get(unknown, EVERYTHING)
         if least is not None and (low is None or low < -(-least // size)):

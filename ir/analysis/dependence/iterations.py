@@ -73,8 +73,15 @@ class Dependence:
 class Iterations:
     """Two iterations of a loop, or the same one twice."""
 
-    def __init__(self, loop: Var | None, own: dict[Var, Range | None], *, shared: dict[Var, Range] | None = None,
-                 constant: Container[Buffer] = (), analyzer: Analyzer | None = None) -> None:
+    def __init__(
+        self,
+        loop: Var | None,
+        own: dict[Var, Range | None],
+        *,
+        shared: dict[Var, Range] | None = None,
+        constant: Container[Buffer] = (),
+        analyzer: Analyzer | None = None,
+    ) -> None:
         """
         loop: the variable whose values are compared, one of `own`; None compares nothing (every distance is None).
         own: the variables that each of the two has a value of its own for, with their ranges, which may speak of what stands
@@ -122,10 +129,13 @@ class Iterations:
 
     def _told_by(self, dimension: int, stored: Sequence[Indices], touched: Sequence[Indices]) -> bool:
         """Whether one dimension alone tells iterations apart: it has fewer different indices than there are accesses."""
-        first, second = ({self._key(index): index for indices in accesses for index in indices[dimension : dimension + 1]}
-                         for accesses in (stored, touched))
+        first, second = (
+            {self._key(index): index for indices in accesses for index in indices[dimension : dimension + 1]}
+            for accesses in (stored, touched)
+        )
         return len(first) * len(second) < min(len(stored) * len(touched), _MOST_PAIRS) and not any(
-            self.between((a,), (b,)).carried for a in first.values() for b in second.values())
+            self.between((a,), (b,)).carried for a in first.values() for b in second.values()
+        )
 
     @property
     def _distance(self) -> Unknown:
@@ -191,10 +201,18 @@ class Iterations:
     def _remainders(self, a: LinearForm, b: LinearForm) -> Iterator[LinearForm]:
         """x % m = y % m where x - y is a multiple of m."""
         (first, factor), (second, other) = (next(terms(form), (None, 0)) for form in (a, b))
-        if (isinstance(first, FloorMod) and isinstance(second, FloorMod) and isinstance(first.b, IntImm)
-                and isinstance(second.b, IntImm) and first.b.value == second.b.value > 0 and factor == other
-                and a.const == b.const and len(a.coeffs) == len(b.coeffs) == 1
-                and is_index(first.a) and is_index(second.a)):
+        if (
+            isinstance(first, FloorMod)
+            and isinstance(second, FloorMod)
+            and isinstance(first.b, IntImm)
+            and isinstance(second.b, IntImm)
+            and first.b.value == second.b.value > 0
+            and factor == other
+            and a.const == b.const
+            and len(a.coeffs) == len(b.coeffs) == 1
+            and is_index(first.a)
+            and is_index(second.a)
+        ):
             row = self._new_row(linear(first.a), linear(second.a), True)
             quotient = ("quotient", (structural_key(first), structural_key(second)))
             yield LinearForm({**row.equation.coeffs, quotient: first.b.value}, row.equation.const)
@@ -204,8 +222,10 @@ class Iterations:
         """The sums of the dimensions in which a fused index that was taken apart, f // 16 and f % 16, is f again."""
         rows: list[_Row] = []
         for weights in dict.fromkeys(self._weights(indices) for indices in (first, second)):
-            taken = [[(index, weight) for index, weight in zip(indices, weights, strict=True) if weight]
-                     for indices in (first, second)]
+            taken = [
+                [(index, weight) for index, weight in zip(indices, weights, strict=True) if weight]
+                for indices in (first, second)
+            ]
             lanes = max(index.dtype.lanes for each in taken for index, _ in each) if taken[0] else 1
             if len(taken[0]) > 1 and lanes == 1 and all(map(is_index, (*first, *second))):
                 a, b = (sum((cast(index, INT64) * weight for index, weight in each), const(0, INT64)) for each in taken)
@@ -214,8 +234,17 @@ class Iterations:
 
     def _weights(self, indices: Indices) -> tuple[int, ...]:
         """What each dimension counts in the fused index that it is made of; 0 where it is not."""
-        return tuple(next((_weight(atom) for atom, _ in terms(self._form(index))
-                           if isinstance(atom, (FloorDiv, FloorMod)) and self._is_own(atom)), 0) for index in indices)
+        return tuple(
+            next(
+                (
+                    _weight(atom)
+                    for atom, _ in terms(self._form(index))
+                    if isinstance(atom, (FloorDiv, FloorMod)) and self._is_own(atom)
+                ),
+                0,
+            )
+            for index in indices
+        )
 
     # Bounds
 
@@ -223,8 +252,14 @@ class Iterations:
         """Whether each of the two has a value of its own for an atom."""
         if isinstance(atom, Var):
             return atom in self.own
-        return any(node in self.own if isinstance(node, Var) else node.buffer not in self.constant if isinstance(node, BufferLoad)
-                   else isinstance(node, ProducerLoad) or isinstance(node, Call) and not is_pure(node.name) for node in walk(atom))
+        return any(
+            node in self.own
+            if isinstance(node, Var)
+            else node.buffer not in self.constant
+            if isinstance(node, BufferLoad)
+            else isinstance(node, ProducerLoad) or isinstance(node, Call) and not is_pure(node.name)
+            for node in walk(atom)
+        )
 
     def _bound(self, key: Key, atom: Expr) -> None:
         """Remember the values that an atom may have; those of own variables are counted from 0 on."""
@@ -335,5 +370,3 @@ def _weight(atom: Expr) -> int:
     if isinstance(atom, FloorMod) and isinstance(atom.a, FloorDiv):
         return _weight(atom.a)
     return 1
-
-

@@ -27,8 +27,16 @@ VECTOR = RuleTable(VECTOR_RULES)
 EXACT_VECTOR = RuleTable(EXACT_VECTOR_RULES, exact=True)
 
 TABLES = {
-    "integer": INTEGER, "exact": EXACT, "integer-compare": INTEGER_COMPARE, "exact-compare": EXACT_COMPARE, "float": FLOAT,
-    "logic": LOGIC, "bool-compare": BOOL_COMPARE, "broadcast": BROADCAST, "vector": VECTOR, "exact-vector": EXACT_VECTOR,
+    "integer": INTEGER,
+    "exact": EXACT,
+    "integer-compare": INTEGER_COMPARE,
+    "exact-compare": EXACT_COMPARE,
+    "float": FLOAT,
+    "logic": LOGIC,
+    "bool-compare": BOOL_COMPARE,
+    "broadcast": BROADCAST,
+    "vector": VECTOR,
+    "exact-vector": EXACT_VECTOR,
 }
 
 
@@ -41,9 +49,15 @@ def tables_for(node: Expr) -> tuple[RuleTable, ...]:
 
 
 _TABLES_OF: dict[tuple[str, bool], tuple[RuleTable, ...]] = {
-    ("integer", False): (INTEGER, EXACT), ("integer", True): (INTEGER_COMPARE, EXACT_COMPARE),
-    ("integers", False): (BROADCAST, VECTOR, INTEGER, EXACT_VECTOR), ("integers", True): (BROADCAST, INTEGER_COMPARE, EXACT_VECTOR),
-    ("float", False): (FLOAT,), ("floats", False): (BROADCAST, FLOAT), ("floats", True): (BROADCAST,),
-    ("bool", False): (LOGIC,), ("bools", False): (BROADCAST, LOGIC), ("bool", True): (BOOL_COMPARE,),
+    ("integer", False): (INTEGER, EXACT),
+    ("integer", True): (INTEGER_COMPARE, EXACT_COMPARE),
+    ("integers", False): (BROADCAST, VECTOR, INTEGER, EXACT_VECTOR),
+    ("integers", True): (BROADCAST, INTEGER_COMPARE, EXACT_VECTOR),
+    ("float", False): (FLOAT,),
+    ("floats", False): (BROADCAST, FLOAT),
+    ("floats", True): (BROADCAST,),
+    ("bool", False): (LOGIC,),
+    ("bools", False): (BROADCAST, LOGIC),
+    ("bool", True): (BOOL_COMPARE,),
     ("bools", True): (BROADCAST, BOOL_COMPARE),
 }

@@ -18,9 +18,12 @@ DIV_RULES = (
     Rule("truncdiv-by-one", truncdiv(x, 1), x),
     Rule("truncdiv-self", truncdiv(x, x), 1, given=(unequal(x, 0),)),
     Rule("truncdiv-is-floor", truncdiv(x, y), x // y, given=(x >= 0, y > 0)),
-    Rule("truncdiv-of-truncdiv", truncdiv(truncdiv(x, c0), c1), truncdiv(x, c0 * c1), when=lambda c0, c1: c0 > 0 and c1 > 0),
+    Rule(
+        "truncdiv-of-truncdiv",
+        truncdiv(truncdiv(x, c0), c1),
+        truncdiv(x, c0 * c1),
+        when=lambda c0, c1: c0 > 0 and c1 > 0,
+    ),
 )
 
-EXACT_DIV_RULES = (
-    Rule("div-of-multiple", (x * y) // y, x, given=(unequal(y, 0),)),
-)
+EXACT_DIV_RULES = (Rule("div-of-multiple", (x * y) // y, x, given=(unequal(y, 0),)),)

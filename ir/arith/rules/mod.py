@@ -17,10 +17,12 @@ MOD_RULES = (
     Rule("truncmod-by-one", truncmod(x, 1), 0),
     Rule("truncmod-self", truncmod(x, x), 0),
     Rule("truncmod-is-floor", truncmod(x, y), x % y, given=(x >= 0, y > 0)),
-    Rule("truncmod-of-truncmod", truncmod(truncmod(x, c0), c1), truncmod(x, c1),
-         when=lambda c0, c1: c0 > 0 and c1 > 0 and c0 % c1 == 0),
+    Rule(
+        "truncmod-of-truncmod",
+        truncmod(truncmod(x, c0), c1),
+        truncmod(x, c1),
+        when=lambda c0, c1: c0 > 0 and c1 > 0 and c0 % c1 == 0,
+    ),
 )
 
-EXACT_MOD_RULES = (
-    Rule("mod-of-multiple", (x * y) % y, 0),
-)
+EXACT_MOD_RULES = (Rule("mod-of-multiple", (x * y) % y, 0),)

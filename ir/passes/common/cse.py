@@ -35,7 +35,9 @@ def share_subexpressions(function: Function) -> Function:
     def rule(node: Any) -> Stmt | None:
         return _shared_store(node) if isinstance(node, BufferStore) else None
 
-    return function.with_body(with_own_lets(rewrite(function.body, rule)))  # branches that share a choice share it each for itself
+    return function.with_body(
+        with_own_lets(rewrite(function.body, rule))
+    )  # branches that share a choice share it each for itself
 
 
 def _shared_store(store: BufferStore) -> Stmt | None:
@@ -59,8 +61,13 @@ def _share(numbering: Numbering, top: int, outer: Mapping[int, Expr]) -> tuple[l
     bound, names = dict[int, Var](), dict(outer)
     for number in sorted(within.sure):
         value = values[number]
-        if within.uses[number] > 1 and value.nameable and within.costs[number] >= MIN_COST \
-                and not isinstance(value.expr, BufferLoad) and not _mentions(value.expr, within.lets):
+        if (
+            within.uses[number] > 1
+            and value.nameable
+            and within.costs[number] >= MIN_COST
+            and not isinstance(value.expr, BufferLoad)
+            and not _mentions(value.expr, within.lets)
+        ):
             bound[number], names[number] = name_of(value.expr)
     build = _Builder(numbering, names)
     bindings = [(var, as_dtype(build.definition(number), var.dtype)) for number, var in bound.items()]
@@ -90,7 +97,9 @@ class _Within:
         self.costs: dict[int, int] = {}
         for number in sorted(reached):
             value = values[number]
-            self.costs[number] = 0 if number in names else cost_of(value.expr, [self.costs.get(part, 0) for part in value.operands])
+            self.costs[number] = (
+                0 if number in names else cost_of(value.expr, [self.costs.get(part, 0) for part in value.operands])
+            )
         self.sure: set[int] = set()
         stack = [top]
         while stack:
@@ -133,7 +142,9 @@ class _Builder:
         return self.built[number]
 
     def _assemble(self, value: Value) -> Expr:
-        parts: list[Any] = [self.names[part] if part in self.names else self.built[part] for part in _sure_operands(value)]
+        parts: list[Any] = [
+            self.names[part] if part in self.names else self.built[part] for part in _sure_operands(value)
+        ]
         if not parts:
             return value.expr
         if isinstance(value.expr, IfThenElse):

@@ -162,7 +162,9 @@ class _Flattener(SharingRewriter):
         return max((self.depth.get(node, 0) for node in post_order(atom) if isinstance(node, Var)), default=0)
 
     def _vector_offset(self, buffer: Buffer, indices: list[Expr], lanes: int) -> Expr:
-        ramps = {structural_key(node): node for index in indices for node in post_order(index) if isinstance(node, Ramp)}
+        ramps = {
+            structural_key(node): node for index in indices for node in post_order(index) if isinstance(node, Ramp)
+        }
         if len(ramps) == 1:
             (ramp,) = ramps.values()
             offset = self._along(buffer, indices, ramp, lanes)
@@ -207,4 +209,3 @@ def _index_form(index: Expr, extent: Expr) -> LinearForm:
             return form
         return linear(cast(index, INT64), widen=False)
     return linear(index)
-

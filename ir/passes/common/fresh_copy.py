@@ -7,7 +7,23 @@ from dataclasses import replace
 from typing import Any
 
 from ...buffer import Buffer
-from ...expr import Add, BinaryOp, BufferLoad, Call, Cast, Div, Expr, IfThenElse, IntImm, Let, Mul, Not, Select, Sub, Var
+from ...expr import (
+    Add,
+    BinaryOp,
+    BufferLoad,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    IfThenElse,
+    IntImm,
+    Let,
+    Mul,
+    Not,
+    Select,
+    Sub,
+    Var,
+)
 from ...ops import FALSE, TRUE, cast, const, fold_binary
 from ...rounding import wrap_int
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, Seq, Stmt
@@ -194,5 +210,3 @@ def fresh_copy(body: Stmt, values: Mapping[Var, Expr]) -> Stmt:
 def substitute_expr(value: Expr, values: Mapping[Var, Expr]) -> Expr:
     """`value` with variables replaced and constants folded."""
     return Copier(values, fresh=False).visit(value) if values else value
-
-

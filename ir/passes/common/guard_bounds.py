@@ -29,7 +29,9 @@ class GuardBound:
     def expr(self, var: Var) -> Expr:
         """The bound as an expression in the loop variable's dtype: what int64 decides, and int32 may not hold, as far as loops of
         int32 go."""
-        wide = not isinstance(self.value, int) and any(atom.dtype.bits > var.dtype.bits for atom, _ in terms(self.value))
+        wide = not isinstance(self.value, int) and any(
+            atom.dtype.bits > var.dtype.bits for atom, _ in terms(self.value)
+        )
         dtype = INT64 if wide else var.dtype
         value = const(self.value, dtype) if isinstance(self.value, int) else expression(self.value, dtype)
         if self.divisor > 1:
@@ -37,7 +39,9 @@ class GuardBound:
         value = value if self.upper else fold(Add, value, const(1, dtype))
         if not wide:
             return value
-        return cast(maximum(minimum(value, const(INT32_EXTENT_LIMIT, dtype)), const(-INT32_EXTENT_LIMIT, dtype)), var.dtype)
+        return cast(
+            maximum(minimum(value, const(INT32_EXTENT_LIMIT, dtype)), const(-INT32_EXTENT_LIMIT, dtype)), var.dtype
+        )
 
 
 def parts_of(condition: Expr) -> Iterator[tuple[Expr, bool]]:

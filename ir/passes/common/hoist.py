@@ -33,7 +33,9 @@ def hoist_invariants(function: Function) -> Function:
 class _Hoister(Rewriter):
     def For(self, node: For) -> Stmt:
         loop: For = rebuild(node, [node.begin, node.extent, self.visit(node.body)])  # inner loops pass theirs on
-        if node.kind is LoopKind.PARALLEL or not any(isinstance(statement, (If, LetStmt)) for statement in _statements(loop.body)):
+        if node.kind is LoopKind.PARALLEL or not any(
+            isinstance(statement, (If, LetStmt)) for statement in _statements(loop.body)
+        ):
             return loop
         bound = _bound_in(loop)
         if isinstance(loop.body, LetStmt) and _movable(loop.body.value, bound - {loop.body.var}):
@@ -85,4 +87,3 @@ def _unswitched(loop: For, guard: If) -> Stmt:
 def _replaced(body: Stmt, guard: If, by: Stmt | None) -> Stmt:
     statements = body.body if isinstance(body, Seq) else (body,)
     return seq(*[by if statement is guard else statement for statement in statements])
-

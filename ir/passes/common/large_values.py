@@ -107,8 +107,12 @@ class _Naming:
         bound = {value.expr.var for value in values if isinstance(value.expr, Let)}
         stays: list[bool] = []
         for value in values:
-            stays.append(value.expr in bound or isinstance(value.expr, Call) and "extern" in value.expr.name
-                         or any(stays[part] for part in value.operands))
+            stays.append(
+                value.expr in bound
+                or isinstance(value.expr, Call)
+                and "extern" in value.expr.name
+                or any(stays[part] for part in value.operands)
+            )
         return stays
 
     def _choose(self) -> dict[int, None]:
@@ -129,8 +133,10 @@ class _Naming:
     def _reads(self) -> set[int]:
         """The values that read memory by themselves, not by what has a name."""
         reads: set[int] = set()
-        for number, value in enumerate(self.numbering.values[:self.count]):
-            if isinstance(value.expr, BufferLoad) or any(part in reads and part not in self.chosen for part in value.operands):
+        for number, value in enumerate(self.numbering.values[: self.count]):
+            if isinstance(value.expr, BufferLoad) or any(
+                part in reads and part not in self.chosen for part in value.operands
+            ):
                 reads.add(number)
         return reads
 
@@ -156,8 +162,10 @@ class _Naming:
             places = [self.numbering.number(side) for side in sides]
             if not any(is_const(side, 1) for side in sides):
                 self.opposite[min(places)] = max(places)
-            self.possible[number] = [_ALWAYS if is_const(side, 1) else frozenset((frozenset((place,)),))
-                                     for side, place in zip(sides, places, strict=True)]
+            self.possible[number] = [
+                _ALWAYS if is_const(side, 1) else frozenset((frozenset((place,)),))
+                for side, place in zip(sides, places, strict=True)
+            ]
         return self.possible[number][truth]
 
     def _on_data(self, condition: Expr) -> bool:
@@ -208,7 +216,9 @@ class _Naming:
         for node in post_order(values[number].expr, below=self._unbuilt):
             at = self.numbering.number(node)
             if at not in self.built:
-                parts: list[Any] = [self.names[part] if part in self.names else self.built[part] for part in values[at].operands]
+                parts: list[Any] = [
+                    self.names[part] if part in self.names else self.built[part] for part in values[at].operands
+                ]
                 made = rebuild(values[at].expr, parts)
                 self.built[at] = self._inside(made) if isinstance(made, BufferLoad) else made
         return self.built[number]
@@ -216,12 +226,19 @@ class _Naming:
     def _unbuilt(self, node: Expr) -> list[Expr]:
         """The parts that are still to be built."""
         value = self.numbering.values[self.numbering.number(node)]
-        return [self.numbering.values[part].expr for part in value.operands if part not in self.built and part not in self.names]
+        return [
+            self.numbering.values[part].expr
+            for part in value.operands
+            if part not in self.built and part not in self.names
+        ]
 
     def _inside(self, load: BufferLoad) -> Expr:
         """A read, in range where data say where it goes, since what data say of that is left out of account."""
-        doubtful = [(index, extent) for index, extent in zip(load.indices, load.buffer.shape, strict=True)
-                    if self.numbering.values[self.numbering.number(index)].on_data]
+        doubtful = [
+            (index, extent)
+            for index, extent in zip(load.indices, load.buffer.shape, strict=True)
+            if self.numbering.values[self.numbering.number(index)].on_data
+        ]
         if not doubtful:
             return load
         inside = all_of(*(part for index, extent in doubtful for part in (index >= 0, index < extent)))

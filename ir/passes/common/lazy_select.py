@@ -24,7 +24,11 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
     if not any(isinstance(node, Select) for node in post_order(value)):
         return value
     numbering = Numbering()
-    done = {numbering.number(node) for node in post_order(value, below=_sure) if isinstance(node, (BufferLoad, ProducerLoad))}
+    done = {
+        numbering.number(node)
+        for node in post_order(value, below=_sure)
+        if isinstance(node, (BufferLoad, ProducerLoad))
+    }
     known: dict[int, bool] = {}
     alive: list[Select] = []
 
@@ -33,7 +37,8 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
         evaluated, it may say anything."""
         for node in post_order(side, done=known):
             loaded = isinstance(node, (BufferLoad, ProducerLoad)) and not (
-                numbering.number(node) in done or _in_range(analyzer, node))
+                numbering.number(node) in done or _in_range(analyzer, node)
+            )
             known[id(node)] = not loaded and all(known[id(child)] for child in children(node))
         return known[id(side)]
 
@@ -41,16 +46,21 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
         if not isinstance(node, Select):
             return None
         alive.append(node)
-        return None if safe(node.true_value) and safe(node.false_value) else \
-            IfThenElse(node.condition, node.true_value, node.false_value)
+        return (
+            None
+            if safe(node.true_value) and safe(node.false_value)
+            else IfThenElse(node.condition, node.true_value, node.false_value)
+        )
 
     return rewrite(value, rule)
 
 
 def _in_range(analyzer: Analyzer, load: BufferLoad | ProducerLoad) -> bool:
     shape = load.buffer.shape if isinstance(load, BufferLoad) else load.producer.shape
-    return all(analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)
-               for index, extent in zip(load.indices, shape, strict=True))
+    return all(
+        analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)
+        for index, extent in zip(load.indices, shape, strict=True)
+    )
 
 
 def _sure(node: Node) -> Sequence[Node]:

@@ -53,7 +53,8 @@ def _is_flag(buffer: Buffer) -> bool:
     """Whether it is one element of the function's own, or one for each lane of a vector; what others own, and other buffers, are
     left to loops that run on."""
     return buffer.scope == "local" and all(
-        is_const(extent, 1) or buffer.dtype.is_bool and is_const(extent) for extent in buffer.shape)
+        is_const(extent, 1) or buffer.dtype.is_bool and is_const(extent) for extent in buffer.shape
+    )
 
 
 def _conjunction(condition: Expr) -> list[Expr]:

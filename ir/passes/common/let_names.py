@@ -1,6 +1,6 @@
 """Names of lets: what was shared, and became several by what is known in each of its places, still goes by one name.
 
-    if_then_else(c, let(x: f(i) in x * x + min(i, 4)), ...)  and  ... let(x: f(i) in x * x + 4) ...    →    the second binds x_1
+if_then_else(c, let(x: f(i) in x * x + min(i, 4)), ...)  and  ... let(x: f(i) in x * x + 4) ...    →    the second binds x_1
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ def with_own_lets(body: Stmt) -> Stmt:
                 seen.add(node.var)
             return None
         var = Var(node.var.name, node.var.dtype)
-        return Let(var, node.value, Copier({node.var: var}).visit(node.body))  # lets within it have names of their own, too
+        return Let(
+            var, node.value, Copier({node.var: var}).visit(node.body)
+        )  # lets within it have names of their own, too
 
     return rewrite(body, rule)

@@ -25,7 +25,24 @@ from typing import Any
 
 from ...analysis.linear import Atom, atom_of, expression, is_index, linear, terms
 from ...arith.linear import LinearForm
-from ...expr import GE, GT, LE, LT, Add, And, BufferLoad, Expr, FloorMod, IfThenElse, IntImm, Max, Min, Node, Select, Var
+from ...expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    Add,
+    And,
+    BufferLoad,
+    Expr,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Max,
+    Min,
+    Node,
+    Select,
+    Var,
+)
 from ...ops import TRUE, const, is_const, maximum, minimum
 from ...stmt import For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, children, seq, walk
@@ -100,7 +117,9 @@ class _Bound:
 
 def find_cut(loop: For, masked_lanes: int = 0) -> Cut | None:
     """Where to cut `loop`, or None. masked_lanes: as of loop_partition."""
-    one_vector = loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm) and loop.extent.value <= masked_lanes
+    one_vector = (
+        loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm) and loop.extent.value <= masked_lanes
+    )
     guards = (guard for guard in _guards(loop) if guard.place or not one_vector)
     found = ((guard, guard_bound(guard.condition, loop.var, guard.inner)) for guard in guards)
     bounds = [_Bound(guard, where) for guard, where in found if where is not None]
@@ -247,7 +266,9 @@ class _Partitioner(Rewriter):
             main = self.copies - (len(parts) - 1) * margin
             if main < 1:
                 return None
-        return seq(*(self._part(loop, part, other, proved, main if proved else margin) for part, other, proved in parts))
+        return seq(
+            *(self._part(loop, part, other, proved, main if proved else margin) for part, other, proved in parts)
+        )
 
     def _body(self, body: Stmt, copies: int) -> Stmt:
         """A body, its loops cut into no more than so many copies."""
@@ -281,21 +302,24 @@ class _Partitioner(Rewriter):
         rest = self._body(fresh_copy(loop.body, _only_other(loop, cut)), self.copies // 2)
         return replace(loop, body=If(inside, main, rest))
 
-
     def _by_digit(self, loop: For) -> Stmt | None:
         """A loop that several were fused into, by where it is in one of them: in its last panel of columns, or in another. Not for
         machines that mask lanes at no cost."""
         for digit, extent in _digits(loop):
             place = Var(loop.var.name, digit.dtype)
             body = _InPlaceOf(digit, place).visit(loop.body)
-            whole = For(place, const(0, digit.dtype), const(extent, digit.dtype), LoopKind.UNROLLED, body)  # bounds are known
+            whole = For(
+                place, const(0, digit.dtype), const(extent, digit.dtype), LoopKind.UNROLLED, body
+            )  # bounds are known
             cut = find_cut(whole, self.masked_lanes)
             if cut is None or not isinstance(cut.low, IntImm) or not isinstance(cut.high, IntImm):
                 continue
             main = self._body(_Prover({place: digit}, cut.guards).visit(body), self.copies // 2)
             rest = self._body(fresh_copy(body, {place: digit} | _only_other(whole, cut)), self.copies // 2)
             begun = GE(digit, cut.low) if cut.low.value else TRUE
-            return replace(loop, body=If(fold(And, begun, LT(digit, cut.high) if cut.high.value < extent else TRUE), main, rest))
+            return replace(
+                loop, body=If(fold(And, begun, LT(digit, cut.high) if cut.high.value < extent else TRUE), main, rest)
+            )
         return None
 
 
@@ -317,8 +341,13 @@ def _digits(loop: For) -> Iterator[tuple[Expr, int]]:
         assert isinstance(guard.condition, (LT, LE, GT, GE))
         for side in (guard.condition.a, guard.condition.b):
             for atom, _ in terms(linear(side)):
-                if (isinstance(atom, FloorMod) and isinstance(atom.b, IntImm) and atom.b.value > 1 and atom_of(atom) not in met
-                        and all(node is loop.var for node in walk(atom.a) if isinstance(node, Var))):
+                if (
+                    isinstance(atom, FloorMod)
+                    and isinstance(atom.b, IntImm)
+                    and atom.b.value > 1
+                    and atom_of(atom) not in met
+                    and all(node is loop.var for node in walk(atom.a) if isinstance(node, Var))
+                ):
                     met.add(atom_of(atom))
                     yield atom, atom.b.value
 

@@ -16,7 +16,22 @@ from typing import Any, ClassVar
 from ...arith.analyzer import Analyzer
 from ...arith.bounds import interval_of
 from ...dtype import INT32, INT64
-from ...expr import Add, BinaryOp, Broadcast, BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Ramp, Range, Sub, Var
+from ...expr import (
+    Add,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mul,
+    Ramp,
+    Range,
+    Sub,
+    Var,
+)
 from ...ops import const
 from ...stmt import BufferStore, For, Function, Stmt
 from ...visit import SharingRewriter, post_order, rebuild
@@ -27,7 +42,9 @@ __all__ = ["Narrower", "narrow_offsets"]
 
 def narrow_offsets(function: Function) -> Function:
     """`function` with int32 gathers and scatters where they are proved to be in range."""
-    if not any(isinstance(node, (BufferLoad, BufferStore)) and _gathers(node.indices[0]) for node in post_order(function.body)):
+    if not any(
+        isinstance(node, (BufferLoad, BufferStore)) and _gathers(node.indices[0]) for node in post_order(function.body)
+    ):
         return function
     return function.with_body(Narrower(analyzer_for(function)).visit(function.body))
 
@@ -61,9 +78,18 @@ class Narrower(SharingRewriter):
         if not self.wants(index):
             return new
         narrow = self._narrowed(index)
-        return new if narrow is None else rebuild(new, [
-            *([new.value] if isinstance(new, BufferStore) else []), narrow, *([] if new.predicate is None else [new.predicate]),
-        ])
+        return (
+            new
+            if narrow is None
+            else rebuild(
+                new,
+                [
+                    *([new.value] if isinstance(new, BufferStore) else []),
+                    narrow,
+                    *([] if new.predicate is None else [new.predicate]),
+                ],
+            )
+        )
 
     def wants(self, index: Expr) -> bool:
         """Whether this offset is worth narrowing."""
@@ -90,5 +116,8 @@ class Narrower(SharingRewriter):
         return Cast(expr, dtype) if isinstance(expr, Var) else None
 
     def _fits(self, expr: Expr) -> bool:
-        within = (INT32.least, INT32.greatest)  # as it is written, most often: simplifying every part of a sum takes its square
+        within = (
+            INT32.least,
+            INT32.greatest,
+        )  # as it is written, most often: simplifying every part of a sum takes its square
         return interval_of(self.analyzer.scope, expr).within(*within) or self.analyzer.interval(expr).within(*within)

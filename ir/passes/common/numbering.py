@@ -83,11 +83,21 @@ class Numbering:
             place = self._known[key] = len(self.values)
             parts = [self.values[operand] for operand in operands]
             impure = isinstance(node, Call) and not is_pure(node.name)
-            nameable = all(part.nameable for part in parts) and not isinstance(node, (Let, Ramp, Broadcast, Shuffle)) and not impure
-            on_data = any(part.on_data for part in parts) or isinstance(node, (BufferLoad, ProducerLoad)) or impure or (
-                isinstance(node, Call) and "extern" in node.name)
+            nameable = (
+                all(part.nameable for part in parts)
+                and not isinstance(node, (Let, Ramp, Broadcast, Shuffle))
+                and not impure
+            )
+            on_data = (
+                any(part.on_data for part in parts)
+                or isinstance(node, (BufferLoad, ProducerLoad))
+                or impure
+                or (isinstance(node, Call) and "extern" in node.name)
+            )
             size = min(1 + sum(part.size for part in parts), _MOST)
-            self.values.append(Value(node, operands, cost_of(node, [part.cost for part in parts]), size, nameable, on_data))
+            self.values.append(
+                Value(node, operands, cost_of(node, [part.cost for part in parts]), size, nameable, on_data)
+            )
         return place
 
 

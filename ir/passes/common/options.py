@@ -35,10 +35,19 @@ def with_options(function: Function, options: PassOptions) -> Function:
     """`function` with its loops as the options want them."""
     if options == AS_USUAL:
         return function
-    serial = {kind for kind, kept in ((LoopKind.VECTORIZED, options.vectorize), (LoopKind.UNROLLED, options.unrolled)) if not kept}
-    body: Stmt = rewrite(function.body, lambda node: _serial(node) if isinstance(node, For) and node.kind in serial else None)
+    serial = {
+        kind
+        for kind, kept in ((LoopKind.VECTORIZED, options.vectorize), (LoopKind.UNROLLED, options.unrolled))
+        if not kept
+    }
+    body: Stmt = rewrite(
+        function.body, lambda node: _serial(node) if isinstance(node, For) and node.kind in serial else None
+    )
     if options.unroll_steps:
-        pragmas = (("auto_unroll_max_step", const(options.unroll_steps)), ("unroll_explicit", const(int(options.unroll_explicit))))
+        pragmas = (
+            ("auto_unroll_max_step", const(options.unroll_steps)),
+            ("unroll_explicit", const(int(options.unroll_explicit))),
+        )
         body = _outermost(body, pragmas)
     return function.with_body(body)
 

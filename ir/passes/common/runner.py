@@ -14,8 +14,17 @@ from ....errors import FAULTS, TilewrightError, internal_error
 from ...stmt import Function
 from ...visit import deep_recursion
 
-__all__ = ["Dumping", "Pass", "Timing", "Verifying", "Watcher", "environment_watchers", "is_watched", "pass_times",
-           "run_pipeline"]
+__all__ = [
+    "Dumping",
+    "Pass",
+    "Timing",
+    "Verifying",
+    "Watcher",
+    "environment_watchers",
+    "is_watched",
+    "pass_times",
+    "run_pipeline",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,21 @@ from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import Call, Expr, IntImm, Range, SizeVar, StringImm, Var
 from ...ops import is_const, logical_not
-from ...stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
+from ...stmt import (
+    Allocate,
+    Assert,
+    Attr,
+    BufferStore,
+    Evaluate,
+    For,
+    Function,
+    If,
+    LetStmt,
+    LoopKind,
+    Seq,
+    Stmt,
+    While,
+)
 from ...visit import Rewriter, free_vars, rebuild, seq, walk
 from .fresh_copy import Copier
 from .let_names import with_own_lets
@@ -79,7 +93,13 @@ class _Simplifier(Rewriter):
         """A condition; `likely` stays around what is not decided."""
         if isinstance(value, Call) and value.name == "likely":
             inner = self.expr(value.args[0])
-            return inner if isinstance(inner, IntImm) else value if inner is value.args[0] else replace(value, args=(inner,))
+            return (
+                inner
+                if isinstance(inner, IntImm)
+                else value
+                if inner is value.args[0]
+                else replace(value, args=(inner,))
+            )
         return self.expr(value)
 
     def visit(self, node: Any) -> Any:
@@ -167,7 +187,9 @@ class _Simplifier(Rewriter):
 
 
 def _touches(body: Stmt, buffer: Buffer) -> bool:
-    return any(getattr(node, "buffer", None) is buffer or getattr(node, "subject", None) is buffer for node in walk(body))
+    return any(
+        getattr(node, "buffer", None) is buffer or getattr(node, "subject", None) is buffer for node in walk(body)
+    )
 
 
 def _made_if(node: If, condition: Expr, then_body: Stmt, else_body: Stmt | None) -> Stmt:

@@ -32,7 +32,9 @@ def solve_loops(function: Function) -> Function:
 
 class _Solver(Rewriter):
     def For(self, node: For) -> Stmt:
-        loop: For = rebuild(node, [node.begin, node.extent, self.visit(node.body)])  # inner loops first: their guards are ours then
+        loop: For = rebuild(
+            node, [node.begin, node.extent, self.visit(node.body)]
+        )  # inner loops first: their guards are ours then
         guard = _guarded(loop.body)
         if loop.kind is not LoopKind.SERIAL or loop.pragmas or not isinstance(guard, If) or guard.else_body is not None:
             return loop
@@ -42,7 +44,7 @@ class _Solver(Rewriter):
         for at, part in enumerate(parts):
             value = _solution(part, loop.var)
             if value is not None and _may_move(value, guard.then_body):
-                return _solved(loop, value, parts[:at], parts[at + 1:], guard.then_body)
+                return _solved(loop, value, parts[:at], parts[at + 1 :], guard.then_body)
             if loop.var in free_vars(part):  # it may guard what follows it
                 return loop
         return loop
@@ -57,7 +59,9 @@ def _guarded(body: Stmt) -> Stmt:
         before, choice = choice, before
     if not isinstance(before, BufferLoad) or not isinstance(choice, IfThenElse | Select):
         return body
-    here = before.buffer is body.buffer and list(map(structural_key, before.indices)) == list(map(structural_key, body.indices))
+    here = before.buffer is body.buffer and list(map(structural_key, before.indices)) == list(
+        map(structural_key, body.indices)
+    )
     if not here or not choice.dtype.is_integer or not ops.is_const(choice.false_value, 0):
         return body
     return If(choice.condition, replace(body, value=Add(before, choice.true_value)))

@@ -102,7 +102,7 @@ class _Lifetimes:
                 self._touch(node.buffer)
 
     def _touch(self, buffer: Buffer) -> None:
-        outside = self._loops[self._depth[buffer]:]
+        outside = self._loops[self._depth[buffer] :]
         began = outside[0].began if outside else self.clock
         placed = self.found[buffer]
         placed.first = began if placed.first < 0 else min(placed.first, began)
@@ -209,4 +209,3 @@ def _renamed(body: Stmt, homes: dict[Buffer, Buffer]) -> Stmt:
         return None
 
     return rewrite(body, rule)
-

@@ -49,7 +49,9 @@ def _folded(node: Node) -> Node | None:
         return Seq(()) if chosen is None else chosen
     if isinstance(node, (Select, IfThenElse)) and isinstance(node.condition, IntImm):
         return node.true_value if node.condition.value else node.false_value
-    parts: list[Expr] = [node.a, node.b] if isinstance(node, (And, Or)) else [node.value] if isinstance(node, Not) else []
+    parts: list[Expr] = (
+        [node.a, node.b] if isinstance(node, (And, Or)) else [node.value] if isinstance(node, Not) else []
+    )
     if not any(isinstance(part, IntImm) for part in parts):
         return None
     if isinstance(node, Not):

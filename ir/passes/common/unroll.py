@@ -75,8 +75,10 @@ class _Unroller(Rewriter):
         extent = self._most(node)
         if extent is None:
             raise UnrollNotConstant(
-                f"cannot unroll '{node.var.name}'", reason=f"its extent {node.extent} is not known when the kernel is built",
-                called=user_source(), loops=_marked(node),
+                f"cannot unroll '{node.var.name}'",
+                reason=f"its extent {node.extent} is not known when the kernel is built",
+                called=user_source(),
+                loops=_marked(node),
                 fix="unroll a loop of constant extent: split this one by a constant factor and unroll the inner loop",
             )
         steps, made_inside = _steps(body), self.made - made_before
@@ -84,8 +86,9 @@ class _Unroller(Rewriter):
             raise UnrollTooLarge(
                 f"cannot unroll '{node.var.name}'",
                 reason=f"{extent} copies of {steps} statements are more than {self.max_statements}, which "
-                       "would take minutes to compile",
-                called=user_source(), loops=_marked(node),
+                "would take minutes to compile",
+                called=user_source(),
+                loops=_marked(node),
                 fix="split the loop and unroll an inner part of it",
             )
         self.made += extent * steps - made_inside
@@ -93,8 +96,9 @@ class _Unroller(Rewriter):
             raise UnrollTooLarge(
                 f"cannot unroll '{node.var.name}' too",
                 reason=f"the function's unrolled loops would amount to {self.made} statements, more than "
-                       f"{self.max_statements}, which would take minutes to compile",
-                called=user_source(), loops=_marked(node),
+                f"{self.max_statements}, which would take minutes to compile",
+                called=user_source(),
+                loops=_marked(node),
                 fix="unroll fewer loops, or inner parts of them",
             )
         copies = [fresh_copy(body, {node.var: _at(node.begin, step)}) for step in range(extent)]
@@ -139,5 +143,3 @@ def _steps(body: Stmt) -> int:
 
 def _statements(body: Stmt) -> int:
     return sum(isinstance(node, (BufferStore, Evaluate, Assert)) for node in post_order(body))
-
-

@@ -26,10 +26,31 @@ __all__ = ["MAX_SPECULATED_NODES", "in_range", "unsafe_select"]
 
 MAX_SPECULATED_NODES = 24
 """The largest branch that is evaluated although it may not be chosen."""
-CHEAP_CALLS = frozenset((
-    "abs", "floor", "ceil", "round", "trunc", "nearbyint", "fma", "copysign", "isnan", "isfinite", "isinf", "likely",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "popcount", "clz", "reinterpret",
-))
+CHEAP_CALLS = frozenset(
+    (
+        "abs",
+        "floor",
+        "ceil",
+        "round",
+        "trunc",
+        "nearbyint",
+        "fma",
+        "copysign",
+        "isnan",
+        "isfinite",
+        "isinf",
+        "likely",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "bitwise_not",
+        "shift_left",
+        "shift_right",
+        "popcount",
+        "clz",
+        "reinterpret",
+    )
+)
 
 
 def unsafe_select(function: Function) -> Function:
@@ -97,7 +118,11 @@ class _Selector(Rewriter):
                 return False
             if isinstance(node, Call) and node.name not in CHEAP_CALLS:
                 return False
-            if isinstance(node, BufferLoad) and numbering.number(node) not in done and not in_range(self.analyzer, node):
+            if (
+                isinstance(node, BufferLoad)
+                and numbering.number(node) not in done
+                and not in_range(self.analyzer, node)
+            ):
                 return False
         return True
 

@@ -94,8 +94,14 @@ def _peeled(loop: For, store: BufferStore, lanes: int, before: Expr) -> Stmt:
     count = FloorDiv(rest, width)
     chunk = Var(f"{loop.var.name}_chunk", kind)
     main_begin = fold(Add, loop.begin, head)
-    main = For(chunk, const(0, kind), count, LoopKind.SERIAL, line=loop.line,
-               body=_piece(loop, Add(main_begin, Mul(chunk, width)), width))
+    main = For(
+        chunk,
+        const(0, kind),
+        count,
+        LoopKind.SERIAL,
+        line=loop.line,
+        body=_piece(loop, Add(main_begin, Mul(chunk, width)), width),
+    )
     done = Mul(count, width)
     pieces = seq(
         _piece(loop, loop.begin, head),

@@ -18,7 +18,22 @@ from dataclasses import dataclass
 from ...analysis.linear import expression, is_index, linear
 from ...arith.linear import LinearForm
 from ...buffer import Buffer
-from ...expr import And, Broadcast, BufferLoad, CompareOp, Expr, IfThenElse, IntImm, Let, Node, Not, Or, Ramp, Select, Shuffle
+from ...expr import (
+    And,
+    Broadcast,
+    BufferLoad,
+    CompareOp,
+    Expr,
+    IfThenElse,
+    IntImm,
+    Let,
+    Node,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Shuffle,
+)
 from ...ops import const, fold_binary
 from ...stmt import BufferStore, Function, Stmt
 from ...structural import Key

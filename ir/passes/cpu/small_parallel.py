@@ -36,8 +36,11 @@ class _Small(Rewriter):
 
     def For(self, node: For) -> Stmt:
         if node.kind is LoopKind.PARALLEL:  # no parallel loop stands within another
-            return For(node.var, node.begin, node.extent, LoopKind.SERIAL, node.body, node.thread, node.pragmas,
-                       node.line) if self._is_small(node) else node
+            return (
+                For(node.var, node.begin, node.extent, LoopKind.SERIAL, node.body, node.thread, node.pragmas, node.line)
+                if self._is_small(node)
+                else node
+            )
         return rebuild(node, [node.begin, node.extent, self.visit(node.body)])
 
     def _is_small(self, loop: For) -> bool:

@@ -119,8 +119,7 @@ def _is_free(load: BufferLoad) -> bool:
     (extent,), first, stride = extents, index.base, index.stride
     if not (isinstance(extent, IntImm) and isinstance(first, IntImm) and isinstance(stride, IntImm)):
         return False
-    return (stride.value > 0 and first.value >= 0
-            and first.value + stride.value * (index.lanes - 1) < extent.value)
+    return stride.value > 0 and first.value >= 0 and first.value + stride.value * (index.lanes - 1) < extent.value
 
 
 def _squares(run: list[Stmt]) -> Iterator[list[list[_Column]]]:
@@ -145,7 +144,13 @@ def _column(load: BufferLoad) -> tuple[Key, _Column] | None:
     if not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or not is_index(index.base):
         return None
     stride, lanes, bits = index.stride.value, load.dtype.lanes, load.dtype.bits
-    if stride <= max(WIDEST_STRIDE, lanes - 1) or lanes & (lanes - 1) or lanes * bits < CHUNK or bits < WORD and not _is_free(load):
+    if (
+        stride <= max(WIDEST_STRIDE, lanes - 1)
+        or lanes & (lanes - 1)
+        or lanes * bits < CHUNK
+        or bits < WORD
+        and not _is_free(load)
+    ):
         return None
     active = frozenset(range(lanes)) if load.predicate is None or _is_free(load) else active_lanes(load.predicate)
     if not active:
@@ -188,7 +193,7 @@ class _Transposition:
     def of(self, rows: list[Expr]) -> list[Expr]:
         """The columns of a square of vectors: within chunks, then of chunks."""
         lanes, chunk = len(rows), CHUNK // self.bits
-        within = [self._within(rows[at:at + chunk], chunk) for at in range(0, lanes, chunk)]
+        within = [self._within(rows[at : at + chunk], chunk) for at in range(0, lanes, chunk)]
         columns: list[Expr | None] = [None] * lanes
         for place in range(chunk):
             for quarter, column in enumerate(self._chunks([group[place] for group in within], chunk)):
@@ -219,7 +224,9 @@ class _Transposition:
         lanes = vectors[0].dtype.lanes
         sides: list[list[Expr]] = []
         for odd in (0, 1):
-            picked = [element for start in range(odd * chunk, 2 * lanes, 2 * chunk) for element in range(start, start + chunk)]
+            picked = [
+                element for start in range(odd * chunk, 2 * lanes, 2 * chunk) for element in range(start, start + chunk)
+            ]
             pairs = zip(vectors[::2], vectors[1::2], strict=True)
             sides.append(self._chunks([self.bind(Shuffle(pair, tuple(picked))) for pair in pairs], chunk))
         return [column for both in zip(*sides, strict=True) for column in both]

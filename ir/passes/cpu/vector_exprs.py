@@ -94,8 +94,11 @@ class Row:
     def agrees(self, other: Row) -> bool:
         """Whether it holds where the other does."""
         apart = linear(self.base).plus(linear(other.base), -1)
-        return self.stride == other.stride and self.size == other.size and (
-            gcd(apart.content, apart.const) % self.size == 0)
+        return (
+            self.stride == other.stride
+            and self.size == other.size
+            and (gcd(apart.content, apart.const) % self.size == 0)
+        )
 
 
 def fits_rows(size: int, lanes: int) -> bool:
@@ -191,7 +194,9 @@ class LaneExprs:
     def _ramp_division(self, kind: type[BinaryOp], ramp: Ramp, divisor: IntImm) -> Expr | None:
         """Where the whole ramp lies between two multiples of the divisor, the quotient is one scalar and the
         remainder a ramp: what a vector within a row of a fused loop comes to."""
-        if not (isinstance(ramp.stride, IntImm) and ramp.stride.value > 0 and divisor.value > 0 and is_index(ramp.base)):
+        if not (
+            isinstance(ramp.stride, IntImm) and ramp.stride.value > 0 and divisor.value > 0 and is_index(ramp.base)
+        ):
             return None
         if ramp.stride.value % divisor.value == 0:  # lanes of one remainder
             quotient = fold(kind, ramp.base, divisor)
@@ -202,8 +207,11 @@ class LaneExprs:
         base, row = linear(ramp.base), Row(ramp.base, ramp.stride.value, divisor.value)
         step = gcd(base.content, divisor.value)
         if base.const % step + (self.lanes - 1) * ramp.stride.value >= step and not any(map(row.agrees, self.rows)):
-            if self._in_index and fits_rows(divisor.value, self.lanes * ramp.stride.value) and not any(
-                    map(row.agrees, self.crossed)):
+            if (
+                self._in_index
+                and fits_rows(divisor.value, self.lanes * ramp.stride.value)
+                and not any(map(row.agrees, self.crossed))
+            ):
                 self.crossed.append(row)
             return None
         quotient = fold(kind, ramp.base, divisor)
@@ -245,7 +253,11 @@ class LaneExprs:
             return expr
         if condition.dtype.lanes > 1 or a.dtype.lanes > 1 or b.dtype.lanes > 1:
             a, b = broadcast(a, self.lanes), broadcast(b, self.lanes)
-            return Select(broadcast(condition, self.lanes), a, b) if isinstance(expr, Select) else type(expr)(condition, a, b)
+            return (
+                Select(broadcast(condition, self.lanes), a, b)
+                if isinstance(expr, Select)
+                else type(expr)(condition, a, b)
+            )
         return type(expr)(condition, a, b)
 
     def IfThenElse(self, expr: IfThenElse) -> Expr:
@@ -256,8 +268,11 @@ class LaneExprs:
         chosen = self.narrowed(outer, expr.condition, condition)
         a = self.under(chosen, expr.true_value)
         b = self.under(self.narrowed(outer, logical_not(expr.condition), Not(condition)), expr.false_value)
-        if _is_zero(b) and (isinstance(a, BufferLoad) and a.predicate is chosen.vector
-                            or any(a is taken and chosen is mask for taken, mask in self._blank)):
+        if _is_zero(b) and (
+            isinstance(a, BufferLoad)
+            and a.predicate is chosen.vector
+            or any(a is taken and chosen is mask for taken, mask in self._blank)
+        ):
             return a  # lanes that are not read are zero already
         return Select(condition, broadcast(a, self.lanes), broadcast(b, self.lanes))
 
@@ -314,8 +329,11 @@ class LaneExprs:
         lanes, mask = self.lanes // count, self.mask
         asked = (expr.indices[0], *(() if mask is None else (mask.scalar,)))
         own = self.vectors.keys() - {self.lane}
-        if lanes < 2 or any(not own.isdisjoint(free_vars(each)) for each in asked) or (
-                mask is not None and reads_memory(mask.scalar)):  # what a lane may not read decides there, or has been stored since
+        if (
+            lanes < 2
+            or any(not own.isdisjoint(free_vars(each)) for each in asked)
+            or (mask is not None and reads_memory(mask.scalar))
+        ):  # what a lane may not read decides there, or has been stored since
             return None
         found: dict[tuple[Key, ...], tuple[int, BufferLoad]] = {}
         places: list[int] = []
@@ -327,8 +345,10 @@ class LaneExprs:
                 return None
             load = BufferLoad(expr.buffer, (index,), broadcast(chosen[0], lanes) if chosen else None)
             places.append(found.setdefault(tuple(map(structural_key, (index, *chosen))), (len(found), load))[0])
-        taken = Shuffle(tuple(load for _, load in found.values()),
-                        tuple(places[at % count] * lanes + at // count for at in range(self.lanes)))
+        taken = Shuffle(
+            tuple(load for _, load in found.values()),
+            tuple(places[at % count] * lanes + at // count for at in range(self.lanes)),
+        )
         if mask is not None:
             self._blank.append((taken, mask))
         return taken

@@ -48,7 +48,9 @@ class LaneStmts:
         copy = _Privatizer(self.var, fold(Add, first, self.lane), self.lane, self.lanes).visit(body)
         vectors = self.visit(copy if active is None else If(LT(self.lane, active), copy))
         outside = {*free_vars(copy)}
-        rows = [row for row in self.exprs.crossed if outside.issuperset(free_vars(row.base)) and not reads_memory(row.base)]
+        rows = [
+            row for row in self.exprs.crossed if outside.issuperset(free_vars(row.base)) and not reads_memory(row.base)
+        ]
         if self.exprs.rows or not 0 < len(rows) <= MOST_ROWS or not self.stores:
             return vectors
         within = LaneStmts(self.var, self.lanes, rows).run(body, first, active)
@@ -92,8 +94,9 @@ class LaneStmts:
             raise NotVectorizable
         value = self.exprs.vector(stmt.value)
         self.stores += 1
-        return BufferStore(stmt.buffer, value, (index,), None if self.exprs.mask is None else self.exprs.mask.vector,
-                           stmt.line)
+        return BufferStore(
+            stmt.buffer, value, (index,), None if self.exprs.mask is None else self.exprs.mask.vector, stmt.line
+        )
 
     def For(self, stmt: For) -> Stmt:
         begin, extent = self._scalar(stmt.begin), self._scalar(stmt.extent)
@@ -197,4 +200,3 @@ class _Privatizer(Copier):
         if index.dtype.lanes > 1:
             raise NotVectorizable
         return fold(Add, fold(Mul, index, const(self.lanes, index.dtype)), cast(self.lane, index.dtype))
-

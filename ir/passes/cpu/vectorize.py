@@ -37,7 +37,9 @@ MAX_UNROLLED_CHUNKS = 8
 def vectorize(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS, masks: bool | None = None) -> Function:
     """`function` without VECTORIZED loops. vector_bits: the width of the machine's vectors. masks: whether it masks them at
     no cost; by default those of 512 bits."""
-    return function.with_body(_Vectorizer(vector_bits, vector_bits >= 512 if masks is None else masks).visit(function.body))
+    return function.with_body(
+        _Vectorizer(vector_bits, vector_bits >= 512 if masks is None else masks).visit(function.body)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,14 @@ def choose_lanes(body: Stmt, vector_bits: int) -> Lanes:
 
 def _compares_data(body: Stmt) -> bool:
     """Whether it decides by what it has loaded."""
-    return any(isinstance(node, CompareOp) and any(isinstance(part, (BufferLoad, Let)) for part in post_order(node)) or
-               isinstance(node, Call) and node.dtype.kind == "bool" and node.name != "likely" for node in post_order(body))
+    return any(
+        isinstance(node, CompareOp)
+        and any(isinstance(part, (BufferLoad, Let)) for part in post_order(node))
+        or isinstance(node, Call)
+        and node.dtype.kind == "bool"
+        and node.name != "likely"
+        for node in post_order(body)
+    )
 
 
 def _data_widths(body: Stmt) -> Iterator[int]:
@@ -93,8 +101,11 @@ def _bits(dtype: DType) -> int:
 def _row_sizes(var: Var, body: Stmt) -> set[int]:
     """Of the rows that neighbours along `var` are read and written in, where that is one loop over several axes."""
     indices = [index for node in walk(body) if isinstance(node, (BufferLoad, BufferStore)) for index in node.indices]
-    return {node.b.value for node in post_order(*indices)
-            if isinstance(node, FloorMod) and isinstance(node.b, IntImm) and var in free_vars(node.a)}
+    return {
+        node.b.value
+        for node in post_order(*indices)
+        if isinstance(node, FloorMod) and isinstance(node.b, IntImm) and var in free_vars(node.a)
+    }
 
 
 class _Vectorizer(Rewriter):
@@ -108,7 +119,9 @@ class _Vectorizer(Rewriter):
         if isinstance(node.extent, IntImm) and node.extent.value <= 0:
             return seq()
         lanes = choose_lanes(body, self.vector_bits)
-        if any(not fits_rows(size, lanes.whole) and fits_rows(size, lanes.chunk) for size in _row_sizes(node.var, body)):
+        if any(
+            not fits_rows(size, lanes.whole) and fits_rows(size, lanes.chunk) for size in _row_sizes(node.var, body)
+        ):
             lanes = Lanes(lanes.chunk, lanes.chunk)  # these lie within a row, most of them, where longer ones do not
         pieces = _Pieces(node, body)
         try:

@@ -32,7 +32,25 @@ from ...analysis.linear import is_index, linear, occurs
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...combine import FUSED
-from ...expr import LE, LT, Add, BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, Let, Max, Min, Mul, Node, Range, Sub, Var
+from ...expr import (
+    LE,
+    LT,
+    Add,
+    BufferLoad,
+    Call,
+    Cast,
+    Expr,
+    IfThenElse,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Node,
+    Range,
+    Sub,
+    Var,
+)
 from ...ops import all_of, conjuncts, const, is_const
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...structural import Key, structural_key
@@ -84,8 +102,10 @@ class _Active:
                     else:
                         extent = min(extent, bound)
                 body = body.then_body
-        named = [structural_key(rewrite(guard, lambda node: const(-1, node.dtype) if node is loop.var else None))
-                 for guard in guards]
+        named = [
+            structural_key(rewrite(guard, lambda node: const(-1, node.dtype) if node is loop.var else None))
+            for guard in guards
+        ]
         return _Active(extent, tuple(guards), frozenset(named), body)
 
     def loop(self, loop: For) -> For:
@@ -164,8 +184,18 @@ class _Rows:
             return
         last = node.indices[-1]
         active = self._lanes.get(last) if isinstance(last, Var) else None
-        others = any(isinstance(inner, Var) and inner in self._lanes for index in node.indices[:-1] for inner in post_order(index))
-        if active is None or others or node.predicate is not None or row.active is not None and row.active.key != active.key:
+        others = any(
+            isinstance(inner, Var) and inner in self._lanes
+            for index in node.indices[:-1]
+            for inner in post_order(index)
+        )
+        if (
+            active is None
+            or others
+            or node.predicate is not None
+            or row.active is not None
+            and row.active.key != active.key
+        ):
             row.otherwise = True
         row.active = active
 
@@ -181,7 +211,6 @@ class _Rows:
             if ragged or row.active.guards:
                 widened[buffer] = wide if ragged else extent
         return widened
-
 
     def padded(self, body: Stmt, wider: dict[Buffer, int]) -> dict[Buffer, int]:
         """The last extents that allocated buffers need, so that loops over rows of those in `wider` read them whole. Takes
@@ -207,21 +236,36 @@ class _Rows:
                 needed[buffer] = max(needed.get(buffer, 0), extent)
         return needed if wider else {}
 
-    def _read_whole(self, var: Var, body: Stmt, wider: dict[Buffer, int], analyzer: Analyzer) -> dict[Buffer, int] | None:
+    def _read_whole(
+        self, var: Var, body: Stmt, wider: dict[Buffer, int], analyzer: Analyzer
+    ) -> dict[Buffer, int] | None:
         """The buffers that a loop reads along its lanes, and how long their rows have to be for it; None where it reads what is not
         the function's own, or does with it what might fail."""
         found: dict[Buffer, int] = {}
         for node in post_order(body):
             if isinstance(node, BufferLoad) and _mentions(node, var):
-                if node.buffer not in self.found or any(_mentions(index, var) for index in node.indices[:-1]) \
-                        or not isinstance(node.buffer.shape[-1], IntImm):
+                if (
+                    node.buffer not in self.found
+                    or any(_mentions(index, var) for index in node.indices[:-1])
+                    or not isinstance(node.buffer.shape[-1], IntImm)
+                ):
                     return None
                 places = analyzer.interval(node.indices[-1])
-                if places.lo is None or places.lo < 0 or places.hi is None or node.buffer in wider and node.indices[-1] is not var:
+                if (
+                    places.lo is None
+                    or places.lo < 0
+                    or places.hi is None
+                    or node.buffer in wider
+                    and node.indices[-1] is not var
+                ):
                     return None
                 found[node.buffer] = max(found.get(node.buffer, 0), places.hi + 1)
-            elif isinstance(node, Expr) and _mentions(node, var) and not isinstance(
-                    node, (BufferLoad, *_CANNOT_FAIL)) and not (isinstance(node, Call) and node.name in FUSED):
+            elif (
+                isinstance(node, Expr)
+                and _mentions(node, var)
+                and not isinstance(node, (BufferLoad, *_CANNOT_FAIL))
+                and not (isinstance(node, Call) and node.name in FUSED)
+            ):
                 return None
         return found
 
@@ -253,7 +297,9 @@ class _Widener(SharingRewriter):
         written = max(last.value, self.wider.get(old, 0))
         new = self.buffers[old] = replace(old, shape=(*old.shape[:-1], const(max(wide, written), last.dtype)))
         body = self.visit(node.body)
-        return Allocate(new, seq(_zeros(new, written, wide - written), body) if wide > written and old.dtype.is_float else body)
+        return Allocate(
+            new, seq(_zeros(new, written, wide - written), body) if wide > written and old.dtype.is_float else body
+        )
 
     def For(self, node: For) -> Stmt:
         active = _Active.of(node)
@@ -294,21 +340,41 @@ class _Widener(SharingRewriter):
             store = store.body
         if not isinstance(store, BufferStore) or isinstance(store.value, BufferLoad) or store.predicate is not None:
             return None
-        extent = self._extent_of_all([*(let.value for let in lets), store.value], {node.var, *(let.var for let in lets)}, node.var)
-        if extent is None or extent == active.extent or any(_mentions(index, let.var) for index in store.indices for let in lets):
+        extent = self._extent_of_all(
+            [*(let.value for let in lets), store.value], {node.var, *(let.var for let in lets)}, node.var
+        )
+        if (
+            extent is None
+            or extent == active.extent
+            or any(_mentions(index, let.var) for index in store.indices for let in lets)
+        ):
             return None
         if store.buffer in self.wider:  # a row itself, of which something was named first
             into_row = store.indices[-1] is node.var and extent == self.wider[store.buffer]
-            return replace(node, extent=const(extent, node.extent.dtype), body=self.visit(active.body)) if into_row else None
+            return (
+                replace(node, extent=const(extent, node.extent.dtype), body=self.visit(active.body))
+                if into_row
+                else None
+            )
         made = Buffer("whole", (const(extent, node.extent.dtype),), store.value.dtype, scope="local")
         body: Stmt = BufferStore(made, self.visit(store.value), (node.var,), line=store.line)
         for let in reversed(lets):
             body = replace(let, value=self.visit(let.value), body=body)
         lane = Var(node.var.name, node.var.dtype)
-        indices = tuple(rewrite(self.visit(index), lambda part: lane if part is node.var else None) for index in store.indices)
+        indices = tuple(
+            rewrite(self.visit(index), lambda part: lane if part is node.var else None) for index in store.indices
+        )
         into = self.buffers.get(store.buffer, store.buffer)
-        stored = For(lane, node.begin, const(active.extent, node.extent.dtype), node.kind,
-                     replace(store, buffer=into, value=BufferLoad(made, (lane,)), indices=indices), "", node.pragmas, node.line)
+        stored = For(
+            lane,
+            node.begin,
+            const(active.extent, node.extent.dtype),
+            node.kind,
+            replace(store, buffer=into, value=BufferLoad(made, (lane,)), indices=indices),
+            "",
+            node.pragmas,
+            node.line,
+        )
         return Allocate(made, seq(replace(node, extent=made.shape[0], body=body), stored))
 
     def _extent_of_all(self, values: Sequence[Expr], lanes: set[Var], var: Var) -> int | None:
@@ -321,8 +387,11 @@ class _Widener(SharingRewriter):
                     if inner.buffer not in self.wider or inner.indices[-1] is not var:
                         return None
                     wide.add(self.wider[inner.buffer])
-                elif not isinstance(inner, (BufferLoad, *_CANNOT_FAIL)) and any(_mentions(inner, lane) for lane in lanes) \
-                        and not (isinstance(inner, Call) and inner.name in FUSED):
+                elif (
+                    not isinstance(inner, (BufferLoad, *_CANNOT_FAIL))
+                    and any(_mentions(inner, lane) for lane in lanes)
+                    and not (isinstance(inner, Call) and inner.name in FUSED)
+                ):
                     return None
         return wide.pop() if len(wide) == 1 else None
 
@@ -339,8 +408,13 @@ def _zeros(buffer: Buffer, begin: int, extent: int) -> Stmt:
     """Zeros in so many places of each row, from `begin`."""
     *outer, last = (Var(f"i{at}", size.dtype) for at, size in enumerate(buffer.shape))
     zero = const(0, last.dtype)
-    loop: Stmt = For(last, zero, const(extent, last.dtype), LoopKind.VECTORIZED,
-                     BufferStore(buffer, const(0, buffer.dtype), (*outer, last + begin)))
+    loop: Stmt = For(
+        last,
+        zero,
+        const(extent, last.dtype),
+        LoopKind.VECTORIZED,
+        BufferStore(buffer, const(0, buffer.dtype), (*outer, last + begin)),
+    )
     for var, size in reversed(list(zip(outer, buffer.shape, strict=False))):
         loop = For(var, zero, size, LoopKind.SERIAL, loop)
     return loop

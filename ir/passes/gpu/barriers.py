@@ -99,7 +99,8 @@ class _Planner:
         self.tags = {tag: hardware.variables[tag] for tag in THREAD_TAGS if hardware.extent(tag) > 1}
         self.written = set(written)
         self.varying: dict[Var, Range | None] = {
-            var: Range(const(0), const(hardware.extent(tag))) for tag, var in self.tags.items()}
+            var: Range(const(0), const(hardware.extent(tag))) for tag, var in self.tags.items()
+        }
         """What may differ between threads that are in one iteration of the loops around."""
         self.own = dict(self.varying)
         """What may differ between threads at any time: variables of loops too."""
@@ -114,8 +115,12 @@ class _Planner:
 
     def varies(self, value: Expr) -> bool:
         """Whether threads of a block may see different values. What is read from memory may differ."""
-        return any(isinstance(node, BufferLoad) or (isinstance(node, Var) and node in self.varying)
-                   or (isinstance(node, Call) and node.name == "call_extern") for node in walk(value))
+        return any(
+            isinstance(node, BufferLoad)
+            or (isinstance(node, Var) and node in self.varying)
+            or (isinstance(node, Call) and node.name == "call_extern")
+            for node in walk(value)
+        )
 
     # Statements
 
@@ -130,13 +135,19 @@ class _Planner:
             if self.varies(stmt.value):
                 self.varying[stmt.var] = None
             self.own[stmt.var] = None
-            return self._after(self.accesses(stmt.value), self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body]))
+            return self._after(
+                self.accesses(stmt.value), self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body])
+            )
         if isinstance(stmt, Allocate):
             return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [body]))
         if isinstance(stmt, Attr):
             return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body]))
-        if is_wait(stmt) or is_bulk_wait(stmt):  # each thread waits for its own copies, and then for those of the others; or all
-            return _Part(seq(stmt, barrier()), {}, {}, True)  # wait for a place, and then for who still reads the one before
+        if is_wait(stmt) or is_bulk_wait(
+            stmt
+        ):  # each thread waits for its own copies, and then for those of the others; or all
+            return _Part(
+                seq(stmt, barrier()), {}, {}, True
+            )  # wait for a place, and then for who still reads the one before
         if is_barrier(stmt):
             return _Part(stmt, {}, {}, True)
         touched = self.accesses(stmt)
@@ -233,21 +244,24 @@ class _Planner:
         before, rows = self.split_warps, {var for tag, var in self.tags.items() if tag != "threadIdx.x"}
         self.split_warps = before or any(
             isinstance(node, BufferLoad) or (isinstance(node, Var) and node in self.varying and node not in rows)
-            for value in values for node in walk(value))
+            for value in values
+            for node in walk(value)
+        )
         yield
         self.split_warps = before
 
     def _alone(self, node: Node, whole: Stmt) -> Accesses:
         """The accesses of what threads do each by itself, or the lanes of a warp together where all of them come by."""
-        if any(_is_collective(inner, *_COLLECTIVES) or (self.split_warps and is_warp_call(inner)) for inner in walk(node)):
+        if any(
+            _is_collective(inner, *_COLLECTIVES) or (self.split_warps and is_warp_call(inner)) for inner in walk(node)
+        ):
             raise _divergent_error(whole, "it has the threads of a warp or a block work together")
         return self.accesses(node)
 
     def _checked(self, touched: Accesses, pending: Accesses, whole: Stmt) -> Accesses:
         conflict = self._conflict(pending, touched)
         if conflict is not None:
-            raise _divergent_error(
-                whole, f"it both stores to {conflict.name}, which threads share, and reads it")
+            raise _divergent_error(whole, f"it both stores to {conflict.name}, which threads share, and reads it")
         return {**pending, **touched}
 
     # Accesses
@@ -277,7 +291,11 @@ class _Planner:
         indices = (*outer, *([None] * (len(element.indices) - len(outer))))
         key = tuple(structural_key(index) for index in outer)
         if self._is_shared(element.buffer):
-            yield from (_Access(element.buffer, bool(way & WRITES), fixed, key, indices) for way in (READS, WRITES) if mode & way)
+            yield from (
+                _Access(element.buffer, bool(way & WRITES), fixed, key, indices)
+                for way in (READS, WRITES)
+                if mode & way
+            )
 
     def _is_shared(self, buffer: Buffer) -> bool:
         return buffer.scope == "shared" or buffer in self.written
@@ -290,8 +308,13 @@ class _Planner:
         """The buffer that two threads may touch at once, if any. together: both are of one iteration of the loops around."""
         for new in touched:
             for old in pending:
-                if old.buffer is new.buffer and old.stored != new.stored and not _apart(old, new) and not (
-                        self._same_thread(old, new)) and not (together and self._elsewhere(old, new)):
+                if (
+                    old.buffer is new.buffer
+                    and old.stored != new.stored
+                    and not _apart(old, new)
+                    and not (self._same_thread(old, new))
+                    and not (together and self._elsewhere(old, new))
+                ):
                     return new.buffer
         return None
 
@@ -315,8 +338,10 @@ class _Planner:
     def _elsewhere(self, a: _Access, b: _Access) -> bool:
         """Whether, in one iteration of all loops around both, this is another part of memory: halves that take turns."""
         return any(
-            self.together.between((x,), (y,)).meets is Meets.NEVER for x, y in zip(a.indices, b.indices, strict=True)
-            if x is not None and y is not None and isinstance(_bare(x), FloorMod) and isinstance(_bare(y), FloorMod))
+            self.together.between((x,), (y,)).meets is Meets.NEVER
+            for x, y in zip(a.indices, b.indices, strict=True)
+            if x is not None and y is not None and isinstance(_bare(x), FloorMod) and isinstance(_bare(y), FloorMod)
+        )
 
     def _pinned(self, condition: Expr) -> dict[str, int]:
         """The thread indices that a condition sets to a constant: also those that it lets be the least alone."""
@@ -331,8 +356,10 @@ class _Planner:
 
 def _apart(a: _Access, b: _Access) -> bool:
     """Whether the two are told apart by a dimension in which both have a number."""
-    return any(isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value
-               for x, y in zip(a.indices, b.indices, strict=True))
+    return any(
+        isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value
+        for x, y in zip(a.indices, b.indices, strict=True)
+    )
 
 
 def _bare(atom: Expr) -> Expr:
@@ -368,6 +395,5 @@ def _divergent_error(whole: Stmt, why: str) -> DivergentBarrier:
         f"cannot lower: threads would have to wait for each other where not all of them come by, under `{condition}`",
         reason=why + ", and a barrier that some threads miss stops the kernel",
         fix="make the extents divide, compute the shared stage at a loop outside of the condition, or give it thread loops "
-            "of the kernel's full extent")
-
-
+        "of the kernel's full extent",
+    )

@@ -85,12 +85,16 @@ class _Box:
             return None
         dim, place = self.rows
         own = self.extents[dim] // blocks
-        part = replace(self, extents=(*self.extents[:dim], own, *self.extents[dim + 1:]))
+        part = replace(self, extents=(*self.extents[:dim], own, *self.extents[dim + 1 :]))
         if part.bytes % (PANEL_ROWS * PLACE_BYTES if self.target.scope == SCOPE else PLACE_BYTES):
             return None
-        first = floormod(Call("call_extern", (StringImm("tw_block_rank"),), INT32), blocks) * own  # of which the range is known so
-        moved = [tuple(index + first if at == of else index for at, index in enumerate(indices))
-                 for indices, of in ((self.to, place), (self.start, dim))]
+        first = (
+            floormod(Call("call_extern", (StringImm("tw_block_rank"),), INT32), blocks) * own
+        )  # of which the range is known so
+        moved = [
+            tuple(index + first if at == of else index for at, index in enumerate(indices))
+            for indices, of in ((self.to, place), (self.start, dim))
+        ]
         return replace(part, to=moved[0], start=moved[1])
 
 
@@ -117,14 +121,21 @@ class _Barriers:
 
     @staticmethod
     def of(places: Expr, number: str) -> _Barriers:
-        full, empty = (Buffer(f"{name}{number}", (places,), UINT64, scope="shared", alignment=UNIT_BYTES)
-                       for name in ("barriers", "empty"))
+        full, empty = (
+            Buffer(f"{name}{number}", (places,), UINT64, scope="shared", alignment=UNIT_BYTES)
+            for name in ("barriers", "empty")
+        )
         waited, freed = (Buffer(f"{name}{number}", (const(1),), UINT32, scope="local") for name in ("phases", "freed"))
         return _Barriers(full, empty, waited, freed)
 
 
-def place_bulk_copies(body: Stmt, hardware: Hardware, analyzer: Analyzer, tensors: frozenset[Buffer], stored: frozenset[Buffer],
-                      ) -> tuple[Stmt, tuple[BoxMap, ...]]:
+def place_bulk_copies(
+    body: Stmt,
+    hardware: Hardware,
+    analyzer: Analyzer,
+    tensors: frozenset[Buffer],
+    stored: frozenset[Buffer],
+) -> tuple[Stmt, tuple[BoxMap, ...]]:
     """(`body` of a kernel with its bulk copies as calls, the maps that these take). tensors: global memory that kernels get;
     stored: what this one writes. Raises CannotCopyInBulk (TW0841)."""
     pipelines = [node for node in statements(body) if isinstance(node, Attr) and node.key == BULK_PIPELINE]
@@ -144,7 +155,9 @@ def place_bulk_copies(body: Stmt, hardware: Hardware, analyzer: Analyzer, tensor
         arrivals = hardware.threads // WARP_LANES * alike.blocks
         made += [_made(each.empty, each.freed, arrivals, UINT32.greatest) for each in own.values()]
         allocated += [*places, *(buffer for each in own.values() for buffer in (each.empty, each.freed))]
-    together = [_call("tw_cluster_barrier")] if alike.blocks > 1 else []  # nobody reaches what is not there yet, or no longer
+    together = (
+        [_call("tw_cluster_barrier")] if alike.blocks > 1 else []
+    )  # nobody reaches what is not there yet, or no longer
     begun = seq(*made, _call("tw_bulk_begin"), barrier(), *together, done, *together)
     for buffer in reversed(allocated):
         begun = Allocate(buffer, begun)
@@ -155,8 +168,10 @@ def _made(barriers: Buffer, phases: Buffer, arrivals: int, waited: int) -> Stmt:
     """Barriers of so many arrivals each, and what of them a thread has waited for."""
     place = Var("place", INT32)
     init = _call("tw_bulk_init", pointer(barriers, (place,), const(0), MEETS), const(arrivals))
-    return seq(Attr(ONE_THREAD, "", const(1), For(place, const(0), barriers.shape[0], LoopKind.SERIAL, init)),
-               BufferStore(phases, const(waited, UINT32), (const(0),)))
+    return seq(
+        Attr(ONE_THREAD, "", const(1), For(place, const(0), barriers.shape[0], LoopKind.SERIAL, init)),
+        BufferStore(phases, const(waited, UINT32), (const(0),)),
+    )
 
 
 def _call(name: str, *args: Expr) -> Stmt:
@@ -164,13 +179,20 @@ def _call(name: str, *args: Expr) -> Stmt:
 
 
 def _wait(name: str, barriers: Buffer, phases: Buffer, place: Expr) -> Stmt:
-    return _call(name, pointer(barriers, (place,), const(0), MEETS), pointer(phases, (const(0),), const(0), READS | WRITES), place)
+    return _call(
+        name,
+        pointer(barriers, (place,), const(0), MEETS),
+        pointer(phases, (const(0),), const(0), READS | WRITES),
+        place,
+    )
 
 
 class _Placer(Rewriter):
     """role: whose program it is, "consumer" or "producer", or that of all where it is empty."""
 
-    def __init__(self, own: dict[Attr, _Barriers], analyzer: Analyzer, tensors: frozenset[Buffer], role: str, alike: Alike) -> None:
+    def __init__(
+        self, own: dict[Attr, _Barriers], analyzer: Analyzer, tensors: frozenset[Buffer], role: str, alike: Alike
+    ) -> None:
         self.own, self.analyzer, self.tensors, self.role, self.alike = own, analyzer, tensors, role, alike
         self.around: list[_Barriers] = []
         self.maps: dict[tuple[Buffer, tuple[int, ...], int], BoxMap] = {}
@@ -184,7 +206,9 @@ class _Placer(Rewriter):
         if self.place is not None and self.role == "consumer":
             assert isinstance(done, For)
             empty, blocks = pointer(self.around[-1].empty, (self.place,), const(0), MEETS), self.alike.blocks
-            release = _call("tw_bulk_release_all", empty, const(blocks)) if blocks > 1 else _call("tw_bulk_release", empty)
+            release = (
+                _call("tw_bulk_release_all", empty, const(blocks)) if blocks > 1 else _call("tw_bulk_release", empty)
+            )
             done = replace(done, body=seq(done.body, release))
         self.place = before
         return done
@@ -204,7 +228,9 @@ class _Placer(Rewriter):
         own = self.around[-1]
         boxes = [box for nest in _nests(node.body) for box in _boxes(nest, self.analyzer, self.tensors)]
         at = pointer(own.full, (node.value,), const(0), MEETS)
-        begun = seq(_call("tw_bulk_expect", at, const(sum(box.bytes for box in boxes))), *(self._copy(box, at) for box in boxes))
+        begun = seq(
+            _call("tw_bulk_expect", at, const(sum(box.bytes for box in boxes))), *(self._copy(box, at) for box in boxes)
+        )
         if self.role:
             return seq(_wait("tw_bulk_ready", own.empty, own.freed, node.value), begun)
         return Attr(ONE_THREAD, "", const(1), begun)
@@ -252,10 +278,14 @@ def _nests(stmt: Stmt) -> Iterator[_Nest]:
 
 
 def _refused(name: str, reason: str, fix: str) -> CannotCopyInBulk:
-    return CannotCopyInBulk(f"cannot build: {name} is to be filled by the copy engine", reason=reason, called=user_source(),
-                            allowed=f"boxes of at most {MOST_DIMENSIONS} dimensions of {MOST_ELEMENTS} elements each, with zeros "
-                                    "outside of the tensor",
-                            fix=fix or f's[{name}].pipeline(stages), by "cp.async", copies what threads say')
+    return CannotCopyInBulk(
+        f"cannot build: {name} is to be filled by the copy engine",
+        reason=reason,
+        called=user_source(),
+        allowed=f"boxes of at most {MOST_DIMENSIONS} dimensions of {MOST_ELEMENTS} elements each, with zeros "
+        "outside of the tensor",
+        fix=fix or f's[{name}].pipeline(stages), by "cp.async", copies what threads say',
+    )
 
 
 def _boxes(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Iterator[_Box]:
@@ -264,8 +294,11 @@ def _boxes(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Itera
     name, extents = target.name, nest.extents
     for loop in nest.loops:
         if loop.kind.value != "for" or loop.var not in extents or not analyzer.can_prove_equal(loop.begin, 0):
-            raise _refused(name, f"its loop over {loop.var.name} is bound, vectorized or of no known extent",
-                           f"leave the loops of {name} as they are declared: one thread asks for whole boxes")
+            raise _refused(
+                name,
+                f"its loop over {loop.var.name} is bound, vectorized or of no known extent",
+                f"leave the loops of {name} as they are declared: one thread asks for whole boxes",
+            )
         analyzer.bind(loop.var, Range(loop.begin, loop.extent))
     load = _load(nest, analyzer, tensors)
     over = [_variable(index, extents, analyzer, name) for index in load.indices]
@@ -278,14 +311,22 @@ def _boxes(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Itera
     size = target.dtype.bytes
     counts = [1 if var is None else extents[var] for var in over]
     steps = _steps(target, counts, own, size)
-    rows = next(((dim, at) for dim, at in zip(spanned, reached, strict=True) if steps[dim] > 1 and dim < len(steps) - 1), None)
+    rows = next(
+        ((dim, at) for dim, at in zip(spanned, reached, strict=True) if steps[dim] > 1 and dim < len(steps) - 1), None
+    )
     at_zero = {var: const(0, var.dtype) for var in extents}
     start = [substitute(index, at_zero) for index in load.indices]
     place = [substitute(index, at_zero) for index in to]
     for offset in product(*(range(0, count, step) for count, step in zip(counts, steps, strict=True))):
         moved = {own_dim: offset[dim] for dim, own_dim in zip(spanned, reached, strict=True)}
-        yield _Box(target, tuple(index + moved.get(at, 0) for at, index in enumerate(place)), load.buffer,
-                   tuple(index + more for index, more in zip(start, offset, strict=True)), tuple(steps), rows)
+        yield _Box(
+            target,
+            tuple(index + moved.get(at, 0) for at, index in enumerate(place)),
+            load.buffer,
+            tuple(index + more for index, more in zip(start, offset, strict=True)),
+            tuple(steps),
+            rows,
+        )
 
 
 def _load(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> BufferLoad:
@@ -297,15 +338,23 @@ def _load(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Buffer
             raise _refused(name, f"what lies outside is {value.false_value}, no 0", "")
         conditions += conjuncts(value.condition)
         value = value.true_value
-    if not isinstance(value, BufferLoad) or value.buffer not in tensors or value.buffer.dtype != nest.store.buffer.dtype:
-        raise _refused(name, "it is no copy, element by element, of a tensor in global memory that the kernel only reads", "")
+    if (
+        not isinstance(value, BufferLoad)
+        or value.buffer not in tensors
+        or value.buffer.dtype != nest.store.buffer.dtype
+    ):
+        raise _refused(
+            name, "it is no copy, element by element, of a tensor in global memory that the kernel only reads", ""
+        )
     known = analyzer.copy()
     for index, extent in zip(value.indices, value.buffer.shape, strict=True):
         known.learn(index >= 0)
         known.learn(index < extent)
     for condition in conditions:
         if not known.can_prove(condition):
-            raise _refused(name, f"it leaves out elements that {value.buffer.name} has, where `{condition}` does not hold", "")
+            raise _refused(
+                name, f"it leaves out elements that {value.buffer.name} has, where `{condition}` does not hold", ""
+            )
     return value
 
 
@@ -316,8 +365,11 @@ def _variable(index: Expr, extents: dict[Var, int], analyzer: Analyzer, name: st
         return None
     rest = analyzer.simplify(index - used[0])
     if len(used) > 1 or any(node is used[0] for node in walk(rest)):
-        raise _refused(name, f"the index {index} is no place and one of its loops",
-                       f"leave the loops of {name} as they are declared: not split, fused or bound")
+        raise _refused(
+            name,
+            f"the index {index} is no place and one of its loops",
+            f"leave the loops of {name} as they are declared: not split, fused or bound",
+        )
     return used[0]
 
 
@@ -331,8 +383,12 @@ def _check_source(source: Buffer, analyzer: Analyzer, name: str) -> None:
     for stride in strides[:-1]:
         modular = analyzer.modular(stride * source.dtype.bytes)
         if modular.coeff % UNIT_BYTES or modular.base % UNIT_BYTES:
-            raise _refused(name, f"rows of {source.name} are {stride} elements of {source.dtype.bytes} bytes apart, which is no "
-                                 f"multiple of {UNIT_BYTES} bytes", "")
+            raise _refused(
+                name,
+                f"rows of {source.name} are {stride} elements of {source.dtype.bytes} bytes apart, which is no "
+                f"multiple of {UNIT_BYTES} bytes",
+                "",
+            )
 
 
 def tensor_strides(source: Buffer) -> tuple[Expr, ...]:
@@ -350,10 +406,16 @@ def _steps(target: Buffer, counts: Sequence[int], own: Sequence[Var | None], siz
     dimensions that a box covers are whole, but for the first of them, so that its elements lie one behind the other."""
     name, steps = target.name, list(counts)
     loops = [at for at, var in enumerate(own) if var is not None]
-    inner = [count for count in counts if count > 1][1:] if target.scope != SCOPE else [count for count in counts if count > 1][-1:]
-    whole = [extent.value for extent in target.shape[target.ndim - len(inner):] if isinstance(extent, IntImm)]
+    inner = (
+        [count for count in counts if count > 1][1:]
+        if target.scope != SCOPE
+        else [count for count in counts if count > 1][-1:]
+    )
+    whole = [extent.value for extent in target.shape[target.ndim - len(inner) :] if isinstance(extent, IntImm)]
     if not loops or loops[-1] != target.ndim - 1 or target.strides or whole != inner:
-        raise _refused(name, "the elements of a box do not lie one behind the other in it", f"do not align or transpose {name}")
+        raise _refused(
+            name, "the elements of a box do not lie one behind the other in it", f"do not align or transpose {name}"
+        )
     covered = [at for at, count in enumerate(counts) if count > 1 or at == len(counts) - 1]
     if target.scope == SCOPE:
         steps[-1] = row_bytes(target) // size
@@ -362,12 +424,19 @@ def _steps(target: Buffer, counts: Sequence[int], own: Sequence[Var | None], siz
     elif target.scope != "shared":
         raise _refused(name, f"it lies in {target.scope} memory", f's[{name}].set_scope("shared")')
     elif steps[-1] * size % UNIT_BYTES or prod(steps) * size % PLACE_BYTES:
-        raise _refused(name, f"a box has rows of {steps[-1] * size} bytes and {prod(steps) * size} in all, no multiples of "
-                             f"{UNIT_BYTES} and {PLACE_BYTES}", "")
+        raise _refused(
+            name,
+            f"a box has rows of {steps[-1] * size} bytes and {prod(steps) * size} in all, no multiples of "
+            f"{UNIT_BYTES} and {PLACE_BYTES}",
+            "",
+        )
     first = next((at for at in covered if steps[at] > 1), covered[-1])
     if steps[first] > MOST_ELEMENTS and first != len(steps) - 1:
         steps[first] = max(part for part in range(1, MOST_ELEMENTS + 1) if steps[first] % part == 0)
     if max(steps) > MOST_ELEMENTS:
-        raise _refused(name, f"a box has {max(steps)} elements along one dimension",
-                       f"split the loops that {name} is computed at by at most {MOST_ELEMENTS}")
+        raise _refused(
+            name,
+            f"a box has {max(steps)} elements along one dimension",
+            f"split the loops that {name} is computed at by at most {MOST_ELEMENTS}",
+        )
     return steps

@@ -30,8 +30,14 @@ ALONG = "blockIdx.x"
 
 def blocks_together(body: Stmt) -> int:
     """The blocks of a cluster of a kernel; 1 where each runs by itself."""
-    return max((node.value.value for node in statements(body) if isinstance(node, Attr) and node.key == CLUSTER
-                and isinstance(node.value, IntImm)), default=1)
+    return max(
+        (
+            node.value.value
+            for node in statements(body)
+            if isinstance(node, Attr) and node.key == CLUSTER and isinstance(node.value, IntImm)
+        ),
+        default=1,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,9 @@ class Alike:
         """That all blocks of a cluster ask for copies equally often."""
         for loop in loops:
             if loop.thread == ALONG and not self.analyzer.can_prove_equal(loop.extent, hardware.extents[ALONG]):
-                raise _refused(f"some of its loops over {ALONG} have {loop.extent} iterations, others {hardware.extents[ALONG]}")
+                raise _refused(
+                    f"some of its loops over {ALONG} have {loop.extent} iterations, others {hardware.extents[ALONG]}"
+                )
             if loop.kind is not LoopKind.THREAD and _copies(loop.body) and not self.are((loop.begin, loop.extent)):
                 raise _refused(f"the loop over {loop.var.name} is longer in one block than in another")
         for node in conditions:
@@ -95,6 +103,9 @@ def _copies(body: Stmt) -> bool:
 
 def _refused(reason: str) -> CannotCopyInBulk:
     return CannotCopyInBulk(
-        "cannot build: blocks of a cluster are to copy together", reason=reason, called=user_source(),
+        "cannot build: blocks of a cluster are to copy together",
+        reason=reason,
+        called=user_source(),
         allowed="whole clusters along blockIdx.x, whose blocks go through the same loops and conditions around their copies",
-        fix='pipeline(stages, by="tma", warp_specialize=True), without cluster')
+        fix='pipeline(stages, by="tma", warp_specialize=True), without cluster',
+    )

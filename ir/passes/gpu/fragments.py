@@ -44,7 +44,10 @@ __all__ = ["place_fragments"]
 
 def place_fragments(body: Stmt, hardware: Hardware, analyzer: Analyzer) -> Stmt:
     """`body` of a kernel with its fragments as local memory. Raises FragmentMisused."""
-    if not any(is_warp_call(node) or (isinstance(node, Allocate) and node.buffer.scope in FRAGMENT_SCOPES) for node in walk(body)):
+    if not any(
+        is_warp_call(node) or (isinstance(node, Allocate) and node.buffer.scope in FRAGMENT_SCOPES)
+        for node in walk(body)
+    ):
         return body
     return _Placer(hardware, analyzer).visit(body)
 
@@ -73,16 +76,24 @@ class _Placer(Rewriter):
         if buffer.scope not in FRAGMENT_SCOPES:
             return self.generic(node)
         tile, shape = fragment_tile(buffer.scope, buffer.dtype), buffer.shape
-        whole = len(shape) >= 2 and all(isinstance(extent, IntImm) and extent.value % size == 0
-                                        for extent, size in zip(shape[-2:], tile, strict=True))
+        whole = len(shape) >= 2 and all(
+            isinstance(extent, IntImm) and extent.value % size == 0
+            for extent, size in zip(shape[-2:], tile, strict=True)
+        )
         if not whole:
             raise FragmentMisused(
                 f"cannot lower: {buffer.name}, of shape [{', '.join(map(str, shape))}], lies in {buffer.scope}",
                 reason=f"such registers hold whole tiles of {tile[0]} by {tile[1]} in the last two dimensions",
-                fix=f"split the loops that it is computed at by multiples of {tile[0]} and {tile[1]}")
-        counts = [const(extent.value // size, extent.dtype) for extent, size in zip(shape[-2:], tile, strict=True)
-                  if isinstance(extent, IntImm)]
-        registers = replace(buffer, shape=(*shape[:-2], *counts, const(fragment_registers(buffer))), strides=(), scope="local")
+                fix=f"split the loops that it is computed at by multiples of {tile[0]} and {tile[1]}",
+            )
+        counts = [
+            const(extent.value // size, extent.dtype)
+            for extent, size in zip(shape[-2:], tile, strict=True)
+            if isinstance(extent, IntImm)
+        ]
+        registers = replace(
+            buffer, shape=(*shape[:-2], *counts, const(fragment_registers(buffer))), strides=(), scope="local"
+        )
         self.placed[buffer] = registers
         return Allocate(registers, self.visit(node.body))
 
@@ -104,7 +115,8 @@ class _Placer(Rewriter):
                 raise FragmentMisused(
                     f"cannot lower: an instruction begins at {index} of {load.buffer.name}, which lies in {load.buffer.scope}",
                     reason=f"tiles begin at multiples of {size} there, and this is not proved to be one",
-                    fix=f"split the loops outside of the tensorized one by multiples of {size}")
+                    fix=f"split the loops outside of the tensorized one by multiples of {size}",
+                )
             tile.append(self.analyzer.simplify(floordiv(index, size)))
         return (*load.indices[:-2], *tile, const(0))
 
@@ -114,13 +126,15 @@ class _Placer(Rewriter):
             raise FragmentMisused(
                 f"cannot lower: the kernel has {self.lanes} threads along threadIdx.x, and an instruction of {group}",
                 reason=f"the lanes of {group.removeprefix('a whole ')} are {lanes} threads of threadIdx.x, or {LANES[0]} of "
-                       f"threadIdx.x by {lanes // LANES[0]} of threadIdx.y",
-                fix=f'bind a loop of the stages that fetch tiles to te.thread_axis((0, {lanes}), "threadIdx.x")')
+                f"threadIdx.x by {lanes // LANES[0]} of threadIdx.y",
+                fix=f'bind a loop of the stages that fetch tiles to te.thread_axis((0, {lanes}), "threadIdx.x")',
+            )
         for tag, loop in self.lane_loops.items():
             raise FragmentMisused(
                 f"cannot lower: an instruction of {group} stands in '{loop.var.name}', bound to {tag}",
                 reason="each lane would do it for another tile, and all lanes do it together",
-                fix="bind loops outside of the tensorized one to threadIdx.y, threadIdx.z and blocks alone")
+                fix="bind loops outside of the tensorized one to threadIdx.y, threadIdx.z and blocks alone",
+            )
 
     def BufferLoad(self, node: BufferLoad) -> Expr:
         done = self.generic(node)
@@ -138,15 +152,22 @@ class _Placer(Rewriter):
         group, place, register = element_of(node.buffer, row, column)
         lanes = [self.lane_loops[tag].var for tag in self.tags if tag in self.lane_loops]
         held = (place, group) if len(self.tags) > 1 else (group * LANES[0] + place,)
-        if len(lanes) < len(self.tags) or not all(self.analyzer.can_prove_equal(cast(lane, each.dtype), each)
-                                                  for lane, each in zip(lanes, held, strict=True)):
+        if len(lanes) < len(self.tags) or not all(
+            self.analyzer.can_prove_equal(cast(lane, each.dtype), each) for lane, each in zip(lanes, held, strict=True)
+        ):
             raise FragmentMisused(
                 f"cannot lower: {node.buffer.name}[{', '.join(map(str, node.indices))}], in {node.buffer.scope}, is accessed by a "
                 "thread that is not proved to have it",
                 reason="an element lies in the registers of one lane, which its row and its column tell",
-                fix="tensorize the stages that write and read it, by te.intrinsics.get(\"cuda.mma_load_a\"), \"cuda.mma_store\"; "
-                    "or bind rows % 8 to 8 threads of threadIdx.y and columns // 2 % 4 to 4 of threadIdx.x")
+                fix='tensorize the stages that write and read it, by te.intrinsics.get("cuda.mma_load_a"), "cuda.mma_store"; '
+                "or bind rows % 8 to 8 threads of threadIdx.y and columns // 2 % 4 to 4 of threadIdx.x",
+            )
         tile = zip((row, column), fragment_tile(node.buffer.scope, node.buffer.dtype), strict=True)
         places = [*(floordiv(index, size) for index, size in tile), register]
-        return (*outer, *(cast(self.analyzer.simplify(each), extent.dtype)
-                          for each, extent in zip(places, self.placed[node.buffer].shape[-3:], strict=True)))
+        return (
+            *outer,
+            *(
+                cast(self.analyzer.simplify(each), extent.dtype)
+                for each, extent in zip(places, self.placed[node.buffer].shape[-3:], strict=True)
+            ),
+        )

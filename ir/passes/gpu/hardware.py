@@ -57,14 +57,17 @@ class Hardware:
         for loop in thread_loops(body):
             tag = loop.thread
             if tag not in (*BLOCK_TAGS, *THREAD_TAGS):
-                raise UnknownThreadTag(f"cannot lower {name}: '{loop.var.name}' is bound to {tag!r}",
-                                       reason="a GPU has no such thread axis",
-                                       allowed=", ".join((*BLOCK_TAGS, *THREAD_TAGS, "vthread")))
+                raise UnknownThreadTag(
+                    f"cannot lower {name}: '{loop.var.name}' is bound to {tag!r}",
+                    reason="a GPU has no such thread axis",
+                    allowed=", ".join((*BLOCK_TAGS, *THREAD_TAGS, "vthread")),
+                )
             if tag in THREAD_TAGS and not isinstance(loop.extent, IntImm):
                 raise BlockExtentNotConstant(
                     f"cannot lower {name}: '{loop.var.name}', bound to {tag}, has the extent {loop.extent}",
                     reason="the number of threads of a block is fixed when the kernel is built",
-                    fix="split the loop by a constant factor, bind the inner loop to the thread and the outer to a block")
+                    fix="split the loop by a constant factor, bind the inner loop to the thread and the outer to a block",
+                )
             extent = cast(loop.extent, INT32)
             extents[tag] = extent if tag not in extents else _longer(extents[tag], extent, tag, name, analyzer)
         together = 0 if "threadIdx.x" in extents else max(map(lanes_together, walk(body)), default=0)
@@ -73,8 +76,10 @@ class Hardware:
         _check_size(extents, name)
         tags = [tag for tag in (*reversed(BLOCK_TAGS), *reversed(THREAD_TAGS)) if tag in extents]
         # where a loop has no iterations, there is still one thread: it does what stands around the loop
-        return Hardware({tag: Var(tag, INT32) for tag in tags},
-                        {tag: const(1) if is_const(extents[tag], 0) else extents[tag] for tag in tags})
+        return Hardware(
+            {tag: Var(tag, INT32) for tag in tags},
+            {tag: const(1) if is_const(extents[tag], 0) else extents[tag] for tag in tags},
+        )
 
     def extent(self, tag: str) -> int:
         """The number of threads of a tag; 1 where no loop is bound to it."""
@@ -108,7 +113,8 @@ def _longer(a: Expr, b: Expr, tag: str, name: str, analyzer: Analyzer) -> Expr:
     raise ThreadExtentsDisagree(
         f"cannot lower {name}: two loops of one kernel are bound to {tag}, with the extents {a} and {b}",
         reason="a kernel has one extent a thread tag, and which of these is the greater is not known",
-        fix="split both loops by the same factor, or by the same number of parts")
+        fix="split both loops by the same factor, or by the same number of parts",
+    )
 
 
 def _check_size(extents: dict[str, Expr], name: str) -> None:
@@ -118,10 +124,14 @@ def _check_size(extents: dict[str, Expr], name: str) -> None:
         count = extent.value if isinstance(extent, IntImm) else 1
         total *= count
         if count > _MAX_EXTENT[tag]:
-            raise TooManyThreads(f"cannot lower {name}: {count} threads along {tag}",
-                                 reason=f"a block has at most {_MAX_EXTENT[tag]} there",
-                                 fix="split the loop and bind the outer part to a block or a virtual thread")
+            raise TooManyThreads(
+                f"cannot lower {name}: {count} threads along {tag}",
+                reason=f"a block has at most {_MAX_EXTENT[tag]} there",
+                fix="split the loop and bind the outer part to a block or a virtual thread",
+            )
     if total > MAX_THREADS:
-        raise TooManyThreads(f"cannot lower {name}: a block of {total} threads",
-                             reason=f"a GPU runs at most {MAX_THREADS} in one block",
-                             fix="split a thread loop and bind its outer part to a block or a virtual thread")
+        raise TooManyThreads(
+            f"cannot lower {name}: a block of {total} threads",
+            reason=f"a GPU runs at most {MAX_THREADS} in one block",
+            fix="split a thread loop and bind its outer part to a block or a virtual thread",
+        )

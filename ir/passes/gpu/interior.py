@@ -137,7 +137,9 @@ class _OuterLoops(Rewriter):
         self.interior = interior
 
     def For(self, node: For) -> Stmt:
-        if node.kind is not LoopKind.SERIAL or any(v in self.interior.threads for v in (*walk(node.begin), *walk(node.extent))):
+        if node.kind is not LoopKind.SERIAL or any(
+            v in self.interior.threads for v in (*walk(node.begin), *walk(node.extent))
+        ):
             return node
         return rebuild(node, [node.begin, node.extent, self.interior.apart(node.body, {node.var}, then=False)])
 
@@ -151,7 +153,12 @@ def _guards_in_loops(body: Stmt) -> Iterator[If]:
 
 def is_guard(node: Node) -> TypeGuard[If]:
     """Whether lowering has put it around what a loop of an odd size does too often."""
-    return isinstance(node, If) and node.else_body is None and isinstance(node.condition, Call) and node.condition.name == "likely"
+    return (
+        isinstance(node, If)
+        and node.else_body is None
+        and isinstance(node.condition, Call)
+        and node.condition.name == "likely"
+    )
 
 
 def freed(body: Stmt, guards: Iterable[If]) -> Stmt:

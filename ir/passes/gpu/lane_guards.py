@@ -79,12 +79,20 @@ def _at_least_zero(condition: Expr, analyzer: Analyzer) -> LinearForm | None:
         return None
     less, more = (condition.a, condition.b) if isinstance(condition, (LT, LE)) else (condition.b, condition.a)
     low, high = analyzer.linear(less), analyzer.linear(more)
-    return None if low is None or high is None else high.plus(low, -1).shifted(-1 if isinstance(condition, (LT, GT)) else 0)
+    return (
+        None
+        if low is None or high is None
+        else high.plus(low, -1).shifted(-1 if isinstance(condition, (LT, GT)) else 0)
+    )
 
 
 def _shared(node: Node, lane: Var, lanes: int, analyzer: Analyzer) -> Expr | None:
     """A comparison by its first lane, where the others say the same."""
-    if not isinstance(node, (LT, LE, GT, GE)) or not node.a.dtype.is_integer or not any(each is lane for each in walk(node)):
+    if (
+        not isinstance(node, (LT, LE, GT, GE))
+        or not node.a.dtype.is_integer
+        or not any(each is lane for each in walk(node))
+    ):
         return None
     if any(isinstance(each, (BufferLoad, Call)) for each in walk(node)):
         return None

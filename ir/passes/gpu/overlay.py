@@ -42,25 +42,36 @@ def separate(function: Function) -> Function:
         large = {buffer for buffer in spans if _bytes(buffer) >= _LARGE}
         for first, second in permutations(large, 2):
             end, begin = spans[first][1], spans[second][0]
-            if end < begin and not any(is_barrier(stmt) or id(stmt) in before for stmt in line[end + 1:begin + 1]):
+            if end < begin and not any(is_barrier(stmt) or id(stmt) in before for stmt in line[end + 1 : begin + 1]):
                 before.add(id(line[begin]))
     if not before:
         return function
     barrier = Evaluate(Call("call_extern", (StringImm(BARRIER),), INT32))
-    return function.with_body(rewrite(
-        function.body, lambda node: seq(barrier, node) if isinstance(node, Stmt) and id(node) in before else None))
+    return function.with_body(
+        rewrite(
+            function.body, lambda node: seq(barrier, node) if isinstance(node, Stmt) and id(node) in before else None
+        )
+    )
 
 
 def shared_places(function: Function, least: int = _GRANULE) -> tuple[Mapping[Buffer, int], int]:
     """Where each buffer of a kernel's shared memory begins, in bytes, and how many there are: in each other's place as far as they
     are needed one after the other. least: what each begins at a multiple of."""
-    buffers = [node.buffer for node in statements(function.body) if isinstance(node, Allocate) and node.buffer.scope == "shared"]
+    buffers = [
+        node.buffer
+        for node in statements(function.body)
+        if isinstance(node, Allocate) and node.buffer.scope == "shared"
+    ]
     lines = [(line, _spans(line)) for line in _lines(function.body, _shared_by_all(function))]
-    large = [buffer for buffer in buffers if _bytes(buffer) >= _LARGE]  # what is small may be no data: barriers in memory, say
+    large = [
+        buffer for buffer in buffers if _bytes(buffer) >= _LARGE
+    ]  # what is small may be no data: barriers in memory, say
     apart = {pair for pair in permutations(large, 2) if all(_are_apart(*line, *pair) for line in lines)}
     places: dict[Buffer, int] = {}
     for buffer in buffers:
-        taken = sorted((place, place + _whole(other)) for other, place in places.items() if (buffer, other) not in apart)
+        taken = sorted(
+            (place, place + _whole(other)) for other, place in places.items() if (buffer, other) not in apart
+        )
         place = 0
         for begin, end in taken:
             if place + _whole(buffer) <= begin:
@@ -87,14 +98,21 @@ def _whole(buffer: Buffer) -> int:
 
 def _shared_by_all(function: Function) -> set[Var]:
     """Variables that have one value for all threads of a block."""
-    blocks = {node.var for node in statements(function.body)
-              if isinstance(node, For) and node.kind is LoopKind.THREAD and node.thread not in THREAD_TAGS}
+    blocks = {
+        node.var
+        for node in statements(function.body)
+        if isinstance(node, For) and node.kind is LoopKind.THREAD and node.thread not in THREAD_TAGS
+    }
     return blocks | {param for param in function.params if isinstance(param, Var)}
 
 
 def _is_uniform(condition: Expr, known: set[Var]) -> bool:
-    return not any(isinstance(node, BufferLoad) or (isinstance(node, Var) and node not in known)
-                   or (isinstance(node, Call) and node.name == "call_extern") for node in walk(condition))
+    return not any(
+        isinstance(node, BufferLoad)
+        or (isinstance(node, Var) and node not in known)
+        or (isinstance(node, Call) and node.name == "call_extern")
+        for node in walk(condition)
+    )
 
 
 def _lines(stmt: Stmt, known: set[Var]) -> list[list[Stmt]]:
@@ -111,12 +129,19 @@ def _lines(stmt: Stmt, known: set[Var]) -> list[list[Stmt]]:
     if isinstance(stmt, Attr) and not _touched(stmt.value):
         return _lines(stmt.body, known)
     if isinstance(stmt, If) and _is_uniform(stmt.condition, known):
-        return [*_lines(stmt.then_body, known), *(_lines(stmt.else_body, known) if stmt.else_body is not None else [[]])]
+        return [
+            *_lines(stmt.then_body, known),
+            *(_lines(stmt.else_body, known) if stmt.else_body is not None else [[]]),
+        ]
     return [[stmt]]
 
 
 def _touched(node: Stmt | Expr) -> set[Buffer]:
-    return {each.buffer for each in walk(node) if isinstance(each, (BufferLoad, BufferStore)) and each.buffer.scope == "shared"}
+    return {
+        each.buffer
+        for each in walk(node)
+        if isinstance(each, (BufferLoad, BufferStore)) and each.buffer.scope == "shared"
+    }
 
 
 def _spans(line: Sequence[Stmt]) -> dict[Buffer, tuple[int, int]]:
@@ -133,5 +158,5 @@ def _are_apart(line: Sequence[Stmt], spans: Mapping[Buffer, tuple[int, int]], a:
     if a not in spans or b not in spans:
         return True
     (begin, end), (start, stop) = spans[a], spans[b]
-    between = line[end + 1:start] if end < start else line[stop + 1:begin]
+    between = line[end + 1 : start] if end < start else line[stop + 1 : begin]
     return (end < start or stop < begin) and any(map(is_barrier, between))

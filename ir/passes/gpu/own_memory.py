@@ -46,7 +46,12 @@ def _fills(loop: For, buffer: Buffer, dim: int) -> bool:
     for node in walk(loop.body):
         if isinstance(node, Stmt) and not isinstance(node, (BufferStore, For, If, Seq, LetStmt)):
             return False
-        if isinstance(node, BufferStore) and node.buffer is not buffer or isinstance(node, Call) and not is_pure(node.name):
+        if (
+            isinstance(node, BufferStore)
+            and node.buffer is not buffer
+            or isinstance(node, Call)
+            and not is_pure(node.name)
+        ):
             return False
         if _touches(node, buffer):
             if node.indices[dim] is not loop.var:
@@ -94,18 +99,25 @@ class OwnPart:
         buffer, places = self.node.buffer, self.places
         if self.hidden or not places:
             return self.node
-        own = {dim for dim, index in enumerate(places[0])
-               if self._is_one(index) and len({structural_key(indices[dim]) for indices in places}) == 1}
+        own = {
+            dim
+            for dim, index in enumerate(places[0])
+            if self._is_one(index) and len({structural_key(indices[dim]) for indices in places}) == 1
+        }
         if not own and not self.divided:
             return self.node
-        shape = tuple(const(1, extent.dtype) if dim in own else self._extent(dim, extent)
-                      for dim, extent in enumerate(buffer.shape))
+        shape = tuple(
+            const(1, extent.dtype) if dim in own else self._extent(dim, extent)
+            for dim, extent in enumerate(buffer.shape)
+        )
         kept = replace(buffer, shape=shape)
 
         def rule(each: Node) -> Node | None:
             if _touches(each, buffer):
-                left = tuple(const(0, index.dtype) if dim in own else self._place(dim, index)
-                             for dim, index in enumerate(each.indices))
+                left = tuple(
+                    const(0, index.dtype) if dim in own else self._place(dim, index)
+                    for dim, index in enumerate(each.indices)
+                )
                 return replace(each, buffer=kept, indices=left)
             return None
 
@@ -116,7 +128,9 @@ class OwnPart:
         for dim in range(len(node.buffer.shape)):
             if not any(self._is_one(each.indices[dim]) for each in touched):
                 continue
-            filling = [loop for loop in statements(node.body) if isinstance(loop, For) and _fills(loop, node.buffer, dim)]
+            filling = [
+                loop for loop in statements(node.body) if isinstance(loop, For) and _fills(loop, node.buffer, dim)
+            ]
             within = {id(each) for loop in filling for each in walk(loop)}
             accesses = [each for each in walk(node.body) if _touches(each, node.buffer) and id(each) not in within]
             places = {structural_key(each.indices[dim]) for each in accesses}
@@ -140,8 +154,14 @@ class OwnPart:
     def _is_one(self, index: Expr) -> bool:
         """Whether an index is one number for all of a thread's life, and no constant: not one for each lane of a vector, nor what
         lies in memory, which may change."""
-        return not isinstance(index, IntImm) and index.dtype.lanes == 1 and not any(
-            isinstance(each, (BufferLoad, Call)) or isinstance(each, Var) and each not in self.hardware for each in walk(index))
+        return (
+            not isinstance(index, IntImm)
+            and index.dtype.lanes == 1
+            and not any(
+                isinstance(each, (BufferLoad, Call)) or isinstance(each, Var) and each not in self.hardware
+                for each in walk(index)
+            )
+        )
 
     def _division(self, indices: list[Expr]) -> _Division | None:
         """How the indices of one dimension are divided, if they all are, and alike."""
@@ -158,8 +178,11 @@ class OwnPart:
     def _parts(self, index: Expr) -> tuple[LinearForm, LinearForm]:
         """(the terms of the hardware's variables alone, the others and the constant)."""
         form = linear(index)
-        thread = {atom: coefficient for (expr, coefficient), atom in zip(terms(form), form.coeffs, strict=True)
-                  if all(node in self.hardware for node in walk(expr) if isinstance(node, Var))}
+        thread = {
+            atom: coefficient
+            for (expr, coefficient), atom in zip(terms(form), form.coeffs, strict=True)
+            if all(node in self.hardware for node in walk(expr) if isinstance(node, Var))
+        }
         rest = {atom: coefficient for atom, coefficient in form.coeffs.items() if atom not in thread}
         return LinearForm(thread), LinearForm(rest, form.const)
 

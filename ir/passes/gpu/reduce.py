@@ -51,12 +51,12 @@ def with_their_inits(statements: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
     groups: list[tuple[Stmt, ...]] = []
     for statement in statements:
         nest = _nest(statement)
-        if nest is not None and _updates(nest) and all(len(group) == 1 for group in groups[-len(nest.stores):]):
+        if nest is not None and _updates(nest) and all(len(group) == 1 for group in groups[-len(nest.stores) :]):
             before = [group[0] for group in groups]
             first = _take_init(before, nest)
             if first is not None and (nest.across or not any(is_hardware(node) for node in walk(first))):
-                inits = groups[len(before):]
-                del groups[len(before):]
+                inits = groups[len(before) :]
+                del groups[len(before) :]
                 groups.append((*(init for group in inits for init in group), statement))
                 continue
         groups.append((statement,))
@@ -117,8 +117,10 @@ def _group(stmt: Stmt) -> tuple[BufferStore, ...] | None:
 def _updates(nest: _Nest) -> bool:
     """Whether it reads the elements that it stores: a step of a recurrence reads others."""
     places = {(store.buffer, *map(structural_key, store.indices)) for store in nest.stores}
-    return any(isinstance(node, BufferLoad) and (node.buffer, *map(structural_key, node.indices)) in places
-               for node in walk(nest.group))
+    return any(
+        isinstance(node, BufferLoad) and (node.buffer, *map(structural_key, node.indices)) in places
+        for node in walk(nest.group)
+    )
 
 
 class _Joiner(Rewriter):
@@ -163,8 +165,10 @@ class _Joiner(Rewriter):
 def _begins_within(statement: Stmt, nest: _Nest) -> bool:
     """Whether a reduction's init lies further inside, beside the update."""
     wanted = {store.buffer for store in nest.stores}
-    return any(isinstance(node, BufferStore) and node.buffer in wanted and node not in nest.stores
-               for node in statements(statement))
+    return any(
+        isinstance(node, BufferStore) and node.buffer in wanted and node not in nest.stores
+        for node in statements(statement)
+    )
 
 
 def _take_init(done: list[Stmt], nest: _Nest) -> Stmt | None:
@@ -189,13 +193,16 @@ def _not_recognised(nest: _Nest) -> ReductionNotRecognised:
     return ReductionNotRecognised(
         f"cannot lower: the threads of {loop.thread} ('{loop.var.name}') all update the same elements of {buffer.name}",
         reason="a reduction across threads starts from its identity, in a loop nest of its own just before",
-        fix=f"bind a data axis of {buffer.name} to {loop.thread}, or a reduce axis of a te.compute")
+        fix=f"bind a data axis of {buffer.name} to {loop.thread}, or a reduce axis of a te.compute",
+    )
 
 
 class _Join:
     """One reduction: `init` over `first`, `update` over `statement`."""
 
-    def __init__(self, hardware: Hardware, init: _Nest, first: Stmt, update: _Nest, statement: Stmt, original: Stmt) -> None:
+    def __init__(
+        self, hardware: Hardware, init: _Nest, first: Stmt, update: _Nest, statement: Stmt, original: Stmt
+    ) -> None:
         self.hardware, self.init, self.first = hardware, init, first
         nest = _nest(statement)
         assert nest is not None, "the nest is still there"
@@ -211,11 +218,14 @@ class _Join:
                     f"cannot lower: each thread holds a partial result of {update.stores[0].buffer.name} "
                     f"for every '{loop.var.name}'",
                     reason=f"the extent {loop.extent} is not known when the kernel is built",
-                    fix="reorder the data loops outside of the reduce loops")
+                    fix="reorder the data loops outside of the reduce loops",
+                )
         self.serial, self.own = serial, own
         shape = tuple(loop.extent for loop in serial)
         self.buffers = [store.buffer for store in nest.stores]
-        self.partials = [Buffer(f"{buffer.name}.partial", shape, buffer.dtype, scope="local") for buffer in self.buffers]
+        self.partials = [
+            Buffer(f"{buffer.name}.partial", shape, buffer.dtype, scope="local") for buffer in self.buffers
+        ]
         identities = {store.buffer: store.value for store in init.stores}
         self.identities = [identities[buffer] for buffer in self.buffers]
 
@@ -228,7 +238,9 @@ class _Join:
 
     def _begin(self) -> Stmt:
         fresh = [Var(loop.var.name, loop.var.dtype) for loop in self.serial]
-        body = seq(*(BufferStore(p, value, tuple(fresh)) for p, value in zip(self.partials, self.identities, strict=True)))
+        body = seq(
+            *(BufferStore(p, value, tuple(fresh)) for p, value in zip(self.partials, self.identities, strict=True))
+        )
         for var, loop in reversed(list(zip(fresh, self.serial, strict=True))):
             body = For(var, const(0, var.dtype), loop.extent, LoopKind.UNROLLED, body)
         return body
@@ -248,7 +260,9 @@ class _Join:
     def _final(self) -> Stmt:
         """The elements' loops, of init, around joining and, under the guards of init, storing."""
         place = tuple(loop.var for loop in self.own)
-        total = {buffer: BufferLoad(partial, place) for buffer, partial in zip(self.buffers, self.partials, strict=True)}
+        total = {
+            buffer: BufferLoad(partial, place) for buffer, partial in zip(self.buffers, self.partials, strict=True)
+        }
         threads = _Threads(self.hardware, self.tags, self._combine, self.partials, place, self.identities)
         joined = threads.join()
         innermost = self.init.loops[-1] if self.init.loops else None
@@ -281,8 +295,10 @@ class _Join:
         while isinstance(stmt, LetStmt):
             bindings.append((stmt.var, stmt.value))
             stmt = stmt.body
-        following = len(self.buffers) if len(self.buffers) > 1 else 0  # of several elements the next values have names too
-        sources, rest = bindings[: len(bindings) - following], bindings[len(bindings) - following:]
+        following = (
+            len(self.buffers) if len(self.buffers) > 1 else 0
+        )  # of several elements the next values have names too
+        sources, rest = bindings[: len(bindings) - following], bindings[len(bindings) - following :]
         results = [value for _, value in rest] or [store.value for store in self.update.stores]
         values: dict[Var, Expr] = {}
         names = iter([var for var, _ in sources])
@@ -307,8 +323,12 @@ class _Join:
             lets.append((fresh, combined(value)))
             values[var] = fresh
         place = tuple(loop.var for loop in self.own)
-        body = seq(*(BufferStore(partial, combined(store.value), place)
-                     for partial, store in zip(self.partials, self.update.stores, strict=True)))
+        body = seq(
+            *(
+                BufferStore(partial, combined(store.value), place)
+                for partial, store in zip(self.partials, self.update.stores, strict=True)
+            )
+        )
         for var, value in reversed(lets):
             body = LetStmt(var, value, body)
         return body
@@ -324,8 +344,15 @@ Combine = Callable[[Sequence[Expr], Sequence[Expr]], Stmt]
 class _Threads:
     """Joins the `partials` at `place` of all threads that differ in `tags` alone; each of them then holds the result."""
 
-    def __init__(self, hardware: Hardware, tags: list[str], combine: Combine, partials: list[Buffer], place: tuple[Expr, ...],
-                 identities: Sequence[Expr]) -> None:
+    def __init__(
+        self,
+        hardware: Hardware,
+        tags: list[str],
+        combine: Combine,
+        partials: list[Buffer],
+        place: tuple[Expr, ...],
+        identities: Sequence[Expr],
+    ) -> None:
         self.combine, self.partials, self.place, self.identities = combine, partials, place, identities
         present = [tag for tag in THREAD_TAGS if hardware.extent(tag) > 1]
         reduced = [tag for tag in present if tag in tags]
@@ -356,11 +383,15 @@ class _Threads:
 
     def _staged(self, *shape: int) -> None:
         extents = tuple(map(const, shape))
-        self.staging = [Buffer(f"{partial.name}.staging", extents, partial.dtype, scope="shared") for partial in self.partials]
+        self.staging = [
+            Buffer(f"{partial.name}.staging", extents, partial.dtype, scope="shared") for partial in self.partials
+        ]
 
     def _combined_with(self, values: Sequence[Expr]) -> Stmt:
         """Named first: every value is read before any partial changes."""
-        named = [Var(f"{partial.name}.other", value.dtype) for partial, value in zip(self.partials, values, strict=True)]
+        named = [
+            Var(f"{partial.name}.other", value.dtype) for partial, value in zip(self.partials, values, strict=True)
+        ]
         body = self.combine(self._own(), named)
         for var, value in reversed(list(zip(named, values, strict=True))):
             body = LetStmt(var, value, body)
@@ -370,7 +401,9 @@ class _Threads:
         """Lanes joined with those at half the distance each time; then the first lane's result goes to all."""
         steps: list[Stmt] = []
         while distance:
-            steps.append(self._combined_with([self._shuffle(SHUFFLE_DOWN, own, distance, width) for own in self._own()]))
+            steps.append(
+                self._combined_with([self._shuffle(SHUFFLE_DOWN, own, distance, width) for own in self._own()])
+            )
             distance //= 2
         steps += self._stored([self._shuffle(SHUFFLE, own, 0, width) for own in self._own()])
         return steps
@@ -387,8 +420,12 @@ class _Threads:
         self._staged(self.groups, warps)
         lane, warp = floormod(self.index, WARP), floordiv(self.index, WARP)
         steps.append(If(lane.equal(0), self._kept((self.group, warp))))
-        steps += self._stored([if_then_else(lane < warps, BufferLoad(s, (self.group, lane)), identity)
-                               for s, identity in zip(self.staging, self.identities, strict=True)])
+        steps += self._stored(
+            [
+                if_then_else(lane < warps, BufferLoad(s, (self.group, lane)), identity)
+                for s, identity in zip(self.staging, self.identities, strict=True)
+            ]
+        )
         distance = 1
         while distance * 2 < warps:
             distance *= 2

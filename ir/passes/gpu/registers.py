@@ -40,8 +40,12 @@ def free_registers(function: Function, whole: Function) -> Function:
     for node in walk(function.body):
         if isinstance(node, For):
             analyzer.bind(node.var, Range(node.begin, node.extent))
-    guards = {guard for node in statements(function.body) if isinstance(node, Allocate) and node.buffer.scope == "local"
-              for guard in _needless(node, analyzer)}
+    guards = {
+        guard
+        for node in statements(function.body)
+        if isinstance(node, Allocate) and node.buffer.scope == "local"
+        for guard in _needless(node, analyzer)
+    }
     return function.with_body(freed(function.body, guards)) if guards else function
 
 
@@ -67,7 +71,11 @@ def _needless(memory: Allocate, analyzer: Analyzer) -> Iterator[If]:
 
 
 def _stores(
-    body: Stmt, buffer: Buffer, places: tuple[Var, ...], loops: tuple[Var, ...], guards: tuple[If, ...],
+    body: Stmt,
+    buffer: Buffer,
+    places: tuple[Var, ...],
+    loops: tuple[Var, ...],
+    guards: tuple[If, ...],
 ) -> Iterator[_Store]:
     """The stores to a buffer below loops and guards."""
     if isinstance(body, Seq):
@@ -84,29 +92,51 @@ def _stores(
 
 
 def _said(
-    store: BufferStore, places: tuple[Var, ...], loops: tuple[Var, ...], guards: tuple[If, ...],
+    store: BufferStore,
+    places: tuple[Var, ...],
+    loops: tuple[Var, ...],
+    guards: tuple[If, ...],
 ) -> Iterator[tuple[object, If]]:
     """What guards say of the element that is stored, those whose every loop variable is one of its indices and that concern nothing
     else."""
-    own: dict[Var, Expr] = {index: place for index, place in zip(store.indices, places, strict=True) if isinstance(index, Var)}
+    own: dict[Var, Expr] = {
+        index: place for index, place in zip(store.indices, places, strict=True) if isinstance(index, Var)
+    }
     for guard in guards:
         concerned = {node for node in walk(guard.condition) if isinstance(node, Var)} & set(loops)
         reads = any(isinstance(node, BufferLoad) for node in walk(guard.condition))
-        if concerned <= own.keys() and not reads and all(
-                node.buffer is store.buffer for node in statements(guard.then_body) if isinstance(node, BufferStore)):
+        if (
+            concerned <= own.keys()
+            and not reads
+            and all(
+                node.buffer is store.buffer for node in statements(guard.then_body) if isinstance(node, BufferStore)
+            )
+        ):
             yield structural_key(substitute(guard.condition, own)), guard
 
 
 def _is_harmless(store: BufferStore, analyzer: Analyzer) -> bool:
     """Whether it can be computed whatever a guard says."""
     nodes = list(walk(store.value))
-    within = all(_is_within(store.buffer, store.indices, analyzer) if node is store else
-                 node.buffer.scope in ("local", "shared") and _is_within(node.buffer, node.indices, analyzer)
-                 for node in (store, *nodes) if isinstance(node, (BufferLoad, BufferStore)))
-    return within and all(isinstance(node, _HARMLESS) or isinstance(node, Call) and node.name == "fma" or isinstance(node, Cast)
-                          and node.dtype.is_float for node in nodes)
+    within = all(
+        _is_within(store.buffer, store.indices, analyzer)
+        if node is store
+        else node.buffer.scope in ("local", "shared") and _is_within(node.buffer, node.indices, analyzer)
+        for node in (store, *nodes)
+        if isinstance(node, (BufferLoad, BufferStore))
+    )
+    return within and all(
+        isinstance(node, _HARMLESS)
+        or isinstance(node, Call)
+        and node.name == "fma"
+        or isinstance(node, Cast)
+        and node.dtype.is_float
+        for node in nodes
+    )
 
 
 def _is_within(buffer: Buffer, indices: tuple[Expr, ...], analyzer: Analyzer) -> bool:
-    return all(analyzer.can_prove(logical_and(index >= const(0, index.dtype), index < extent))
-               for index, extent in zip(indices, buffer.shape, strict=True))
+    return all(
+        analyzer.can_prove(logical_and(index >= const(0, index.dtype), index < extent))
+        for index, extent in zip(indices, buffer.shape, strict=True)
+    )

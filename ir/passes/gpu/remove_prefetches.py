@@ -1,6 +1,6 @@
 """Prefetches left out, for targets whose caches are not asked to fetch ahead.
 
-    prefetch(&A[i + 16])      →      nothing
+prefetch(&A[i + 16])      →      nothing
 """
 
 from __future__ import annotations

@@ -43,7 +43,9 @@ REGISTERS, PRODUCER_REGISTERS, MOST_REGISTERS = 65536, 40, 240
 
 def has_roles(body: Stmt) -> bool:
     """Whether a kernel's copies are those of warps of their own."""
-    return any(isinstance(node, Attr) and node.key == BULK_PIPELINE and node.subject == ROLES for node in statements(body))
+    return any(
+        isinstance(node, Attr) and node.key == BULK_PIPELINE and node.subject == ROLES for node in statements(body)
+    )
 
 
 def check_roles(hardware: Hardware, subjects: Sequence[object]) -> None:
@@ -56,9 +58,13 @@ def check_roles(hardware: Hardware, subjects: Sequence[object]) -> None:
     elif hardware.threads + WARPGROUP_LANES > MAX_THREADS:
         reason = f"{hardware.threads} threads and four more warps are more than a block has"
     if reason:
-        raise CannotCopyInBulk("cannot build: a pipeline is to have warps of its own", reason=reason, called=user_source(),
-                               allowed=f"blocks of {WARPGROUP_LANES} to {MAX_THREADS - WARPGROUP_LANES} threads, of whole groups",
-                               fix='pipeline(stages, by="tma"), without warp_specialize')
+        raise CannotCopyInBulk(
+            "cannot build: a pipeline is to have warps of its own",
+            reason=reason,
+            called=user_source(),
+            allowed=f"blocks of {WARPGROUP_LANES} to {MAX_THREADS - WARPGROUP_LANES} threads, of whole groups",
+            fix='pipeline(stages, by="tma"), without warp_specialize',
+        )
 
 
 def _extra(hardware: Hardware) -> tuple[str, int] | None:
@@ -95,8 +101,11 @@ def by_roles(hardware: Hardware, consumer: Stmt, producer: Stmt) -> tuple[Stmt, 
     if threads > WARPGROUP_LANES and share > REGISTERS // (threads + WARPGROUP_LANES):
         computed.append(_evaluate("tw_more_registers", min(share, MOST_REGISTERS)))
         asked.append(_evaluate("tw_fewer_registers", PRODUCER_REGISTERS))
-    return If(_asks(COMPUTES, threads), seq(*computed, _without(consumer, places)),
-              Attr(ALONE, "", const(1), seq(*asked, served))), places
+    return If(
+        _asks(COMPUTES, threads),
+        seq(*computed, _without(consumer, places)),
+        Attr(ALONE, "", const(1), seq(*asked, served)),
+    ), places
 
 
 def _asks(name: str, threads: int) -> Call:
@@ -109,7 +118,9 @@ def _evaluate(name: str, *numbers: int) -> Stmt:
 
 def is_role(condition: Expr) -> bool:
     """Whether a condition tells threads that compute from those that do not."""
-    return isinstance(condition, Call) and any(isinstance(arg, StringImm) and arg.value == COMPUTES for arg in condition.args)
+    return isinstance(condition, Call) and any(
+        isinstance(arg, StringImm) and arg.value == COMPUTES for arg in condition.args
+    )
 
 
 def _without(body: Stmt, places: Sequence[Buffer]) -> Stmt:
@@ -149,6 +160,8 @@ def name_barriers(function: Function, hardware: Hardware) -> Function:
     def rule(node: Stmt) -> Stmt | None:
         if not isinstance(node, If) or not is_role(node.condition):
             return None
-        return If(node.condition, rewrite(node.then_body, lambda inner: named if is_barrier(inner) else None), node.else_body)
+        return If(
+            node.condition, rewrite(node.then_body, lambda inner: named if is_barrier(inner) else None), node.else_body
+        )
 
     return function.with_body(rewrite(function.body, rule))

@@ -32,7 +32,11 @@ def move_row_values(function: Function) -> Function:
 class _Mover(Rewriter):
     def For(self, node: For) -> Stmt:
         loop: For = rebuild(node, [node.begin, node.extent, self.visit(node.body)])  # inner loops pass theirs on
-        repeats = loop.kind in (LoopKind.SERIAL, LoopKind.UNROLLED) and isinstance(loop.extent, IntImm) and loop.extent.value > 1
+        repeats = (
+            loop.kind in (LoopKind.SERIAL, LoopKind.UNROLLED)
+            and isinstance(loop.extent, IntImm)
+            and loop.extent.value > 1
+        )
         if not repeats or not any(_is_expensive(each) for each in walk(loop.body)):
             return loop
         return _Loop(loop).without()
@@ -73,8 +77,11 @@ class _Loop:
             return LetStmt(stmt.var, self._expr(stmt.value), self._statement(stmt.body))
         if isinstance(stmt, Seq):
             return Seq(tuple(map(self._statement, stmt.body)))
-        return rebuild(stmt, [self._expr(each) if isinstance(each, Expr) else each for each in children(stmt)]) if isinstance(
-            stmt, BufferStore) and stmt.predicate is None else stmt
+        return (
+            rebuild(stmt, [self._expr(each) if isinstance(each, Expr) else each for each in children(stmt)])
+            if isinstance(stmt, BufferStore) and stmt.predicate is None
+            else stmt
+        )
 
     def _expr(self, value: Expr) -> Expr:
         """A value with the largest parts that the loop does not change, and that cost something, as variables."""

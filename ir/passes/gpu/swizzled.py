@@ -64,13 +64,18 @@ class _Placer(Rewriter):
             return self.generic(node)
         *outer, rows, columns = (*([const(1)] * (2 - buffer.ndim)), *buffer.shape)
         own = row_bytes(buffer) // buffer.dtype.bytes
-        if not (isinstance(rows, IntImm) and isinstance(columns, IntImm)) or rows.value % ROWS or columns.value % own or (
-                buffer.strides or buffer.ndim < 2):
+        if (
+            not (isinstance(rows, IntImm) and isinstance(columns, IntImm))
+            or rows.value % ROWS
+            or columns.value % own
+            or (buffer.strides or buffer.ndim < 2)
+        ):
             raise FragmentMisused(
                 f"cannot lower: {buffer.name}, of shape [{', '.join(map(str, buffer.shape))}], lies in swizzled memory",
                 reason=f"it consists of panels of {ROWS} rows by {own} elements of {buffer.dtype}, or has rows of "
-                       f"{' or '.join(map(str, NARROW))} bytes, without a storage_align",
-                fix=f"split the loops that it is computed at by multiples of {ROWS} and {own}")
+                f"{' or '.join(map(str, NARROW))} bytes, without a storage_align",
+                fix=f"split the loops that it is computed at by multiples of {ROWS} and {own}",
+            )
         panels = const(columns.value // own)
         shape = (*outer, panels, rows, const(own))
         self.placed[buffer] = replace(buffer, shape=shape, scope="shared", alignment=ROWS * PANEL_BYTES)
@@ -99,17 +104,23 @@ class _Placer(Rewriter):
             return pointer(self.placed[load.buffer], self._panel(load.buffer, indices), offset, mode.value)
         if not _is_product(node):
             return self.generic(node)
-        sides = [self.placed[target[0]] for arg in node.args if (target := pointed_to(arg)) and target[0] in self.placed]
+        sides = [
+            self.placed[target[0]] for arg in node.args if (target := pointed_to(arg)) and target[0] in self.placed
+        ]
         done = self.generic(node)
         assert isinstance(done, Call)
         rows = [row_bytes(side) for side in sides]
         for side, row, turned in zip(sides, rows, node.args[1:], strict=False):
             if row < PANEL_BYTES and not is_const(turned, 0):
-                raise FragmentMisused(f"cannot lower: {side.name}, with rows of {row} bytes, is multiplied by columns",
-                                      reason="instructions read columns of terms from rows of 128 bytes alone",
-                                      fix=f"compute {side.name} at a loop split by more, or turn it: s.matricize(..., turned=...)")
+                raise FragmentMisused(
+                    f"cannot lower: {side.name}, with rows of {row} bytes, is multiplied by columns",
+                    reason="instructions read columns of terms from rows of 128 bytes alone",
+                    fix=f"compute {side.name} at a loop split by more, or turn it: s.matricize(..., turned=...)",
+                )
         narrow = [] if all(row == PANEL_BYTES for row in rows) else rows
-        return Call(done.name, (*done.args, *(const(_panel_bytes(side)) for side in sides), *map(const, narrow)), done.dtype)
+        return Call(
+            done.name, (*done.args, *(const(_panel_bytes(side)) for side in sides), *map(const, narrow)), done.dtype
+        )
 
     def BufferLoad(self, node: BufferLoad) -> Expr:
         done = self.generic(node)
@@ -139,8 +150,13 @@ def _panel_bytes(buffer: Buffer) -> int:
 
 def fence_stores(function: Function) -> Function:
     """What threads stored themselves, tensor cores see behind a fence of each of them before the barrier."""
-    read = {target[0] for node in walk(function.body) if isinstance(node, Call) and _is_product(node)
-            for arg in node.args if (target := pointed_to(arg)) and target[0].scope == "shared"}
+    read = {
+        target[0]
+        for node in walk(function.body)
+        if isinstance(node, Call) and _is_product(node)
+        for arg in node.args
+        if (target := pointed_to(arg)) and target[0].scope == "shared"
+    }
     if not any(isinstance(node, BufferStore) and node.buffer in read for node in statements(function.body)):
         return function
 

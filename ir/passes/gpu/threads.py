@@ -37,7 +37,9 @@ from .roles import ALONE
 __all__ = ["map_threads"]
 
 
-def map_threads(body: Stmt, hardware: Hardware, analyzer: Analyzer, params: frozenset[Buffer]) -> tuple[Stmt, list[Buffer]]:
+def map_threads(
+    body: Stmt, hardware: Hardware, analyzer: Analyzer, params: frozenset[Buffer]
+) -> tuple[Stmt, list[Buffer]]:
     """(`body` in terms of the hardware's variables, the workspaces it needs).
 
     params: the buffers that other blocks see. Raises LocalAcrossThreads, CrossBlock, DivergentBarrier.
@@ -54,7 +56,9 @@ def _loaded(body: Stmt) -> frozenset[Buffer]:
 class _Mapper(Copier):
     """Copies with thread variables replaced. path: the tags of the thread loops around, with their variables."""
 
-    def __init__(self, hardware: Hardware, analyzer: Analyzer, params: frozenset[Buffer], loaded: frozenset[Buffer]) -> None:
+    def __init__(
+        self, hardware: Hardware, analyzer: Analyzer, params: frozenset[Buffer], loaded: frozenset[Buffer]
+    ) -> None:
         super().__init__({}, fresh=False)
         self.hardware, self.analyzer, self.params, self.loaded = hardware, analyzer, params, loaded
         self.path: list[For] = []
@@ -101,7 +105,7 @@ class _Mapper(Copier):
     def _where(self, *conditions: Expr) -> Generator[None]:
         self.around += conditions
         yield
-        del self.around[-len(conditions):]
+        del self.around[-len(conditions) :]
 
     def Allocate(self, node: Allocate) -> Stmt:
         scope = node.buffer.scope
@@ -109,7 +113,9 @@ class _Mapper(Copier):
         self.uses[node.buffer] = []
         if scope in ("local", "shared"):
             done = super().Allocate(node)
-            own = OwnPart(done, self.hardware, self.analyzer) if scope == "local" and isinstance(done, Allocate) else None
+            own = (
+                OwnPart(done, self.hardware, self.analyzer) if scope == "local" and isinstance(done, Allocate) else None
+            )
             self._check_own(node.buffer, frozenset(own.divided) if own is not None else frozenset())
             return done if own is None else own.allocation()
         body = self.visit(node.body)
@@ -119,7 +125,9 @@ class _Mapper(Copier):
         tags = tuple(tag for tag in reversed(tags) if tag in self.hardware.extents)
         places = tuple(self.hardware.variables[tag] for tag in tags)
         extents = tuple(self.hardware.extents[tag] for tag in tags)
-        placed = replace(buffer, shape=(*extents, *buffer.shape), strides=(), scope="global" if scope == "global" else "shared")
+        placed = replace(
+            buffer, shape=(*extents, *buffer.shape), strides=(), scope="global" if scope == "global" else "shared"
+        )
         self.moved[buffer] = (placed, places)
         return body if scope == "global" else Allocate(placed, body)
 
@@ -127,8 +135,11 @@ class _Mapper(Copier):
         """What one thread does: the first."""
         if node.key not in (ONE_THREAD, ALONE):
             return super().Attr(node)
-        first = {self.hardware.variables[tag]: const(0, self.hardware.variables[tag].dtype)
-                 for tag in THREAD_TAGS if self.hardware.extent(tag) > 1}
+        first = {
+            self.hardware.variables[tag]: const(0, self.hardware.variables[tag].dtype)
+            for tag in THREAD_TAGS
+            if self.hardware.extent(tag) > 1
+        }
         for inner in walk(node.body) if node.key == ONE_THREAD else ():
             pointed = pointed_to(inner)
             if pointed is not None and pointed[1] & WRITES:
@@ -165,8 +176,12 @@ class _Mapper(Copier):
         by_warps: whether all lanes of a warp do it together."""
         buffer = store.buffer
         inner = {node for index in store.indices for node in walk(index)}
-        inside = self.path[self.depth.get(buffer, 0):]  # loops around the allocation do all of it, each of their threads
-        around = {loop.thread for loop in inside} | {tag for tag, var in self.hardware.variables.items() if var in inner}
+        inside = self.path[
+            self.depth.get(buffer, 0) :
+        ]  # loops around the allocation do all of it, each of their threads
+        around = {loop.thread for loop in inside} | {
+            tag for tag, var in self.hardware.variables.items() if var in inner
+        }
         if buffer.scope == "warp":  # each warp has a place of its own
             around.update(tag for tag in THREAD_TAGS if tag != "threadIdx.x")
         if by_warps:
@@ -180,14 +195,16 @@ class _Mapper(Copier):
                     f"cannot lower: {buffer.name} is computed outside of the loop that is bound to {blocks[0]}, "
                     "and read within it",
                     reason="blocks of one kernel run in no order and do not wait for each other",
-                    fix=f"compute {buffer.name} at root, in a kernel of its own, or at a loop inside of the block loop")
+                    fix=f"compute {buffer.name} at root, in a kernel of its own, or at a loop inside of the block loop",
+                )
             missing = blocks + missing
         condition: Expr | None = None
         for tag in missing:
             first = self.hardware.variables[tag].equal(0)
             condition = first if condition is None else logical_and(condition, first)
-        self._check_first_comes_by(buffer, {self.hardware.variables[tag]: const(0, self.hardware.variables[tag].dtype)
-                                            for tag in missing})
+        self._check_first_comes_by(
+            buffer, {self.hardware.variables[tag]: const(0, self.hardware.variables[tag].dtype) for tag in missing}
+        )
         return stmt if condition is None else If(condition, stmt)
 
     def _check_first_comes_by(self, buffer: Buffer, first: dict[Var, Expr]) -> None:
@@ -202,7 +219,8 @@ class _Mapper(Copier):
                 f"cannot lower: {buffer.name}, in {buffer.scope} memory, is filled where not all threads that share it come by, "
                 f"under `{condition}`",
                 reason="one thread fills it for all, which then wait for each other",
-                fix=f's[{buffer.name}].set_scope("local"), or compute it at a loop outside of the condition')
+                fix=f's[{buffer.name}].set_scope("local"), or compute it at a loop outside of the condition',
+            )
 
     def _note(self, node: BufferLoad | BufferStore, stored: bool) -> None:
         """Remember which elements each thread, or block, of the loops inside of an allocation touches."""
@@ -210,10 +228,14 @@ class _Mapper(Copier):
         if uses is None:
             return
         keys: dict[str, tuple[tuple[int, Key], ...]] = {}
-        for loop in self.path[self.depth[node.buffer]:]:
+        for loop in self.path[self.depth[node.buffer] :]:
             if node.buffer.scope != "local" and loop.thread not in BLOCK_TAGS:
                 continue
-            used = [(dim, self.visit(index)) for dim, index in enumerate(node.indices) if any(n is loop.var for n in walk(index))]
+            used = [
+                (dim, self.visit(index))
+                for dim, index in enumerate(node.indices)
+                if any(n is loop.var for n in walk(index))
+            ]
             if used:
                 keys[loop.thread] = tuple((dim, structural_key(index)) for dim, index in used)
         uses.append((stored, keys))
@@ -229,11 +251,13 @@ class _Mapper(Copier):
                 raise CrossBlock(
                     f"cannot lower: {buffer.name}, in {buffer.scope} memory of a kernel, is filled by the blocks of {tag} together",
                     reason="each block has its own, and would find only what it stored itself",
-                    fix=f"do not bind the loops of {buffer.name} to {tag}: the loop that it is computed at is that of its blocks")
+                    fix=f"do not bind the loops of {buffer.name} to {tag}: the loop that it is computed at is that of its blocks",
+                )
             raise LocalAcrossThreads(
                 f"cannot lower: {buffer.name}, in local memory, is filled by the threads of {tag} together",
                 reason="local memory belongs to one thread, which would find only what it stored itself",
-                fix=f's[{buffer.name}].set_scope("shared"), or do not bind its loops to {tag}')
+                fix=f's[{buffer.name}].set_scope("shared"), or do not bind its loops to {tag}',
+            )
 
 
 def _with_places(body: Stmt, moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]]) -> Stmt:

@@ -29,14 +29,20 @@ def test_known_panels_are_asked_for_while_the_one_before_is_multiplied(m: int, n
 def test_images_that_no_cache_keeps_are_asked_for_a_row_ahead(size: int, streams: bool) -> None:
     """Rows of hundreds of channels are more streams than a processor follows."""
     image = te.placeholder((1, 256, size, size), name="image")
-    s = tw.autoschedule.schedule(topi.nn.conv2d_nchw(image, te.constant(np.ones((64, 256, 1, 1), "float32")), 1, 0, 1), TARGET)
+    s = tw.autoschedule.schedule(
+        topi.nn.conv2d_nchw(image, te.constant(np.ones((64, 256, 1, 1), "float32")), 1, 0, 1), TARGET
+    )
     assert ("around=True" in s.as_python()) == streams
 
 
 @pytest.mark.parametrize(("channels", "known"), [(512, True), (512, False), (16, True)])
 def test_known_weights_of_the_next_channels_are_asked_for(channels: int, known: bool) -> None:
     """Where there are next channels, and the weights are there before the call."""
-    weights = te.constant(np.ones((channels, 32, 3, 3), "float32")) if known else te.placeholder((channels, 32, 3, 3), name="w")
+    weights = (
+        te.constant(np.ones((channels, 32, 3, 3), "float32"))
+        if known
+        else te.placeholder((channels, 32, 3, 3), name="w")
+    )
     image = te.placeholder((1, 32, 7, 7), name="image")
     y = topi.nn.conv2d_nchw(image, weights, 1, 1, 1)
     text = str(tw.lower(tw.autoschedule.schedule(y, TARGET), [image, *([] if known else [weights]), y]))

@@ -20,29 +20,47 @@ def placeholders(**shapes: Any) -> list[Any]:
 def histogram(elements: int, cells: int, combine: Any = te.sum) -> Program:
     x, w = placeholders(x=(elements,), w=(elements,))
     i = te.reduce_axis((0, elements), "i")
-    return [x, w], te.compute((cells,), lambda b: combine(
-        w[i], axis=i, where=te.floor(x[i] * cells).astype("int32") == b), "H")
+    return [x, w], te.compute(
+        (cells,), lambda b: combine(w[i], axis=i, where=te.floor(x[i] * cells).astype("int32") == b), "H"
+    )
 
 
 def by_channels(elements: int, cells: int, channels: int) -> Program:
     x, w = placeholders(x=(elements,), w=(channels, elements))
     i = te.reduce_axis((0, elements), "i")
-    return [x, w], te.compute((channels, cells), lambda c, b: te.sum(
-        w[c, i], axis=i, where=b == te.floor(x[i] * cells).astype("int32")), "H")
+    return [x, w], te.compute(
+        (channels, cells), lambda c, b: te.sum(w[c, i], axis=i, where=b == te.floor(x[i] * cells).astype("int32")), "H"
+    )
 
 
 def of_pixels(height: int, width: int, rows: int, columns: int) -> Program:
     fy, fx, v = placeholders(fy=(height, width), fx=(height, width), v=(height, width))
     i, j = te.reduce_axis((0, height), "i"), te.reduce_axis((0, width), "j")
-    return [fy, fx, v], te.compute((rows, columns), lambda y, x: te.sum(v[i, j], axis=[i, j], where=te.all(
-        te.floor(fy[i, j] * rows).astype("int32") == y, te.floor(fx[i, j] * (columns + 1)).astype("int32") - 1 == x)), "G")
+    return [fy, fx, v], te.compute(
+        (rows, columns),
+        lambda y, x: te.sum(
+            v[i, j],
+            axis=[i, j],
+            where=te.all(
+                te.floor(fy[i, j] * rows).astype("int32") == y,
+                te.floor(fx[i, j] * (columns + 1)).astype("int32") - 1 == x,
+            ),
+        ),
+        "G",
+    )
 
 
 def counts(elements: int, cells: int) -> Program:
-    x, = placeholders(x=(elements,))
+    (x,) = placeholders(x=(elements,))
     i = te.reduce_axis((0, elements), "i")
-    return [x], te.compute((cells,), lambda b: te.sum(te.if_then_else(
-        te.floor(x[i] * cells).astype("int32") == b, te.const(1, "int32"), te.const(0, "int32")), axis=i), "N")
+    return [x], te.compute(
+        (cells,),
+        lambda b: te.sum(
+            te.if_then_else(te.floor(x[i] * cells).astype("int32") == b, te.const(1, "int32"), te.const(0, "int32")),
+            axis=i,
+        ),
+        "N",
+    )
 
 
 def with_tail(program: Program) -> Program:
@@ -50,10 +68,23 @@ def with_tail(program: Program) -> Program:
     return inputs, te.compute(total.shape, lambda *at: total(*at) * 2 + 1, "tail")
 
 
-@pytest.mark.parametrize(("inputs", "result"), [
-    histogram(1001, 40), histogram(60_001, 17), histogram(5, 300), histogram(0, 40), histogram(1001, 40, te.max),
-    by_channels(777, 33, 3), by_channels(40_003, 64, 2), of_pixels(19, 31, 5, 7), of_pixels(211, 301, 5, 7),
-    with_tail(histogram(60_001, 40)), with_tail(by_channels(99, 20, 3)), histogram(1001, 3)])
+@pytest.mark.parametrize(
+    ("inputs", "result"),
+    [
+        histogram(1001, 40),
+        histogram(60_001, 17),
+        histogram(5, 300),
+        histogram(0, 40),
+        histogram(1001, 40, te.max),
+        by_channels(777, 33, 3),
+        by_channels(40_003, 64, 2),
+        of_pixels(19, 31, 5, 7),
+        of_pixels(211, 301, 5, 7),
+        with_tail(histogram(60_001, 40)),
+        with_tail(by_channels(99, 20, 3)),
+        histogram(1001, 3),
+    ],
+)
 def test_cells_hold_what_was_declared(inputs: list[Any], result: Any) -> None:
     rng = np.random.default_rng(0)
     arrays = [rng.uniform(-0.1, 1.1, [int(extent) for extent in tensor.shape]).astype(np.float32) for tensor in inputs]
@@ -61,7 +92,9 @@ def test_cells_hold_what_was_declared(inputs: list[Any], result: Any) -> None:
     for s in (topi.schedule(result), te.create_schedule(result.op)):
         outs.append(np.full([int(extent) for extent in result.shape], 7, np.float32))
         tw.build(s, [*inputs, result])(*arrays, outs[-1])
-    np.testing.assert_allclose(*outs, rtol=1e-4, atol=1e-4 * max(np.abs(outs[1][np.isfinite(outs[1])]).max(initial=0), 1))
+    np.testing.assert_allclose(
+        *outs, rtol=1e-4, atol=1e-4 * max(np.abs(outs[1][np.isfinite(outs[1])]).max(initial=0), 1)
+    )
 
 
 def test_no_loop_over_the_cells_is_left() -> None:
@@ -87,7 +120,7 @@ def test_counting_goes_over_the_elements_once(elements: int) -> None:
 
 
 def test_conditions_on_places_that_are_known_choose_no_cells() -> None:
-    x, = placeholders(x=(40,))
+    (x,) = placeholders(x=(40,))
     i = te.reduce_axis((0, 40), "i")
     known = te.compute((20,), lambda b: te.sum(x[i], axis=i, where=i // 2 == b), "known")
     several = te.compute((20,), lambda b: te.sum(x[i], axis=i, where=x[i] * 20 > b.astype("float32")), "several")

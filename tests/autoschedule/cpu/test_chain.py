@@ -17,7 +17,12 @@ from tilewright.autoschedule.groups import cut
 from tilewright.autoschedule.pieces import CHAIN, Piece
 from tilewright.codegen.machine import MACHINES, machine_of
 
-BOUNDARIES = {"clamped": te.clamped, "mirrored": te.mirrored, "wrapped": te.wrapped, "padded": lambda t: te.padded(t, 0)}
+BOUNDARIES = {
+    "clamped": te.clamped,
+    "mirrored": te.mirrored,
+    "wrapped": te.wrapped,
+    "padded": lambda t: te.padded(t, 0),
+}
 
 
 @pytest.fixture
@@ -51,7 +56,11 @@ def same_bits(args: Sequence[Any], outputs: Sequence[Any], seed: int = 0) -> Non
 
 def _array(drawn: np.random.Generator, tensor: Any) -> np.ndarray[Any, Any]:
     shape, dtype = tuple(extent.value for extent in tensor.shape), str(tensor.dtype)
-    return drawn.random(shape, dtype="float32").astype(dtype) if "float" in dtype else drawn.integers(0, 100, shape).astype(dtype)
+    return (
+        drawn.random(shape, dtype="float32").astype(dtype)
+        if "float" in dtype
+        else drawn.integers(0, 100, shape).astype(dtype)
+    )
 
 
 def _empty(tensor: Any) -> np.ndarray[Any, Any]:
@@ -61,8 +70,13 @@ def _empty(tensor: Any) -> np.ndarray[Any, Any]:
 def heat(A: Any, steps: int, boundary: Callable[[Any], Any]) -> Any:
     for step in range(steps):
         E = boundary(A)
-        A = te.compute(A.shape, lambda i, j, A=A, E=E: A[i, j] + 0.1 * (
-            E[i - 1, j] + E[i + 1, j] + E[i, j - 1] + E[i, j + 1] - 4.0 * A[i, j]), name=f"step{step}")
+        A = te.compute(
+            A.shape,
+            lambda i, j, A=A, E=E: (
+                A[i, j] + 0.1 * (E[i - 1, j] + E[i + 1, j] + E[i, j - 1] + E[i, j + 1] - 4.0 * A[i, j])
+            ),
+            name=f"step{step}",
+        )
     return A
 
 
@@ -79,10 +93,16 @@ def corners(A: Any) -> Any:
     """Harris corners, without their boundary."""
     n, m = (extent.value for extent in A.shape)
     high, wide = max(n - 2, 0), max(m - 2, 0)
-    dx = te.compute((high, wide), lambda i, j: (A[i, j + 2] - A[i, j]) + 2.0 * (A[i + 1, j + 2] - A[i + 1, j])
-                    + (A[i + 2, j + 2] - A[i + 2, j]), name="dx")
-    dy = te.compute((high, wide), lambda i, j: (A[i + 2, j] - A[i, j]) + 2.0 * (A[i + 2, j + 1] - A[i, j + 1])
-                    + (A[i + 2, j + 2] - A[i, j + 2]), name="dy")
+    dx = te.compute(
+        (high, wide),
+        lambda i, j: (A[i, j + 2] - A[i, j]) + 2.0 * (A[i + 1, j + 2] - A[i + 1, j]) + (A[i + 2, j + 2] - A[i + 2, j]),
+        name="dx",
+    )
+    dy = te.compute(
+        (high, wide),
+        lambda i, j: (A[i + 2, j] - A[i, j]) + 2.0 * (A[i + 2, j + 1] - A[i, j + 1]) + (A[i + 2, j + 2] - A[i, j + 2]),
+        name="dy",
+    )
 
     def boxed(a: Any, b: Any, name: str) -> Any:
         both = te.compute((high, wide), lambda i, j: a[i, j] * b[i, j], name=f"{name}2")
@@ -90,13 +110,22 @@ def corners(A: Any) -> Any:
         return te.compute((high - 2, wide - 2), lambda i, j: te.sum(both[i + r, j + q], axis=[r, q]), name=name)
 
     xx, yy, xy = boxed(dx, dx, "xx"), boxed(dy, dy, "yy"), boxed(dx, dy, "xy")
-    return te.compute(xx.shape, lambda i, j: xx[i, j] * yy[i, j] - xy[i, j] * xy[i, j] - 0.04 * (xx[i, j] + yy[i, j]), name="R")
+    return te.compute(
+        xx.shape, lambda i, j: xx[i, j] * yy[i, j] - xy[i, j] * xy[i, j] - 0.04 * (xx[i, j] + yy[i, j]), name="R"
+    )
 
 
-@pytest.mark.parametrize(("boundary", "shape"), [
-    ("clamped", (31, 65)), ("mirrored", (17, 33)), ("wrapped", (9, 31)), ("padded", (19, 63)), ("clamped", (1, 1)),
-    ("padded", (2, 3)),
-])
+@pytest.mark.parametrize(
+    ("boundary", "shape"),
+    [
+        ("clamped", (31, 65)),
+        ("mirrored", (17, 33)),
+        ("wrapped", (9, 31)),
+        ("padded", (19, 63)),
+        ("clamped", (1, 1)),
+        ("padded", (2, 3)),
+    ],
+)
 def test_chained_stencils_keep_their_bits(small: None, boundary: str, shape: tuple[int, int]) -> None:
     A = te.placeholder(shape, name="A")
     same_bits([A], [heat(A, 2, BOUNDARIES[boundary])])
@@ -129,8 +158,18 @@ def test_stencils_of_three_dimensions_keep_their_bits(small: None) -> None:
     A = te.placeholder((7, 9, 17), name="A")
     for _ in range(2):
         E = te.clamped(A)
-        A = te.compute(A.shape, lambda z, y, x, E=E: E[z - 1, y, x] + E[z + 1, y, x] + E[z, y - 1, x] + E[z, y + 1, x]
-                       + E[z, y, x - 1] + E[z, y, x + 1] - 5.0 * E[z, y, x])
+        A = te.compute(
+            A.shape,
+            lambda z, y, x, E=E: (
+                E[z - 1, y, x]
+                + E[z + 1, y, x]
+                + E[z, y - 1, x]
+                + E[z, y + 1, x]
+                + E[z, y, x - 1]
+                + E[z, y, x + 1]
+                - 5.0 * E[z, y, x]
+            ),
+        )
     same_bits(list(A.op.input_tensors[0].op.input_tensors), [A])
 
 
@@ -147,8 +186,11 @@ def test_stencils_of_one_dimension_keep_their_bits(small: None, n: int) -> None:
 @pytest.mark.parametrize("shape", [(2, 2), (18, 34)])
 def test_a_pyramid_keeps_its_bits(small: None, shape: tuple[int, int]) -> None:
     A = te.placeholder(shape, name="A")
-    half = te.compute((shape[0] // 2, shape[1] // 2), lambda i, j: 0.25 * (
-        A[2 * i, 2 * j] + A[2 * i, 2 * j + 1] + A[2 * i + 1, 2 * j] + A[2 * i + 1, 2 * j + 1]), name="half")
+    half = te.compute(
+        (shape[0] // 2, shape[1] // 2),
+        lambda i, j: 0.25 * (A[2 * i, 2 * j] + A[2 * i, 2 * j + 1] + A[2 * i + 1, 2 * j] + A[2 * i + 1, 2 * j + 1]),
+        name="half",
+    )
     blur = blurred(half, 3, te.clamped)
     same_bits([A], [te.compute(shape, lambda i, j: A[i, j] - blur[i // 2, j // 2], name="detail")])
 
@@ -185,7 +227,9 @@ def test_steps_are_computed_in_tiles() -> None:
     assert tile.sizes[0] < 2047, "rows are cut"
 
 
-@pytest.mark.parametrize(("shape", "boundary"), [((67, 33), "clamped"), ((131, 65), "padded"), ((67, 5, 33), "clamped")])
+@pytest.mark.parametrize(
+    ("shape", "boundary"), [((67, 33), "clamped"), ((131, 65), "padded"), ((67, 5, 33), "clamped")]
+)
 def test_each_way_to_cut_a_chain_keeps_its_bits(small: None, shape: tuple[int, ...], boundary: str) -> None:
     A = te.placeholder(shape, name="A")
     B = A
@@ -208,7 +252,9 @@ def test_each_way_to_cut_a_chain_keeps_its_bits(small: None, shape: tuple[int, .
 def test_windows_roll_through_a_long_chain() -> None:
     A = te.placeholder((2047, 2049), name="A")
     plan = tw.autoschedule.schedule([heat(A, 6, te.clamped)], "llvm -mcpu=haswell").plan
-    assert [row.description.split(" by ")[0] for row in plan] == ["windows of step0, step1, step2, step3, step4 rolling"]
+    assert [row.description.split(" by ")[0] for row in plan] == [
+        "windows of step0, step1, step2, step3, step4 rolling"
+    ]
     assert plan[0].binds, "the estimate says what binds it"
     times = {description: estimate.seconds for description, estimate in plan[0].candidates if estimate is not None}
     assert times["each stage by itself"] > 1.5 * times[plan[0].description]
@@ -217,7 +263,9 @@ def test_windows_roll_through_a_long_chain() -> None:
 def test_a_chain_that_is_inlined_whole_is_not_stored() -> None:
     A = te.placeholder((1535, 2559), name="A")
     rows = te.compute((1535, 2557), lambda i, j: (A[i, j] + A[i, j + 1] + A[i, j + 2]) * 0.25, name="rows")
-    columns = te.compute((1533, 2557), lambda i, j: (rows[i, j] + rows[i + 1, j] + rows[i + 2, j]) * 0.25, name="columns")
+    columns = te.compute(
+        (1533, 2557), lambda i, j: (rows[i, j] + rows[i + 1, j] + rows[i + 2, j]) * 0.25, name="columns"
+    )
     s = tw.autoschedule.schedule([columns])
     assert s[rows].attach_type == "inline"
 
@@ -268,8 +316,11 @@ def test_windows_slide_over_what_they_read() -> None:
 def two_results(rows: int, columns: int) -> tuple[Any, Any, list[Any]]:
     """A stage, and two that read it around each place."""
     A = te.placeholder((rows, columns), name="A")
-    cross = te.compute((rows - 2, columns - 2), lambda i, j: (A[i, j] + A[i + 1, j + 1] * 2 + A[i + 2, j + 2]) * (
-        A[i, j + 2] - A[i + 2, j]), name="cross")
+    cross = te.compute(
+        (rows - 2, columns - 2),
+        lambda i, j: (A[i, j] + A[i + 1, j + 1] * 2 + A[i + 2, j + 2]) * (A[i, j + 2] - A[i + 2, j]),
+        name="cross",
+    )
     shape = rows - 4, columns - 4
     less = te.compute(shape, lambda i, j: cross[i, j] + cross[i + 2, j + 2] - cross[i + 1, j + 1], name="less")
     times = te.compute(shape, lambda i, j: cross[i, j + 2] * cross[i + 2, j], name="times")
@@ -279,7 +330,10 @@ def two_results(rows: int, columns: int) -> tuple[Any, Any, list[Any]]:
 def test_two_results_of_one_stage_are_a_chain_that_computes_it_for_both(small: None) -> None:
     A, cross, results = two_results(200, 300)
     s = tw.autoschedule.schedule(results, "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver3")
-    assert sorted(stage.attach_type for stage in map(s.__getitem__, results)) == ["root", "with"] and s[cross].attach_type == "at"
+    assert (
+        sorted(stage.attach_type for stage in map(s.__getitem__, results)) == ["root", "with"]
+        and s[cross].attach_type == "at"
+    )
     assert [row.rule for row in s.plan] == ["chain"]
     same_bits([A], results)
     third = te.compute((196, 296), lambda i, j: results[0][i, j] + results[1][i, j], name="third")
@@ -320,8 +374,11 @@ def test_results_of_which_one_reads_the_other_are_no_pair(small: None) -> None:
 def test_vectors_do_not_cross_narrow_rows_that_windows_read_parts_of(width: int) -> None:
     """They were gathered from two rows of the padded image: twenty times the time."""
     a, w = te.placeholder((3, 14, width), name="a"), te.placeholder((3, 5, 5), name="w")
-    padded = te.compute((3, 18, width + 4), lambda c, y, x: te.if_then_else(
-        te.all(y >= 2, y < 16, x >= 2, x < width + 2), a[c, y - 2, x - 2], 0.0), name="padded")
+    padded = te.compute(
+        (3, 18, width + 4),
+        lambda c, y, x: te.if_then_else(te.all(y >= 2, y < 16, x >= 2, x < width + 2), a[c, y - 2, x - 2], 0.0),
+        name="padded",
+    )
     p, q = te.reduce_axis((0, 5), name="p"), te.reduce_axis((0, 5), name="q")
     b = te.compute((3, 14, width), lambda c, y, x: te.sum(padded[c, y + p, x + q] * w[c, p, q], axis=[p, q]), name="b")
     s = tw.autoschedule.schedule([b], "llvm")
@@ -331,7 +388,7 @@ def test_vectors_do_not_cross_narrow_rows_that_windows_read_parts_of(width: int)
     found = np.empty((3, 14, width), "float32")
     tw.build(s, [a, w, b])(image, taps, found)
     wide = np.pad(image, ((0, 0), (2, 2), (2, 2)))
-    wanted = sum(wide[:, y:y + 14, x:x + width] * taps[:, y, x, None, None] for y in range(5) for x in range(5))
+    wanted = sum(wide[:, y : y + 14, x : x + width] * taps[:, y, x, None, None] for y in range(5) for x in range(5))
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
@@ -342,13 +399,21 @@ def test_rows_of_pixels_of_open_length_are_no_vectors_of_known_parts(target: str
     x = te.placeholder((n, m, 2), name="x")
     raised = te.compute((n, m, 2), lambda i, j, c: te.max(x[i, j, c], 0.5), name="raised")
     k = te.reduce_axis((-1, 2), "k")
-    squares = te.compute((n, m, 2), lambda i, j, c: te.sum(te.if_then_else(
-        te.all(i + k >= 0, i + k < n), raised[i + k, j, c] * raised[i + k, j, c], 0.0), axis=k), name="squares")
+    squares = te.compute(
+        (n, m, 2),
+        lambda i, j, c: te.sum(
+            te.if_then_else(te.all(i + k >= 0, i + k < n), raised[i + k, j, c] * raised[i + k, j, c], 0.0), axis=k
+        ),
+        name="squares",
+    )
     scaled = te.compute((n, m, 2), lambda i, j, c: raised[i, j, c] / te.sqrt(1 + squares[i, j, c]), name="scaled")
     total = te.compute((n, m, 2), lambda i, j, c: scaled[i, j, c] + raised[i, j, c], name="total")
     kernel = tw.build([x, total], target=target)
     for shape in ((9, 5, 2), (1, 1, 2), (3, 0, 2)):
-        values, got = np.random.default_rng(1).standard_normal(shape).astype("float32"), np.full(shape, np.nan, "float32")
+        values, got = (
+            np.random.default_rng(1).standard_normal(shape).astype("float32"),
+            np.full(shape, np.nan, "float32"),
+        )
         kernel(values, got)
         most = np.maximum(values, 0.5)
         around = np.pad(most * most, ((1, 1), (0, 0), (0, 0)))

@@ -19,33 +19,60 @@ HASWELL = "llvm -mcpu=haswell"
 def contraction(text: str, extents: dict[str, int]) -> tuple[list[te.Tensor], te.Tensor]:
     """text: axes of the result, and of what is multiplied."""
     result, left, right = text.split("-")
-    given = [te.placeholder(tuple(extents[letter] for letter in operand), name=name)
-             for operand, name in ((left, "A"), (right, "B"))]
+    given = [
+        te.placeholder(tuple(extents[letter] for letter in operand), name=name)
+        for operand, name in ((left, "A"), (right, "B"))
+    ]
     reduced = {letter: te.reduce_axis((0, extents[letter]), letter) for letter in extents if letter not in result}
 
     def element(*at: te.Expr) -> te.Expr:
         index = dict(zip(result, at, strict=True)) | reduced
-        factors = [tensor(*(index[letter] for letter in operand)) for tensor, operand in zip(given, (left, right), strict=True)]
+        factors = [
+            tensor(*(index[letter] for letter in operand)) for tensor, operand in zip(given, (left, right), strict=True)
+        ]
         return te.sum(factors[0] * factors[1], list(reduced.values()))
+
     return given, te.compute(tuple(extents[letter] for letter in result), element, name="C")
 
 
 def convolution(
-    channels: int, outputs: int, size: tuple[int, int], taps: tuple[int, int], stride: int, dilation: int, pad: int,
+    channels: int,
+    outputs: int,
+    size: tuple[int, int],
+    taps: tuple[int, int],
+    stride: int,
+    dilation: int,
+    pad: int,
 ) -> tuple[list[te.Tensor], te.Tensor]:
     out = [(extent + 2 * pad - dilation * (tap - 1) - 1) // stride + 1 for extent, tap in zip(size, taps, strict=True)]
     x, w = te.placeholder((channels, *size), name="X"), te.placeholder((outputs, channels, *taps), name="W")
     c, p, q = (te.reduce_axis((0, extent), name) for extent, name in ((channels, "c"), (taps[0], "p"), (taps[1], "q")))
-    padded = x if not pad else te.compute((channels, size[0] + 2 * pad, size[1] + 2 * pad), lambda k, y, z: te.if_then_else(
-        te.all(y >= pad, y < size[0] + pad, z >= pad, z < size[1] + pad), x[k, y - pad, z - pad], 0.0), name="padded")
-    return [x, w], te.compute((outputs, *out), lambda o, y, z: te.sum(
-        padded[c, y * stride + p * dilation, z * stride + q * dilation] * w[o, c, p, q], [c, p, q]), name="Y")
+    padded = (
+        x
+        if not pad
+        else te.compute(
+            (channels, size[0] + 2 * pad, size[1] + 2 * pad),
+            lambda k, y, z: te.if_then_else(
+                te.all(y >= pad, y < size[0] + pad, z >= pad, z < size[1] + pad), x[k, y - pad, z - pad], 0.0
+            ),
+            name="padded",
+        )
+    )
+    return [x, w], te.compute(
+        (outputs, *out),
+        lambda o, y, z: te.sum(
+            padded[c, y * stride + p * dilation, z * stride + q * dilation] * w[o, c, p, q], [c, p, q]
+        ),
+        name="Y",
+    )
 
 
 def compare(inputs: list[te.Tensor], output: te.Tensor, note: str = "") -> None:
     """Asserts that the chosen schedule gives what the program without one does, bit for bit unless another rule has it."""
     rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(tuple(int(str(extent)) for extent in tensor.shape)).astype("float32") for tensor in inputs]
+    arrays = [
+        rng.standard_normal(tuple(int(str(extent)) for extent in tensor.shape)).astype("float32") for tensor in inputs
+    ]
     results: list[np.ndarray] = []
     chosen = schedule([output])
     for s in (chosen, te.create_schedule(output.op)):
@@ -59,10 +86,15 @@ def compare(inputs: list[te.Tensor], output: te.Tensor, note: str = "") -> None:
 
 
 @pytest.mark.parametrize("target", ["llvm -mcpu=skylake-avx512", HASWELL])
-@pytest.mark.parametrize(("text", "extents"), [
-    ("abcd-ea-ebcd", (13, 7, 19, 67, 17)), ("abc-da-dbc", (25, 31, 301, 33)), ("abc-adb-dac", (3, 31, 9001, 9)),
-    ("abcd-aeb-ecd", (3, 17, 143, 67, 1)),
-])
+@pytest.mark.parametrize(
+    ("text", "extents"),
+    [
+        ("abcd-ea-ebcd", (13, 7, 19, 67, 17)),
+        ("abc-da-dbc", (25, 31, 301, 33)),
+        ("abc-adb-dac", (3, 31, 9001, 9)),
+        ("abcd-aeb-ecd", (3, 17, 143, 67, 1)),
+    ],
+)
 def test_panels_that_are_copied_together_change_no_bit(text: str, extents: tuple[int, ...], target: str) -> None:
     inputs, output = contraction(text, dict(zip(sorted({*text} - {"-"}), extents, strict=True)))
 
@@ -72,7 +104,9 @@ def test_panels_that_are_copied_together_change_no_bit(text: str, extents: tuple
     chosen = scheduler.schedule([output], target, chooser=wide)
     assert any("packed together" in row.description for row in chosen.plan), str(chosen.plan)
     rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(tuple(int(str(extent)) for extent in tensor.shape)).astype("float32") for tensor in inputs]
+    arrays = [
+        rng.standard_normal(tuple(int(str(extent)) for extent in tensor.shape)).astype("float32") for tensor in inputs
+    ]
     results: list[np.ndarray] = []
     for s in (chosen, te.create_schedule(output.op)):
         results.append(np.full(tuple(int(str(extent)) for extent in output.shape), np.nan, "float32"))
@@ -81,7 +115,9 @@ def test_panels_that_are_copied_together_change_no_bit(text: str, extents: tuple
     np.testing.assert_array_equal(*results)
 
 
-@pytest.mark.parametrize(("turned", "swapped", "head"), [(True, False, False), (False, True, False), (True, True, True)])
+@pytest.mark.parametrize(
+    ("turned", "swapped", "head"), [(True, False, False), (False, True, False), (True, True, True)]
+)
 def test_a_tensor_times_itself_is_copied_by_rows_and_by_columns(turned: bool, swapped: bool, head: bool) -> None:
     a = te.placeholder((43, 37) if turned else (37, 43), name="A")
     b = te.compute(a.shape, lambda *at: te.max(a(*at), 0.0), name="B") if head else a
@@ -90,6 +126,7 @@ def test_a_tensor_times_itself_is_copied_by_rows_and_by_columns(turned: bool, sw
     def term(i: te.Expr, j: te.Expr) -> te.Expr:
         rows, columns = (b[k, i], b[k, j]) if turned else (b[i, k], b[j, k])
         return te.sum(columns * rows if swapped else rows * columns, k)
+
     c = te.compute((37, 37), term, name="C")
     assert schedule(c, HASWELL).plan[0].rule == "contraction"
     compare([a], c)
@@ -107,7 +144,11 @@ def test_axes_between_rows_and_columns_are_loops_around() -> None:
     _, c = contraction("abcd-ebad-ce", {"a": 3, "b": 5, "c": 7, "d": 11, "e": 2})
     found = contraction_of(c.op)
     assert found is not None
-    assert [[axis.name for axis in axes] for axes in (found.outer, found.rows, found.columns)] == [["i0", "i1"], ["i2"], ["i3"]]
+    assert [[axis.name for axis in axes] for axes in (found.outer, found.rows, found.columns)] == [
+        ["i0", "i1"],
+        ["i2"],
+        ["i3"],
+    ]
 
 
 def test_a_sum_over_what_one_side_is_not_read_along_is_none() -> None:
@@ -154,12 +195,26 @@ def test_bits_of_drawn_contractions(seed: int) -> None:
     compare(*contraction(text, dict(sorted(extents.items()))), f"{text} {extents}")
 
 
-@pytest.mark.parametrize(("channels", "outputs", "size", "taps", "stride", "dilation", "pad"), [
-    (3, 17, (9, 31), (3, 3), 1, 1, 1), (5, 23, (7, 7), (3, 3), 1, 1, 1), (1, 31, (19, 23), (5, 3), 2, 1, 2),
-    (7, 33, (17, 21), (3, 3), 1, 2, 2), (13, 9, (11, 13), (1, 1), 1, 1, 0), (2, 65, (13, 40), (7, 7), 2, 1, 3),
-    (4, 1, (9, 9), (3, 3), 1, 1, 1)])
+@pytest.mark.parametrize(
+    ("channels", "outputs", "size", "taps", "stride", "dilation", "pad"),
+    [
+        (3, 17, (9, 31), (3, 3), 1, 1, 1),
+        (5, 23, (7, 7), (3, 3), 1, 1, 1),
+        (1, 31, (19, 23), (5, 3), 2, 1, 2),
+        (7, 33, (17, 21), (3, 3), 1, 2, 2),
+        (13, 9, (11, 13), (1, 1), 1, 1, 0),
+        (2, 65, (13, 40), (7, 7), 2, 1, 3),
+        (4, 1, (9, 9), (3, 3), 1, 1, 1),
+    ],
+)
 def test_bits_of_convolutions(
-    channels: int, outputs: int, size: tuple[int, int], taps: tuple[int, int], stride: int, dilation: int, pad: int,
+    channels: int,
+    outputs: int,
+    size: tuple[int, int],
+    taps: tuple[int, int],
+    stride: int,
+    dilation: int,
+    pad: int,
 ) -> None:
     compare(*convolution(channels, outputs, size, taps, stride, dilation, pad))
 
@@ -187,21 +242,34 @@ def test_what_follows_a_contraction_is_computed_as_its_tiles_are_stored() -> Non
 def test_sums_keep_their_order_where_bits_are_to_stay() -> None:
     _, c = contraction("abcd-aebf-fdec", {"a": 13, "b": 5, "c": 7, "d": 11, "e": 9, "f": 13})
     s = schedule([c], HASWELL, exact=True)
-    assert s.is_exact and s.plan[0].rule == "contraction", "as many columns as fit, and every sum from the first term on"
+    assert s.is_exact and s.plan[0].rule == "contraction", (
+        "as many columns as fit, and every sum from the first term on"
+    )
 
 
 @pytest.mark.parametrize("target", ["llvm", HASWELL], ids=["here", "avx2"])
 @pytest.mark.parametrize(("groups", "filters", "channels", "high", "wide"), [(1, 70, 17, 9, 33), (2, 64, 17, 9, 33)])
 def test_what_is_read_under_a_guard_is_copied_with_it(
-    groups: int, filters: int, channels: int, high: int, wide: int, target: str,
+    groups: int,
+    filters: int,
+    channels: int,
+    high: int,
+    wide: int,
+    target: str,
 ) -> None:
     """A convolution whose padding stands in the sum: it was asked about at each term, or was no product of matrices."""
     x = te.placeholder((1, groups * channels, high, wide), name="x")
     w = te.placeholder((groups * filters, channels, 3, 3), name="w")
     c, p, q = (te.reduce_axis((0, extent), name) for extent, name in ((channels, "c"), (3, "p"), (3, "q")))
     image = te.padded(x, 0.5)
-    conv = te.compute((1, groups * filters, high, wide), lambda n, f, y, z: te.sum(
-        image[n, (f // filters * channels if groups > 1 else 0) + c, y + p - 1, z + q - 1] * w[f, c, p, q], [c, p, q]), name="conv")
+    conv = te.compute(
+        (1, groups * filters, high, wide),
+        lambda n, f, y, z: te.sum(
+            image[n, (f // filters * channels if groups > 1 else 0) + c, y + p - 1, z + q - 1] * w[f, c, p, q],
+            [c, p, q],
+        ),
+        name="conv",
+    )
     chosen = schedule([conv], target)
     assert chosen.plan[0].rule == "contraction" and chosen.plan[0].description.startswith("rows f")
     rng, got = np.random.default_rng(0), list[np.ndarray]()

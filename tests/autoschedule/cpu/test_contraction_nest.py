@@ -17,12 +17,18 @@ AVX2 = next(row for row in MACHINES if row.name == "avx2" and not row.cpus)
 
 def declared(text: str, **extents: int) -> te.Tensor:
     result, left, right = text.split("-")
-    a, b = (te.placeholder([extents[letter] for letter in operand], name=name) for operand, name in ((left, "A"), (right, "B")))
+    a, b = (
+        te.placeholder([extents[letter] for letter in operand], name=name)
+        for operand, name in ((left, "A"), (right, "B"))
+    )
     summed = {letter: te.reduce_axis((0, extents[letter]), letter) for letter in extents if letter not in result}
 
     def element(*at: te.Expr) -> te.Expr:
         index = dict(zip(result, at, strict=True)) | summed
-        return te.sum(a(*(index[letter] for letter in left)) * b(*(index[letter] for letter in right)), list(summed.values()))
+        return te.sum(
+            a(*(index[letter] for letter in left)) * b(*(index[letter] for letter in right)), list(summed.values())
+        )
+
     return te.compute([extents[letter] for letter in result], element, name="C")
 
 
@@ -34,19 +40,25 @@ def found_in(tensor: te.Tensor) -> Contraction:
 
 def multiply_adds(nest: Nest, times: int = 1) -> float:
     times *= nest.trips
-    return sum(multiply_adds(part, times) if isinstance(part, Nest) else times * part.instructions.get("fma", 0)
-               for part in nest.body)
+    return sum(
+        multiply_adds(part, times) if isinstance(part, Nest) else times * part.instructions.get("fma", 0)
+        for part in nest.body
+    )
 
 
 def bodies(nest: Nest) -> list[Body]:
     return [body for part in nest.body for body in (bodies(part) if isinstance(part, Nest) else [part])]
 
 
-@pytest.mark.parametrize(("extent", "columns", "panels"), [
-    (33, 16, [2, 2, 1]), (48, 16, [2, 2, 2]), (13, 24, [2]), (65, 24, [3, 3, 3])])
+@pytest.mark.parametrize(
+    ("extent", "columns", "panels"), [(33, 16, [2, 2, 1]), (48, 16, [2, 2, 2]), (13, 24, [2]), (65, 24, [3, 3, 3])]
+)
 def test_whole_vectors_are_counted_and_last_panels_are_narrower(extent: int, columns: int, panels: list[int]) -> None:
     tensor = declared("ab-ca-cb", a=18, b=extent, c=11)
-    found, way = found_in(tensor), Plan(RegisterTile(6, columns // 8, columns), 0, True, 3, -(-extent // columns), False)
+    found, way = (
+        found_in(tensor),
+        Plan(RegisterTile(6, columns // 8, columns), 0, True, 3, -(-extent // columns), False),
+    )
     nest = contraction_nest(found, Elements.of(found, tensor.op), way, AVX2, False)
     assert multiply_adds(nest) == 3 * 6 * 11 * sum(panels)
 
@@ -77,8 +89,11 @@ def test_rows_that_lie_along_the_sum_are_read_in_place() -> None:
     found = found_in(tensor)
     assert read_in_place(found, way)
     assert not read_in_place(found_in(declared("ab-ca-bc", a=9, b=33, c=11)), way)
-    copies = [body for body in bodies(contraction_nest(found, Elements.of(found, tensor.op), way, AVX2, False))
-              if any(access.stored for access in body.accesses) and "load" in body.instructions]
+    copies = [
+        body
+        for body in bodies(contraction_nest(found, Elements.of(found, tensor.op), way, AVX2, False))
+        if any(access.stored for access in body.accesses) and "load" in body.instructions
+    ]
     assert len(copies) == 1, "of columns alone"
 
 

@@ -32,8 +32,13 @@ def channels_first(a: te.Tensor, w: te.Tensor, stride: int, pad: int, groups: in
     c, p, q = (te.reduce_axis((0, extent), name) for extent, name in zip((inputs, *taps), "cpq", strict=True))
     x, each = padded(a, pad, (2, 3)), o // groups
     size = [(extent + 2 * pad - tap) // stride + 1 for extent, tap in zip((high, wide), taps, strict=True)]
-    return te.compute((n, o, *size), lambda b, k, i, j: te.sum(
-        x[b, k // each * inputs + c if groups > 1 else c, i * stride + p, j * stride + q] * w[k, c, p, q], [c, p, q]), name="mine")
+    return te.compute(
+        (n, o, *size),
+        lambda b, k, i, j: te.sum(
+            x[b, k // each * inputs + c if groups > 1 else c, i * stride + p, j * stride + q] * w[k, c, p, q], [c, p, q]
+        ),
+        name="mine",
+    )
 
 
 def channels_last(a: te.Tensor, w: te.Tensor, stride: int, pad: int, groups: int) -> te.Tensor:
@@ -43,14 +48,29 @@ def channels_last(a: te.Tensor, w: te.Tensor, stride: int, pad: int, groups: int
     p, q, c = (te.reduce_axis((0, extent), name) for extent, name in zip((*taps, inputs), "pqc", strict=True))
     x, each = padded(a, pad, (1, 2)), o // groups
     size = [(extent + 2 * pad - tap) // stride + 1 for extent, tap in zip((high, wide), taps, strict=True)]
-    return te.compute((n, *size, o), lambda b, i, j, k: te.sum(
-        x[b, i * stride + p, j * stride + q, k // each * inputs + c if groups > 1 else c] * w[p, q, c, k], [p, q, c]), name="mine")
+    return te.compute(
+        (n, *size, o),
+        lambda b, i, j, k: te.sum(
+            x[b, i * stride + p, j * stride + q, k // each * inputs + c if groups > 1 else c] * w[p, q, c, k], [p, q, c]
+        ),
+        name="mine",
+    )
 
 
-@pytest.mark.parametrize(("layout", "inputs", "outputs", "size", "taps", "stride", "groups"), [
-    ("NCHW", 6, 32, 9, 3, 1, 1), ("NCHW", 5, 24, 14, 3, 1, 1), ("NCHW", 16, 16, 8, 3, 2, 8), ("NHWC", 7, 32, 9, 3, 2, 1),
-    ("NHWC", 4, 64, 6, 5, 1, 2), ("NCHW", 3, 2, 21, 1, 1, 1)])
-def test_by_hand_is_as_topis(layout: str, inputs: int, outputs: int, size: int, taps: int, stride: int, groups: int) -> None:
+@pytest.mark.parametrize(
+    ("layout", "inputs", "outputs", "size", "taps", "stride", "groups"),
+    [
+        ("NCHW", 6, 32, 9, 3, 1, 1),
+        ("NCHW", 5, 24, 14, 3, 1, 1),
+        ("NCHW", 16, 16, 8, 3, 2, 8),
+        ("NHWC", 7, 32, 9, 3, 2, 1),
+        ("NHWC", 4, 64, 6, 5, 1, 2),
+        ("NCHW", 3, 2, 21, 1, 1, 1),
+    ],
+)
+def test_by_hand_is_as_topis(
+    layout: str, inputs: int, outputs: int, size: int, taps: int, stride: int, groups: int
+) -> None:
     pad = taps // 2
     image, weights = (1, inputs, size, size), (outputs, inputs // groups, taps, taps)
     if layout == "NHWC":
@@ -84,12 +104,19 @@ def test_what_is_no_convolution_is_none() -> None:
         return w[o, c, p, q]
 
     found = convolution_of(of(usual, weight).op)
-    assert found is not None and found.plain and (found.groups, found.inputs, found.taps, found.stride) == (1, 8, (3, 3), (1, 1))
+    assert (
+        found is not None
+        and found.plain
+        and (found.groups, found.inputs, found.taps, found.stride) == (1, 8, (3, 3), (1, 1))
+    )
     others: list[tuple[Read, Read]] = [
         (lambda n, o, i, j: a[n, c, i + j, j + q], lambda n, o, i, j: w[o, c, p, q]),
         (lambda n, o, i, j: a[n, c, i + p, i + q], lambda n, o, i, j: w[o, c, p, q]),
         (lambda n, o, i, j: a[n, o, i + p, j + q], lambda n, o, i, j: w[o, c, p, q]),
-        (usual, lambda n, o, i, j: w[o, c, q, p]), (usual, lambda n, o, i, j: w[c, o, p, q]),
-        (usual, lambda n, o, i, j: w[o, c, p, i % 3]), (lambda n, o, i, j: a[n, c, 6 - i + p, j + q], weight)]
+        (usual, lambda n, o, i, j: w[o, c, q, p]),
+        (usual, lambda n, o, i, j: w[c, o, p, q]),
+        (usual, lambda n, o, i, j: w[o, c, p, i % 3]),
+        (lambda n, o, i, j: a[n, c, 6 - i + p, j + q], weight),
+    ]
     for image, other in others:
         assert convolution_of(of(image, other).op) is None

@@ -18,7 +18,9 @@ CONTROL = re.compile(r"(add|inc|dec|sub|cmp|lea|mov|b\.|j)")
 ALLOWED = re.compile(r"v?(fmadd\w*|broadcastss|movu?a?ps|pbroadcastd)|fmla|ldp|ldr|ldur|ld1r?w?|ldn?p|mov|ptrue")
 
 LAYERS = {
-    "3x3": ((64, 64, 56, 3, 1, 1), 56), "1x1": ((256, 64, 56, 1, 1, 0), 56), "7x7": ((3, 64, 224, 7, 2, 3), 112),
+    "3x3": ((64, 64, 56, 3, 1, 1), 56),
+    "1x1": ((256, 64, 56, 1, 1, 0), 56),
+    "7x7": ((3, 64, 224, 7, 2, 3), 112),
     "a small image": ((512, 512, 7, 3, 1, 1), 7),
 }
 
@@ -45,19 +47,30 @@ def build(layer, target):
     return tw.build(topi.schedule(y, target), [x, w, y], target)
 
 
-@pytest.mark.parametrize(("target", "adds"), [
-    ("llvm -mcpu=znver4", r"vfmadd"), ("llvm -mcpu=skylake-avx512", r"vfmadd"), ("llvm -mcpu=haswell", r"vfmadd"),
-    ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1", r"fmla")])
+@pytest.mark.parametrize(
+    ("target", "adds"),
+    [
+        ("llvm -mcpu=znver4", r"vfmadd"),
+        ("llvm -mcpu=skylake-avx512", r"vfmadd"),
+        ("llvm -mcpu=haswell", r"vfmadd"),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1", r"fmla"),
+    ],
+)
 @pytest.mark.parametrize("name", drawn.part(LAYERS, 2))
 def test_the_tile_stays_in_registers(name, target, adds):
     (c, o, size, k, stride, pad), out = LAYERS[name]
     machine = machine_of(Target.parse(target))
     lanes = machine.lanes(32)
     tile = channel_tile(Layer(1, 1, o, c, out, out, (k, k), (stride, stride), lanes, 32, padded=pad > 0), machine)
-    loops = [loop for loop in inner_loops(build((c, o, size, k, stride, pad), target).source("asm"))
-             if any(re.match(adds, line) for line in loop)]
+    loops = [
+        loop
+        for loop in inner_loops(build((c, o, size, k, stride, pad), target).source("asm"))
+        if any(re.match(adds, line) for line in loop)
+    ]
     sums = tile.vectors * tile.rows * tile.columns
-    full = [loop for loop in loops if sum(bool(re.match(adds, line)) for line in loop) % sums == 0]  # small ones are unrolled
+    full = [
+        loop for loop in loops if sum(bool(re.match(adds, line)) for line in loop) % sums == 0
+    ]  # small ones are unrolled
     assert full, [Counter(line.split()[0] for line in loop) for loop in loops]
     for loop in full:
         assert not any("sp)" in line or "[sp" in line for line in loop), "spilled"
@@ -79,7 +92,13 @@ def test_tiles_fill_the_registers_they_have():
 @pytest.mark.parametrize("cores", [1, 2, 3, 4, 8, 16, 64])
 def test_tasks_divide_among_threads(cores):
     machine = replace(machine_of(Target.parse("llvm -mcpu=znver4")), cores=cores)
-    for size, inputs, outputs, k in [(56, 64, 64, 3), (56, 256, 64, 1), (28, 128, 128, 3), (14, 256, 256, 3), (112, 3, 64, 7)]:
+    for size, inputs, outputs, k in [
+        (56, 64, 64, 3),
+        (56, 256, 64, 1),
+        (28, 128, 128, 3),
+        (14, 256, 256, 3),
+        (112, 3, 64, 7),
+    ]:
         layer = Layer(1, 1, outputs, inputs, size, size, (k, k), (1, 1), 16, 32, padded=k > 1)
         chosen = plan(layer, machine)
         tasks = -(-size // chosen.band) * chosen.parts
@@ -90,8 +109,16 @@ def test_tasks_divide_among_threads(cores):
 def test_short_rows_are_one_row_where_no_tap_reads_beside_its_place() -> None:
     layer = Layer(1, 1, 160, 96, 7, 7, (1, 1), (1, 1), 8, 32)
     assert (layer.as_row.height, layer.as_row.width) == (1, 49)
-    for other in (replace(layer, width=28), replace(layer, taps=(3, 3)), replace(layer, stride=(2, 2)), replace(layer, padded=True),
-                  replace(layer, height=0), replace(layer, groups=2), replace(layer, block=8), replace(layer, height=300)):
+    for other in (
+        replace(layer, width=28),
+        replace(layer, taps=(3, 3)),
+        replace(layer, stride=(2, 2)),
+        replace(layer, padded=True),
+        replace(layer, height=0),
+        replace(layer, groups=2),
+        replace(layer, block=8),
+        replace(layer, height=300),
+    ):
         assert other.as_row is other
     x, w = te.placeholder((1, 96, 7, 7), name="x"), te.placeholder((160, 96, 1, 1), name="w")
     text = str(topi.schedule(topi.nn.conv2d(x, w), "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"))
@@ -108,4 +135,8 @@ def test_whole_tiles_are_stored_from_registers(size: int) -> None:
     stage = s[y]
     unrolled = [axis for axis in stage.leaf_iter_vars if stage.attr(axis).kind == "unrolled"]
     layer = Layer(1, 1, 64, 32, size, size, (1, 1), (1, 1), 8, 32, block=16)
-    assert bool(unrolled) == plan(layer, machine_of(Target.parse("llvm -mcpu=haswell"))).cuts_nothing(layer) == (size == 12)
+    assert (
+        bool(unrolled)
+        == plan(layer, machine_of(Target.parse("llvm -mcpu=haswell"))).cuts_nothing(layer)
+        == (size == 12)
+    )

@@ -21,19 +21,33 @@ def groups(number: int, results: int, channels: int, wide: int, stride: int) -> 
     x = te.placeholder((number * channels, 7, wide), name="X")
     w = te.placeholder((number * results, channels, 3, 3), name="W")
     c, p, q = (te.reduce_axis((0, extent), name) for extent, name in ((channels, "c"), (3, "p"), (3, "q")))
-    return [x, w], te.compute((number * results, (7 - 3) // stride + 1, (wide - 3) // stride + 1), lambda o, y, z: te.sum(
-        x[o // results * channels + c, y * stride + p, z * stride + q] * w[o, c, p, q], [c, p, q]), name="Y")
+    return [x, w], te.compute(
+        (number * results, (7 - 3) // stride + 1, (wide - 3) // stride + 1),
+        lambda o, y, z: te.sum(
+            x[o // results * channels + c, y * stride + p, z * stride + q] * w[o, c, p, q], [c, p, q]
+        ),
+        name="Y",
+    )
 
 
-@pytest.mark.parametrize(("number", "results", "channels", "wide", "stride", "tail"), [
-    (3, 7, 5, 23, 1, False), (2, 17, 3, 35, 2, True), (5, 16, 2, 41, 1, True)])
+@pytest.mark.parametrize(
+    ("number", "results", "channels", "wide", "stride", "tail"),
+    [(3, 7, 5, 23, 1, False), (2, 17, 3, 35, 2, True), (5, 16, 2, 41, 1, True)],
+)
 def test_groups_are_products_of_matrices_bit_for_bit(
-    number: int, results: int, channels: int, wide: int, stride: int, tail: bool,
+    number: int,
+    results: int,
+    channels: int,
+    wide: int,
+    stride: int,
+    tail: bool,
 ) -> None:
     inputs, conv = groups(number, results, channels, wide, stride)
     output = te.compute(conv.shape, lambda *at: te.max(conv(*at) + 0.5, 0.0), name="T") if tail else conv
     rng = np.random.default_rng(number)
-    arrays = [rng.standard_normal(tuple(int(str(extent)) for extent in tensor.shape)).astype("float32") for tensor in inputs]
+    arrays = [
+        rng.standard_normal(tuple(int(str(extent)) for extent in tensor.shape)).astype("float32") for tensor in inputs
+    ]
     chosen, got = schedule(output), list[np.ndarray]()
     assert chosen.plan[0].rule == "contraction" and chosen.is_exact
     assert chosen.plan[0].anchor == "Y" and re.match(r"rows o\S*inner, ", chosen.plan[0].description)
@@ -47,8 +61,11 @@ def test_axes_of_one_value_do_not_keep_groups_from_being_products() -> None:
     """A batch of one image: its index is the constant 0 once axes are digits."""
     x, w = te.placeholder((1, 16, 15, 15), name="X"), te.placeholder((64, 4, 3, 1), name="W")
     c, p, q = (te.reduce_axis((0, extent), name) for extent, name in ((4, "c"), (3, "p"), (1, "q")))
-    conv = te.compute((1, 64, 7, 15), lambda n, o, y, z: te.sum(
-        x[n, o // 16 * 4 + c, y * 2 + p, z + q] * w[o, c, p, q], [c, p, q]), name="Y")
+    conv = te.compute(
+        (1, 64, 7, 15),
+        lambda n, o, y, z: te.sum(x[n, o // 16 * 4 + c, y * 2 + p, z + q] * w[o, c, p, q], [c, p, q]),
+        name="Y",
+    )
     chosen = schedule(conv)
     assert chosen.plan[0].rule in ("contraction", "conv2d_nchw"), "each result by itself would cost eight times as much"
     rng, got = np.random.default_rng(0), list[np.ndarray]()
@@ -87,7 +104,9 @@ def test_a_region_read_in_digits_ends_where_guards_of_splits_do(factor: int) -> 
     some, _ = s[C].split(digit, factor=factor)
     s[B].compute_at(s[C], some)
     (memory,) = [node.buffer for node in post_order(tw.lower(s, [A, C]).body) if isinstance(node, Allocate)]
-    assert [str(extent) for extent in memory.shape] == ["1", str(factor)], "no part of the row behind, however uneven the split is"
+    assert [str(extent) for extent in memory.shape] == ["1", str(factor)], (
+        "no part of the row behind, however uneven the split is"
+    )
     a, c = np.random.default_rng(0).standard_normal((4, 8), "float32"), np.full(32, np.nan, "float32")
     tw.build(s, [A, C])(a, c)
     np.testing.assert_array_equal(c, (2 * a + 1).reshape(32))
@@ -99,8 +118,11 @@ def test_several_axes_in_digits_are_one_product_of_matrices(step: int, tail: boo
     """A transposed convolution whose windows do not overlap: tiles took whole rows of quotients, each for few results."""
     x, w = te.placeholder((16, 7, 11), name="X"), te.placeholder((16, 10, step, step), name="W")
     k = te.reduce_axis((0, 16), "k")
-    sums = te.compute((10, 7 * step, 11 * step), lambda o, i, j: te.sum(
-        x[k, i // step, j // step] * w[k, o, i % step, j % step], k), name="sums")
+    sums = te.compute(
+        (10, 7 * step, 11 * step),
+        lambda o, i, j: te.sum(x[k, i // step, j // step] * w[k, o, i % step, j % step], k),
+        name="sums",
+    )
     result = te.compute(sums.shape, lambda *at: te.max(sums(*at), 0), name="result") if tail else sums
     s = schedule(result, HASWELL)
     assert re.match(r"rows i\S+ j\S+, columns o\S* i\S+ j\S+: tile", s.plan[0].description)
@@ -112,12 +134,19 @@ def test_several_axes_in_digits_are_one_product_of_matrices(step: int, tail: boo
     np.testing.assert_array_equal(*got)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [((3, 5), (7, 29)), ((2, 4), (3, 8)), ((5, 1), (1, 17)), ((1, 9), (4, 3))])
-def test_what_lies_side_by_side_between_quotients_is_read_in_runs(rows: tuple[int, int], columns: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("rows", "columns"), [((3, 5), (7, 29)), ((2, 4), (3, 8)), ((5, 1), (1, 17)), ((1, 9), (4, 3))]
+)
+def test_what_lies_side_by_side_between_quotients_is_read_in_runs(
+    rows: tuple[int, int], columns: tuple[int, int]
+) -> None:
     """The product of Kronecker: each row of B is multiplied by one element of A, where lanes were gathered one by one."""
     a, b = te.placeholder((rows[0], columns[0]), name="A"), te.placeholder((rows[1], columns[1]), name="B")
-    product = te.compute((rows[0] * rows[1], columns[0] * columns[1]), lambda i, j: (
-        a[i // rows[1], j // columns[1]] * b[i % rows[1], j % columns[1]]), name="product")
+    product = te.compute(
+        (rows[0] * rows[1], columns[0] * columns[1]),
+        lambda i, j: a[i // rows[1], j // columns[1]] * b[i % rows[1], j % columns[1]],
+        name="product",
+    )
     s = schedule(product, HASWELL)
     assert (f"in runs of {columns[1]}" in s.plan[0].description) == (columns[0] > 1 and columns[1] >= 4)
     if columns[1] >= 8:

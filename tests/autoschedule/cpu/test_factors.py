@@ -23,14 +23,19 @@ def weighted(a: te.Tensor, d: te.Tensor, b: te.Tensor) -> te.Tensor:
 def exponentials(a: te.Tensor, m: te.Tensor, b: te.Tensor) -> te.Tensor:
     """Of a batch, rows turned, columns first in the product, and what follows the sum."""
     k = te.reduce_axis((0, int(str(a.shape[1]))), "k")
-    c = te.compute((a.shape[0], a.shape[2], b.shape[1]),
-                   lambda n, i, j: te.sum((b[k, j] - 1.0) * te.exp(a[n, k, i] - m[n, i]), k), name="C")
+    c = te.compute(
+        (a.shape[0], a.shape[2], b.shape[1]),
+        lambda n, i, j: te.sum((b[k, j] - 1.0) * te.exp(a[n, k, i] - m[n, i]), k),
+        name="C",
+    )
     return te.compute(c.shape, lambda n, i, j: te.max(c[n, i, j], 0.0), name="relu")
 
 
 def dequantised(x: te.Tensor, w: te.Tensor, scale: te.Tensor) -> te.Tensor:
     k = te.reduce_axis((0, int(str(x.shape[1]))), "k")
-    return te.compute((x.shape[0], w.shape[0]), lambda i, o: te.sum(x[i, k] * ((w[o, k] - 3.0) * scale[o]), k), name="C")
+    return te.compute(
+        (x.shape[0], w.shape[0]), lambda i, o: te.sum(x[i, k] * ((w[o, k] - 3.0) * scale[o]), k), name="C"
+    )
 
 
 def of_all_axes(x: te.Tensor, w: te.Tensor, z: te.Tensor) -> te.Tensor:
@@ -78,15 +83,25 @@ def test_factors_are_computed_once_where_results_use_them_again(name: str) -> No
 
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
 @pytest.mark.parametrize("dtypes", [("float16", "float16"), ("bfloat16", "bfloat16"), ("float32", "float16")])
-def test_narrow_floats_are_converted_once_and_every_bit_is_that_of_the_program(dtypes: tuple[str, str], target: str) -> None:
+def test_narrow_floats_are_converted_once_and_every_bit_is_that_of_the_program(
+    dtypes: tuple[str, str], target: str
+) -> None:
     """Of a batch, the second factor turned, and a bias after the sum."""
     batch, m, n, depth = 2, 33, 65, 131
-    A, W, bias = te.placeholder((batch, m, depth), dtypes[0], "A"), te.placeholder((n, depth), dtypes[1], "W"), te.placeholder((n,))
+    A, W, bias = (
+        te.placeholder((batch, m, depth), dtypes[0], "A"),
+        te.placeholder((n, depth), dtypes[1], "W"),
+        te.placeholder((n,)),
+    )
     k = te.reduce_axis((0, depth), "k")
-    C = te.compute((batch, m, n), lambda b, i, j: te.sum(A[b, i, k].astype("float32") * W[j, k].astype("float32"), k), name="C")
+    C = te.compute(
+        (batch, m, n), lambda b, i, j: te.sum(A[b, i, k].astype("float32") * W[j, k].astype("float32"), k), name="C"
+    )
     D = te.compute((batch, m, n), lambda b, i, j: C[b, i, j] + bias[j], name="D")
     rng = np.random.default_rng(3)
-    values = [rng.standard_normal(tuple(map(int, tensor.shape))).astype(numpy_dtype(tensor.dtype)) for tensor in (A, W, bias)]
+    values = [
+        rng.standard_normal(tuple(map(int, tensor.shape))).astype(numpy_dtype(tensor.dtype)) for tensor in (A, W, bias)
+    ]
     chosen, plain = schedule([D], target), te.create_schedule(D.op)
     assert "matrix" in str(chosen.plan), str(chosen.plan)
     results = []
@@ -95,14 +110,18 @@ def test_narrow_floats_are_converted_once_and_every_bit_is_that_of_the_program(d
         tw.build(s, [A, W, bias, D], target=target)(*values, out)
         results.append(out)
     np.testing.assert_array_equal(*results)
-    few = te.compute((batch, 3, n), lambda b, i, j: te.sum(A[b, i, k].astype("float32") * W[j, k].astype("float32"), k), name="few")
+    few = te.compute(
+        (batch, 3, n), lambda b, i, j: te.sum(A[b, i, k].astype("float32") * W[j, k].astype("float32"), k), name="few"
+    )
     assert "matrix" not in str(schedule([few], target).plan), "three rows convert less where they multiply"
 
 
 def test_what_a_product_of_elements_is_has_rules_of_its_own() -> None:
     a, b = te.placeholder((5, 7), name="a"), te.placeholder((7, 9), name="b")
     k = te.reduce_axis((0, 7), "k")
-    assert sides_of(te.compute((5, 9), lambda i, j: te.sum(a[i, k] * b[k, j], k)).op) is None, "both factors are elements"
+    assert sides_of(te.compute((5, 9), lambda i, j: te.sum(a[i, k] * b[k, j], k)).op) is None, (
+        "both factors are elements"
+    )
     assert sides_of(te.compute((5, 9), lambda i, j: te.sum(a[i, k] * 2.0 * b[k, j], k)).op) is not None
     assert sides_of(te.compute((5, 9), lambda i, j: te.sum(te.exp(a[i, k] * b[k, j]), k)).op) is None, "no product"
     assert sides_of(te.compute((5, 9), lambda i, j: te.max(a[i, k] * 2.0 * b[k, j], k)).op) is None, "no sum"

@@ -18,7 +18,9 @@ AVX512 = "llvm -mcpu=skylake-avx512"
 AVX2 = "llvm -mcpu=znver3"
 TARGETS = [AVX512, "llvm -mcpu=haswell", "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1"]
 FUSED = re.compile(r"v?fn?m(add|la)\w*\s")
-ELSEWHERE = re.compile(r"v?(broadcastss|movaps|movups)\s+[^,]*\(.*\), %[yz]mm|prefetcht0|ld1r|ldp\s+[qs]|ldu?r\s+[qs]|prfm")
+ELSEWHERE = re.compile(
+    r"v?(broadcastss|movaps|movups)\s+[^,]*\(.*\), %[yz]mm|prefetcht0|ld1r|ldp\s+[qs]|ldu?r\s+[qs]|prfm"
+)
 COUNTING = re.compile(r"(add|inc|cmp|sub|dec|lea|mov)q?\s+(?!.*[yz]mm)|add\s+x|mov\s+x|j\w+\s|b\.\w+\s|cbn?z|subs")
 
 
@@ -30,7 +32,7 @@ def innermost_loops(asm):
     for at, line in enumerate(lines):
         jump = re.match(r"(?:j\w+|b\.\w+|cbn?z\s+\w+,|tbn?z\s+\w+,\s*#?\w+,)\s+(\.?L\w+)$", line)
         if jump and labels.get(jump[1], at) < at:
-            body = lines[labels[jump[1]] + 1:at + 1]
+            body = lines[labels[jump[1]] + 1 : at + 1]
             if not any(one.endswith(":") for one in body):
                 yield body
 
@@ -48,7 +50,9 @@ def test_the_innermost_loop_loads_and_multiplies(target, m):
     machine = machine_of(Target.parse(target))
     chosen = plan(Product(m, 960, 1500, stride=960), machine)
     assert chosen.packed == (m == 480)
-    loop = max(innermost_loops(kernel(m, 1500, 960, target)), key=lambda body: sum(bool(FUSED.match(one)) for one in body))
+    loop = max(
+        innermost_loops(kernel(m, 1500, 960, target)), key=lambda body: sum(bool(FUSED.match(one)) for one in body)
+    )
     fused = [one for one in loop if FUSED.match(one)]
     others = [one for one in loop if not FUSED.match(one)]
     assert len(fused) == chosen.tile.rows * chosen.tile.vectors
@@ -80,8 +84,16 @@ def test_threads_have_about_the_same_to_do(threads):
     """For sizes that are bad multiples of the tile, of the threads, or of both. Tasks are taken in order by who is free."""
     machine = replace(machine_of(Target.parse(AVX512)), cores=threads)
     tile = register_tiles(machine, 32)[0]
-    sizes = [(tile.rows * (threads + 1), 1000), (1000, tile.columns * (threads + 1)), (1000, 1000), (1021, 2053), (4096, 200)]
-    sizes += [(int(one[0]), int(one[1])) for one in drawn.rng("grid", threads).integers(800, 5000, (drawn.count(4, 200), 2))]
+    sizes = [
+        (tile.rows * (threads + 1), 1000),
+        (1000, tile.columns * (threads + 1)),
+        (1000, 1000),
+        (1021, 2053),
+        (4096, 200),
+    ]
+    sizes += [
+        (int(one[0]), int(one[1])) for one in drawn.rng("grid", threads).integers(800, 5000, (drawn.count(4, 200), 2))
+    ]
     for m, n in sizes:
         chosen = plan(Product(m, n, 1000, stride=n), machine)
         work = busiest(m, n, chosen, threads)
@@ -91,8 +103,11 @@ def test_threads_have_about_the_same_to_do(threads):
 def busiest(m, n, chosen, threads):
     """Elements of the thread with the most, over an equal share."""
     rows, columns = chosen.row_tiles * chosen.tile.rows, chosen.panels * chosen.tile.columns
-    tasks = [min(rows, m - i * rows) * min(columns, n - j * columns)
-             for i in range(ceil(m / rows)) for j in range(ceil(n / columns))]
+    tasks = [
+        min(rows, m - i * rows) * min(columns, n - j * columns)
+        for i in range(ceil(m / rows))
+        for j in range(ceil(n / columns))
+    ]
     loads = [0] * threads
     for task in tasks:
         loads[loads.index(min(loads))] += task
@@ -124,7 +139,14 @@ def test_what_is_small_runs_on_one_thread_and_what_is_deep_in_blocks():
 
 def test_a_matrix_that_no_cache_keeps_is_read_by_few_tasks():
     machine = replace(machine_of(Target.parse(AVX2)), cores=2, l2=1 << 19, l3=1 << 25)
-    for m, k, n in ((64, 768, 4097), (64, 768, 32000), (128, 768, 50257), (256, 4099, 4096), (8, 4096, 4096), (100, 1000, 5003)):
+    for m, k, n in (
+        (64, 768, 4097),
+        (64, 768, 32000),
+        (128, 768, 50257),
+        (256, 4099, 4096),
+        (8, 4096, 4096),
+        (100, 1000, 5003),
+    ):
         for kept in (True, False):
             chosen = plan(Product(m, n, k, in_place=kept, stride=n), machine)
             assert chosen.row_tiles * chosen.tile.rows >= m, f"{m} x {k} x {n}: each task fetches it anew, {chosen}"

@@ -16,8 +16,9 @@ def product(rows: int, depth: int, few: int) -> tuple[te.Tensor, te.Tensor, te.T
 
 
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
-@pytest.mark.parametrize("rows, depth, few", [
-    (40, 768, 1), (37, 771, 1), (9, 100, 1), (33, 515, 3), (16, 520, 4), (1, 999, 1), (5, 7, 1)])
+@pytest.mark.parametrize(
+    "rows, depth, few", [(40, 768, 1), (37, 771, 1), (9, 100, 1), (33, 515, 3), (16, 520, 4), (1, 999, 1), (5, 7, 1)]
+)
 def test_rows_one_after_the_other_give_the_same(monkeypatch, target, rows, depth, few) -> None:
     monkeypatch.setattr(gemv, "_is_far", lambda group, matrix: True)
     x, w, y = product(rows, depth, few)

@@ -26,10 +26,26 @@ def bits_agree(x: te.Tensor, output: te.Tensor, values: np.ndarray) -> None:
     assert results[0].tobytes() == results[1].tobytes()
 
 
-@pytest.mark.parametrize(("shape", "axes"), drawn.part([
-    ((33, 65), (1,)), ((7, 65), (1,)), ((65, 7), (1,)), ((8, 8), (1,)), ((129, 1024), (1,)), ((3, 17, 31), (2,)),
-    ((17, 3, 31), (2,)), ((9, 20, 33), (0, 2)), ((9, 20, 33), (1, 2)), ((1, 300), (1,)), ((40, 1), (1,)),
-    ((5, 16, 33), (2,))], 5))
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    drawn.part(
+        [
+            ((33, 65), (1,)),
+            ((7, 65), (1,)),
+            ((65, 7), (1,)),
+            ((8, 8), (1,)),
+            ((129, 1024), (1,)),
+            ((3, 17, 31), (2,)),
+            ((17, 3, 31), (2,)),
+            ((9, 20, 33), (0, 2)),
+            ((9, 20, 33), (1, 2)),
+            ((1, 300), (1,)),
+            ((40, 1), (1,)),
+            ((5, 16, 33), (2,)),
+        ],
+        5,
+    ),
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_sums_of_rows(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
     values = np.random.default_rng(1).standard_normal(shape).astype(dtype)
@@ -58,6 +74,7 @@ def test_lanes_run_across_rows() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_places_along_short_rows(shape: tuple[int, int], dtype: str) -> None:
     """Lanes across rows, without being asked for the order: ties go to the first place."""
+
     def first(a: tuple[te.Expr, te.Expr], b: tuple[te.Expr, te.Expr]) -> tuple[te.Expr, te.Expr]:
         left = te.any(a[1] > b[1], te.all(a[1] == b[1], a[0] < b[0]))
         return te.select(left, a[0], b[0]), te.select(left, a[1], b[1])

@@ -14,23 +14,36 @@ from tilewright.codegen.machine import MACHINES
 
 AVX2 = next(row for row in MACHINES if row.name == "avx2" and not row.cpus)
 CONTRACTIONS = (
-    ("abcd-deca-be", "17x9x7x13x31"), ("abcd-aebf-dfce", "5x17x31x7x19x13"), ("abc-adc-bd", "19x37x23x67"),
-    ("abc-bda-dc", "23x19x33x65"), ("ab-cad-dcb", "31x33x17x23"), ("ab-ca-cb", "63x65x67"), ("ab-ac-bc", "67x63x65"),
-    ("abc-dca-bd", "31x17x37x29"), ("abcd-ea-ebcd", "11x7x9x17x31"),
+    ("abcd-deca-be", "17x9x7x13x31"),
+    ("abcd-aebf-dfce", "5x17x31x7x19x13"),
+    ("abc-adc-bd", "19x37x23x67"),
+    ("abc-bda-dc", "23x19x33x65"),
+    ("ab-cad-dcb", "31x33x17x23"),
+    ("ab-ca-cb", "63x65x67"),
+    ("ab-ac-bc", "67x63x65"),
+    ("abc-dca-bd", "31x17x37x29"),
+    ("abcd-ea-ebcd", "11x7x9x17x31"),
 )
 
 
 def contraction(text: str, sizes: str) -> tuple[list[te.Tensor], te.Tensor]:
     result, left, right = text.split("-")
     extents = dict(zip(sorted({*left, *right}), map(int, sizes.split("x")), strict=True))
-    given = [te.placeholder(tuple(extents[letter] for letter in operand), name=name)
-             for operand, name in ((left, "A"), (right, "B"))]
-    reduced = {letter: te.reduce_axis((0, extent), letter) for letter, extent in extents.items() if letter not in result}
+    given = [
+        te.placeholder(tuple(extents[letter] for letter in operand), name=name)
+        for operand, name in ((left, "A"), (right, "B"))
+    ]
+    reduced = {
+        letter: te.reduce_axis((0, extent), letter) for letter, extent in extents.items() if letter not in result
+    }
 
     def element(*at: te.Expr) -> te.Expr:
         index = dict(zip(result, at, strict=True)) | reduced
-        factors = [tensor(*(index[letter] for letter in operand)) for tensor, operand in zip(given, (left, right), strict=True)]
+        factors = [
+            tensor(*(index[letter] for letter in operand)) for tensor, operand in zip(given, (left, right), strict=True)
+        ]
         return te.sum(factors[0] * factors[1], list(reduced.values()))
+
     return given, te.compute(tuple(extents[letter] for letter in result), element, name="C")
 
 
@@ -51,7 +64,9 @@ def run(inputs: list[te.Tensor], output: te.Tensor, arrays: list[np.ndarray], **
 
 def drawn(inputs: list[te.Tensor]) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    return [rng.standard_normal(tuple(int(str(extent)) for extent in tensor.shape)).astype("float32") for tensor in inputs]
+    return [
+        rng.standard_normal(tuple(int(str(extent)) for extent in tensor.shape)).astype("float32") for tensor in inputs
+    ]
 
 
 @pytest.mark.parametrize(("text", "sizes"), CONTRACTIONS)
@@ -66,7 +81,9 @@ def test_the_first_plans_are_the_cheapest_of_all(text: str, sizes: str) -> None:
     assert len(tiles) == len(all_of_them), "no tile comes twice"
     for number in (1, 2, 6):
         first = plans(terms, AVX2, movable=given, number=number)
-        assert [str(plan) for plan in first] == [str(plan) for plan in all_of_them[:number]], "fewer asked for are the same ones"
+        assert [str(plan) for plan in first] == [str(plan) for plan in all_of_them[:number]], (
+            "fewer asked for are the same ones"
+        )
     dear = [plan for plan in plans(terms, AVX2, movable=given, number=100_000) if plan.cost <= costs[0] * WORSE]
     assert {str(plan) for plan in dear} <= {str(plan) for plan in all_of_them}, "none that is worth a look was left out"
 
@@ -127,7 +144,11 @@ def test_what_follows_the_sum_reads_it_in_the_order_of_its_lanes() -> None:
 
 def test_a_tensor_that_is_read_twice_at_one_place_is_copied_once() -> None:
     m, n, depth = 37, 33, 65
-    a, b, k = te.placeholder((n, depth), name="A"), te.placeholder((m, depth), name="B"), te.reduce_axis((0, depth), "k")
+    a, b, k = (
+        te.placeholder((n, depth), name="A"),
+        te.placeholder((m, depth), name="B"),
+        te.reduce_axis((0, depth), "k"),
+    )
     c = te.compute((m, n), lambda i, j: te.sum(te.select(a[j, k] > b[i, k], a[j, k], b[i, k]), k), name="C")
     x, y = arrays = drawn([a, b])
     wanted = np.maximum(x[None], y[:, None]).sum(-1)

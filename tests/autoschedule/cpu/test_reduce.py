@@ -50,8 +50,21 @@ def test_sums_and_extrema_over_every_choice_of_axes(shape: tuple[int, ...]) -> N
         assert got.shape == wanted.shape and np.all(np.abs(got - wanted) <= allowed), (name, axis)
 
 
-@pytest.mark.parametrize(("shape", "axis"), drawn.part([
-    ((37, 1031), 1), ((1031, 37), 0), ((300, 500), None), ((5, 3), 1), ((40, 2100), 1), ((5, 4096), 1), ((70_001,), 0)], 3))
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    drawn.part(
+        [
+            ((37, 1031), 1),
+            ((1031, 37), 0),
+            ((300, 500), None),
+            ((5, 3), 1),
+            ((40, 2100), 1),
+            ((5, 4096), 1),
+            ((70_001,), 0),
+        ],
+        3,
+    ),
+)
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_places_are_the_first_ones_and_those_of_nan(name: str, shape: tuple[int, ...], axis: int | None) -> None:
     values = np.random.default_rng(3).integers(-40, 40, shape).astype("float32")
@@ -117,7 +130,10 @@ def test_what_surrounds_a_reduction_is_computed_on_the_way() -> None:
 
 def loops_of(text: str) -> list[str]:
     """The instructions of the innermost loops of an assembly text."""
-    return [found.group(2) for found in re.finditer(r"^(\.LBB\w+):\n((?:(?!\.LBB\w+:)[\s\S])*?)\tj\w+\t\1\n", text, re.MULTILINE)]
+    return [
+        found.group(2)
+        for found in re.finditer(r"^(\.LBB\w+):\n((?:(?!\.LBB\w+:)[\s\S])*?)\tj\w+\t\1\n", text, re.MULTILINE)
+    ]
 
 
 @pytest.mark.parametrize("axis", [1, None])
@@ -128,7 +144,9 @@ def test_inner_sums_are_additions_from_memory_to_registers(axis: int | None, mon
     for cache, asked in ((256 << 20, 0), (16 << 20, 1)):
         monkeypatch.setattr(streams, "last_cache", lambda cache=cache: cache)
         text = tw.build(topi.schedule(output, ZNVER4), [x, output], target=ZNVER4).source("asm")
-        block = next(block for block in re.split(r"^\.LBB\w+:\n", text, flags=re.MULTILINE) if re.search(r"vaddps\t.*\(%", block))
+        block = next(
+            block for block in re.split(r"^\.LBB\w+:\n", text, flags=re.MULTILINE) if re.search(r"vaddps\t.*\(%", block)
+        )
         loop = block.partition("\tj")[0]
         sums = re.findall(r"vaddps\t\S*\(%\S+\), (%zmm\d+), (%zmm\d+)\n", loop)
         assert len(sums) >= 4 and all(a == b for a, b in sums) and len({a for a, _ in sums}) == len(sums)
@@ -140,7 +158,9 @@ def test_column_sums_load_and_store_a_sum_once_for_eight_rows() -> None:
     x = te.placeholder((4096, 4096), name="x")
     output = topi.sum(x, 0)
     s = topi.schedule(output, ZNVER4)
-    assert "parallel(" in s.as_python() and "rfactor" in s.as_python(), "one row of results is cut for threads along the sum"
+    assert "parallel(" in s.as_python() and "rfactor" in s.as_python(), (
+        "one row of results is cut for threads along the sum"
+    )
     loops = loops_of(tw.build(s, [x, output], target=ZNVER4).source("asm"))
     assert any(loop.count("vaddps") == 8 and len(re.findall(r"mov[au]ps\t%zmm", loop)) == 1 for loop in loops)
 
@@ -149,13 +169,18 @@ def test_places_are_found_in_vectors() -> None:
     x = te.placeholder((64, 4096), name="x")
     output = topi.argmax(x, 1)
     loops = loops_of(tw.build(topi.schedule(output, ZNVER4), [x, output], target=ZNVER4).source("asm"))
-    assert not any("ucomiss" in loop or "kunpck" in loop for loop in loops), "neither scalar, nor masks packed and taken apart"
+    assert not any("ucomiss" in loop or "kunpck" in loop for loop in loops), (
+        "neither scalar, nor masks packed and taken apart"
+    )
 
 
 @pytest.mark.parametrize(("cpu", "width"), [("haswell", 32), ("znver4", 64)])
 def test_a_reducer_of_two_values_has_as_many_vectors_as_registers_hold_both(cpu: str, width: int) -> None:
-    place = te.comm_reducer(lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.max(a[1], b[1])),
-                            lambda kind, other: (te.const(0, kind), te.min_value(other)), name="place")
+    place = te.comm_reducer(
+        lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.max(a[1], b[1])),
+        lambda kind, other: (te.const(0, kind), te.min_value(other)),
+        name="place",
+    )
     x, k = te.placeholder((300, 5000), name="x"), te.reduce_axis((0, 5000), "k")
     best = te.compute((300,), lambda i: place((k, x[i, k]), axis=k), name="best")
     s = tw.autoschedule.schedule(best, f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}")

@@ -14,8 +14,19 @@ from tilewright import te, topi
 from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.plan import Candidate
 
-SHAPES = [(5,), (7, 13), (129, 65), (1, 33), (33, 1), (2, 70_001), (4099, 3), (17, 31, 9), (3, 65, 257), (2, 3, 15, 17),
-          (3, 40, 50, 1)]
+SHAPES = [
+    (5,),
+    (7, 13),
+    (129, 65),
+    (1, 33),
+    (33, 1),
+    (2, 70_001),
+    (4099, 3),
+    (17, 31, 9),
+    (3, 65, 257),
+    (2, 3, 15, 17),
+    (3, 40, 50, 1),
+]
 
 
 class Declared:
@@ -86,17 +97,31 @@ def computed(output: te.Tensor, x: te.Tensor, values: np.ndarray, exact: bool = 
 def test_programs_over_every_choice_of_axes(shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(len(shape)).standard_normal(shape).astype("float32")
     choices = [axes for count in range(1, len(shape) + 1) for axes in itertools.combinations(range(len(shape)), count)]
-    for at, axes in enumerate(choices if len(choices) < 4 else choices[len(shape) % 2::3]):
+    for at, axes in enumerate(choices if len(choices) < 4 else choices[len(shape) % 2 :: 3]):
         name = ("softmax", "variance", "scaled")[(at + len(shape) + shape[0]) % 3]
         declared = Declared(shape, axes)
         got = computed(getattr(declared, name)(), declared.x, values)
         assert np.allclose(got, of_numpy(name, values.astype("float64"), axes), rtol=2e-4, atol=1e-5), (name, axes)
 
 
-@pytest.mark.parametrize(("shape", "axes"), drawn.part([
-    ((33, 65), (0,)), ((33, 65), (1,)), ((9, 17, 31), (1,)), ((9, 17, 31), (0, 2)), ((257,), (0,)), ((3, 5, 129), (2,))], 3))
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    drawn.part(
+        [
+            ((33, 65), (0,)),
+            ((33, 65), (1,)),
+            ((9, 17, 31), (1,)),
+            ((9, 17, 31), (0, 2)),
+            ((257,), (0,)),
+            ((3, 5, 129), (2,)),
+        ],
+        3,
+    ),
+)
 @pytest.mark.parametrize("name", ["softmax", "variance"])
-def test_exactly_they_have_the_bits_of_the_unscheduled_program(name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+def test_exactly_they_have_the_bits_of_the_unscheduled_program(
+    name: str, shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
     values = np.random.default_rng(7).standard_normal(shape).astype("float32")
     declared = Declared(shape, axes)
     output = getattr(declared, name)()
@@ -111,8 +136,12 @@ def test_other_types(dtype: str) -> None:
     for axes in ((1,), (2,), (0, 1)):
         declared = Declared(values.shape, axes, dtype)
         got = computed(declared.scaled(), declared.x, values)
-        assert np.allclose(got, of_numpy("scaled", values.astype("float64"), axes), rtol=1e-2 if dtype == "float16" else 1e-9,
-                           atol=1e-2 if dtype == "float16" else 1e-9)
+        assert np.allclose(
+            got,
+            of_numpy("scaled", values.astype("float64"), axes),
+            rtol=1e-2 if dtype == "float16" else 1e-9,
+            atol=1e-2 if dtype == "float16" else 1e-9,
+        )
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -146,9 +175,13 @@ def test_columns_are_taken_as_wide_as_the_cache_holds() -> None:
     assert s[power].attach_type == "at", "exponentials are computed once for both of their readers"
 
 
-@pytest.mark.parametrize(("shape", "axes", "ways"), [
-    ((5, 17, 67), (1,), {"all columns", "32 columns", "each reduction by itself"}),
-    ((33, 65), (1,), {"a row at a time", "each reduction by itself"})])
+@pytest.mark.parametrize(
+    ("shape", "axes", "ways"),
+    [
+        ((5, 17, 67), (1,), {"all columns", "32 columns", "each reduction by itself"}),
+        ((33, 65), (1,), {"a row at a time", "each reduction by itself"}),
+    ],
+)
 @pytest.mark.parametrize("name", ["softmax", "variance"])
 def test_every_way_computes_the_same(name: str, shape: tuple[int, ...], axes: tuple[int, ...], ways: set[str]) -> None:
     values = np.random.default_rng(2).standard_normal(shape).astype("float32")
@@ -162,6 +195,7 @@ def test_every_way_computes_the_same(name: str, shape: tuple[int, ...], axes: tu
             if decision.startswith("rows"):
                 met.add(candidates[chosen].description)
             return chosen
+
         return choose
 
     for at in range(len(ways)):
@@ -195,8 +229,10 @@ def test_a_row_alone(n: int) -> None:
     """There are no rows to take side by side."""
     x = np.random.default_rng(drawn.SEED).standard_normal(n).astype("float32")
     A = te.placeholder((n,), name="A")
-    for B, expected in ((topi.nn.softmax(A, 0), np.exp(x - x.max()) / np.exp(x - x.max()).sum()),
-                        (topi.nn.rms_norm(A, A, 0), x * x / np.sqrt((x * x).mean() + 1e-5))):
+    for B, expected in (
+        (topi.nn.softmax(A, 0), np.exp(x - x.max()) / np.exp(x - x.max()).sum()),
+        (topi.nn.rms_norm(A, A, 0), x * x / np.sqrt((x * x).mean() + 1e-5)),
+    ):
         result = np.empty_like(x)
         tw.build([A, B])(x, result)
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)

@@ -24,8 +24,20 @@ def agrees(x: te.Tensor, output: te.Tensor, values: np.ndarray) -> np.ndarray:
     return results[1]
 
 
-CASES = [((33,), 0), ((1,), 0), ((13, 1), 1), ((1, 13), 1), ((40, 67), 1), ((17, 33), 0), ((8, 8), 1), ((3, 31, 65), 1),
-         ((3, 31, 65), 2), ((31, 3, 9), 2), ((9, 31, 2), 0), ((2, 300, 129), 1)]
+CASES = [
+    ((33,), 0),
+    ((1,), 0),
+    ((13, 1), 1),
+    ((1, 13), 1),
+    ((40, 67), 1),
+    ((17, 33), 0),
+    ((8, 8), 1),
+    ((3, 31, 65), 1),
+    ((3, 31, 65), 2),
+    ((31, 3, 9), 2),
+    ((9, 31, 2), 0),
+    ((2, 300, 129), 1),
+]
 
 
 @pytest.mark.parametrize(("shape", "axis"), drawn.part(CASES, 6))
@@ -92,18 +104,30 @@ def lstm(steps: int, rows: int, width: int) -> tuple[list[te.Tensor], list[te.Te
     k = te.reduce_axis((0, width), "k")
     sums = te.compute((steps, 4, rows, width), lambda t, g, i, j: te.sum(h[t - 1, i, k] * w[g, j, k], axis=k), "sums")
     gates = te.compute((steps, 4, rows, width), lambda t, g, i, j: sums[t, g, i, j] + x[t, g, i, j], "gates")
-    cell = te.compute((steps, rows, width), lambda t, i, j: te.sigmoid(gates[t, 1, i, j]) * c[t - 1, i, j] + te.sigmoid(
-        gates[t, 0, i, j]) * te.tanh(gates[t, 2, i, j]), "cell")
-    hidden = te.compute((steps, rows, width), lambda t, i, j: te.sigmoid(gates[t, 3, i, j]) * te.tanh(cell[t, i, j]), "hidden")
+    cell = te.compute(
+        (steps, rows, width),
+        lambda t, i, j: (
+            te.sigmoid(gates[t, 1, i, j]) * c[t - 1, i, j] + te.sigmoid(gates[t, 0, i, j]) * te.tanh(gates[t, 2, i, j])
+        ),
+        "cell",
+    )
+    hidden = te.compute(
+        (steps, rows, width), lambda t, i, j: te.sigmoid(gates[t, 3, i, j]) * te.tanh(cell[t, i, j]), "hidden"
+    )
     return [x, w], list(te.scan(zeros, [hidden, cell], [h, c], inputs=[x, w], name="states"))
 
 
-@pytest.mark.parametrize(("steps", "rows", "width"), drawn.part([(2, 1, 1), (5, 7, 33), (3, 16, 64), (9, 1, 17), (4, 5, 50)], 2))
+@pytest.mark.parametrize(
+    ("steps", "rows", "width"), drawn.part([(2, 1, 1), (5, 7, 33), (3, 16, 64), (9, 1, 17), (4, 5, 50)], 2)
+)
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_recurrent_layer_is_bit_for_bit_as_declared(steps: int, rows: int, width: int, exact: bool) -> None:
     inputs, outputs = lstm(steps, rows, width)
     random = np.random.default_rng(5)
-    values = [(random.standard_normal([int(str(extent)) for extent in tensor.shape]) / 2).astype("float32") for tensor in inputs]
+    values = [
+        (random.standard_normal([int(str(extent)) for extent in tensor.shape]) / 2).astype("float32")
+        for tensor in inputs
+    ]
     results: list[bytes] = []
     for s in (te.create_schedule(outputs[0].op), tw.autoschedule.schedule(outputs[0], exact=exact)):
         got = [np.full((steps, rows, width), 77, "float32") for _ in outputs]

@@ -21,16 +21,20 @@ def rows() -> tuple[list[Any], list[Any]]:
     """Two statistics of the rows of a matrix."""
     A = te.placeholder((ROWS, COLUMNS), name="A")
     k, m = te.reduce_axis((0, COLUMNS), "k"), te.reduce_axis((0, COLUMNS), "m")
-    return [A], [te.compute((ROWS,), lambda i: te.sum(A[i, k], axis=k), "total"),
-                 te.compute((ROWS,), lambda i: te.sum(A[i, m] * A[i, m], axis=m), "squares")]
+    return [A], [
+        te.compute((ROWS,), lambda i: te.sum(A[i, k], axis=k), "total"),
+        te.compute((ROWS,), lambda i: te.sum(A[i, m] * A[i, m], axis=m), "squares"),
+    ]
 
 
 def columns() -> tuple[list[Any], list[Any]]:
     """Two of its columns."""
     A = te.placeholder((ROWS, COLUMNS), name="A")
     k, m = te.reduce_axis((0, ROWS), "k"), te.reduce_axis((0, ROWS), "m")
-    return [A], [te.compute((COLUMNS,), lambda j: te.sum(A[k, j], axis=k), "total"),
-                 te.compute((COLUMNS,), lambda j: te.sum(A[m, j] * A[m, j], axis=m), "squares")]
+    return [A], [
+        te.compute((COLUMNS,), lambda j: te.sum(A[k, j], axis=k), "total"),
+        te.compute((COLUMNS,), lambda j: te.sum(A[m, j] * A[m, j], axis=m), "squares"),
+    ]
 
 
 def stencils() -> tuple[list[Any], list[Any]]:
@@ -85,12 +89,18 @@ def test_the_plan_tells_what_was_shared_among_what() -> None:
 
 
 def test_those_whose_sums_have_no_registers_together_share_outer_loops_alone() -> None:
-    A, b, c = te.placeholder((SIDE, SIDE), name="A"), te.placeholder((SIDE,), name="b"), te.placeholder((SIDE,), name="c")
+    A, b, c = (
+        te.placeholder((SIDE, SIDE), name="A"),
+        te.placeholder((SIDE,), name="b"),
+        te.placeholder((SIDE,), name="c"),
+    )
     k, m = te.reduce_axis((0, SIDE), "k"), te.reduce_axis((0, SIDE), "m")
     u = te.compute((SIDE,), lambda i: te.sum(A[i, k] * b[k], axis=k), "u")
     v = te.compute((SIDE,), lambda i: te.sum(A[i, m] * c[m], axis=m), "v")
     decision = schedule([u, v], HASWELL).plan[-1]
-    assert decision.rule == "siblings" and not any(", and of" in text for text, _ in decision.candidates), "24 sums, 16 registers"
+    assert decision.rule == "siblings" and not any(", and of" in text for text, _ in decision.candidates), (
+        "24 sums, 16 registers"
+    )
 
 
 def test_what_is_small_and_what_depends_on_each_other_stays_apart() -> None:
@@ -115,8 +125,11 @@ def test_units_that_depend_on_each_other_do_not_merge() -> None:
     near = te.compute((SIDE, SIDE), lambda i, j: X[i, j] - most[j], "near")
     outputs = [total, less, near, most]
     s = schedule(outputs, HASWELL, chooser=taking(0))
-    partners = {stage.name: stage.attach_stage.name for stage in s.stages
-                if stage.attach_type == "with" and stage.attach_stage is not None and stage.is_output}
+    partners = {
+        stage.name: stage.attach_stage.name
+        for stage in s.stages
+        if stage.attach_type == "with" and stage.attach_stage is not None and stage.is_output
+    }
     assert partners == {"most": "total", "near": "less"}
     x = np.random.default_rng(1).standard_normal((SIDE, SIDE)).astype("float32")
     results = [np.empty([int(extent) for extent in out.shape], "float32") for out in outputs]

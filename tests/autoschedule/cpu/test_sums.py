@@ -56,7 +56,9 @@ def test_a_tile_is_over_axes_that_an_operand_lacks_and_fits_the_registers(machin
 def test_lanes_run_along_a_reduce_axis_where_all_that_is_large_is_contiguous_there() -> None:
     head, image = placeholder(3, 100, 640, name="head"), placeholder(4, 100, 640, name="image")
     x = te.reduce_axis((0, 64), "x")
-    total = te.compute((100, 10, 3, 4), lambda y, j, o, c: te.sum(head[o, y, j * 64 + x] * image[c, y, j * 64 + x], axis=x), "T")
+    total = te.compute(
+        (100, 10, 3, 4), lambda y, j, o, c: te.sum(head[o, y, j * 64 + x] * image[c, y, j * 64 + x], axis=x), "T"
+    )
     assert named(plan(total)) == ("x", {"o": 3, "c": 4})
 
 
@@ -71,7 +73,9 @@ def test_short_axes_that_are_read_in_one_piece_are_lanes_together() -> None:
 
 def test_what_is_read_apart_is_told_from_what_is_read_side_by_side_or_at_one_place() -> None:
     a, place = placeholder(99, 99), te.placeholder((99,), "int32", "place")
-    reads = te.compute((90,), lambda i: a[0, i + 2] + a[i, 0] + a[i // 8, 3] + a[i // 4, 3] + a[0, place[i]] + a[0, 2 * i % 9], "R")
+    reads = te.compute(
+        (90,), lambda i: a[0, i + 2] + a[i, 0] + a[i // 8, 3] + a[i // 4, 3] + a[0, place[i]] + a[0, 2 * i % 9], "R"
+    )
     (axis,) = reads.op.axis
     found = [gathers(load, (axis,), 8) for load in loads_of(reads.op) if load.producer is a]
     assert found == [False, True, False, True, True, True]
@@ -79,7 +83,9 @@ def test_what_is_read_apart_is_told_from_what_is_read_side_by_side_or_at_one_pla
 
 def test_nothing_is_planned_for_tuples() -> None:
     a = placeholder(7, 33)
-    pair = te.comm_reducer(lambda x, y: (x[0] + y[0], te.max(x[1], y[1])), lambda s, t: (te.const(0, s), te.min_value(t)), "pair")
+    pair = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], te.max(x[1], y[1])), lambda s, t: (te.const(0, s), te.min_value(t)), "pair"
+    )
     k = te.reduce_axis((0, 33), "k")
     both = te.compute((7,), lambda i: pair((a[i, k], a[i, k]), axis=k), "both")
     assert terms_of(both[0].op.values[0], both[0].op.axis) is None
@@ -93,8 +99,11 @@ def mixture(height: Any, width: Any, step: int = 0) -> tuple[Any, ...]:
     x, w, u = placeholder(5, height, width, name="X"), placeholder(7, 5, name="W"), placeholder(7, 3, name="U")
     c, d = te.reduce_axis((0, 5), "c"), te.reduce_axis((0, 7), "d")
     mixed = te.compute((7, height, width), lambda o, y, i: te.sum(te.abs(w[o, c] - x[c, y, i]), axis=c), "mixed")
-    result = te.compute((3, height, width - step), lambda o, y, i: te.sum(
-        u[d, o] * te.max(1 - mixed[d, y, i + step] * 0.25, 0), axis=d), "result")
+    result = te.compute(
+        (3, height, width - step),
+        lambda o, y, i: te.sum(u[d, o] * te.max(1 - mixed[d, y, i + step] * 0.25, 0), axis=d),
+        "result",
+    )
     return x, w, u, mixed, result
 
 
@@ -175,8 +184,13 @@ def lookup(points: Any, cells: int, channels: int) -> tuple[list[Any], list[Any]
 def histogram(points: Any, cells: int) -> tuple[list[Any], list[Any]]:
     x, w = placeholder(points, name="x"), placeholder(points, name="w")
     i = te.reduce_axis((0, points), "i")
-    return [x, w], [te.compute((cells,), lambda b: te.sum(
-        te.if_then_else(te.floor(x[i] * cells).astype("int32") == b, w[i], 0.0), axis=i), "H")]
+    return [x, w], [
+        te.compute(
+            (cells,),
+            lambda b: te.sum(te.if_then_else(te.floor(x[i] * cells).astype("int32") == b, w[i], 0.0), axis=i),
+            "H",
+        )
+    ]
 
 
 def sampled(height: int, width: int, cells: int) -> tuple[list[Any], list[Any]]:
@@ -188,8 +202,11 @@ def sampled(height: int, width: int, cells: int) -> tuple[list[Any], list[Any]]:
     def tent(place: Any, cell: Any) -> Any:
         return te.max(1 - te.abs(place * (cells - 1) - cell), 0)
 
-    result = te.compute((3, height, width), lambda c, y, x: te.sum(
-        image[a, b, c] * (tent(fy[y, x], a) * tent(fx[y, x], b)), axis=[a, b]), "sampled")
+    result = te.compute(
+        (3, height, width),
+        lambda c, y, x: te.sum(image[a, b, c] * (tent(fy[y, x], a) * tent(fx[y, x], b)), axis=[a, b]),
+        "sampled",
+    )
     return [image, fy, fx, head], te.gradient(result, [image], head)
 
 
@@ -211,13 +228,29 @@ def narrowed(rows: int, width: int) -> tuple[list[Any], list[Any]]:
     return [a, b], [te.compute((max(rows - 2, 1), width), lambda i, j: total[i, j] * 2 + 1, "part")]
 
 
-@pytest.mark.parametrize(("inputs", "outputs"), [
-    lookup(1001, 33, 3), lookup(7, 5, 1), lookup(64, 2, 13),
-    histogram(1001, 40), histogram(5, 3), histogram(0, 3), histogram(64, 1),
-    sampled(9, 31, 6), sampled(1, 64, 3),
-    of_mixture(9, 33), of_mixture(1, 8), of_mixture(3, 5),
-    of_convolution(35, 57), of_convolution(1, 8), of_convolution(13, 1),
-    narrowed(13, 17), narrowed(3, 64), narrowed(1, 1)])
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [
+        lookup(1001, 33, 3),
+        lookup(7, 5, 1),
+        lookup(64, 2, 13),
+        histogram(1001, 40),
+        histogram(5, 3),
+        histogram(0, 3),
+        histogram(64, 1),
+        sampled(9, 31, 6),
+        sampled(1, 64, 3),
+        of_mixture(9, 33),
+        of_mixture(1, 8),
+        of_mixture(3, 5),
+        of_convolution(35, 57),
+        of_convolution(1, 8),
+        of_convolution(13, 1),
+        narrowed(13, 17),
+        narrowed(3, 64),
+        narrowed(1, 1),
+    ],
+)
 def test_sums_are_those_of_the_declaration(inputs: list[Any], outputs: list[Any]) -> None:
     rng = np.random.default_rng(0)
     arrays = [rng.random([int(extent) for extent in tensor.shape], np.float32) for tensor in inputs]
@@ -235,16 +268,24 @@ def test_sizes_that_the_call_decides() -> None:
     f = tw.build(topi.schedule(result), [*inputs, result])
     rng = np.random.default_rng(1)
     for height, width in ((3, 41), (1, 1), (2, 64)):
-        x, u, v = rng.random((5, height, width), np.float32), rng.random((7, 5), np.float32), rng.random((7, 3), np.float32)
+        x, u, v = (
+            rng.random((5, height, width), np.float32),
+            rng.random((7, 5), np.float32),
+            rng.random((7, 3), np.float32),
+        )
         got = np.zeros((3, height, width), np.float32)
         f(x, u, v, got)
         mixed = abs(u[:, :, None, None] - x[None]).sum(1)
-        np.testing.assert_allclose(got, np.einsum("do,dyx->oyx", v, np.maximum(1 - mixed * 0.25, 0)), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            got, np.einsum("do,dyx->oyx", v, np.maximum(1 - mixed * 0.25, 0)), rtol=1e-4, atol=1e-4
+        )
 
 
 def test_names_make_no_difference() -> None:
     def loops(names: str) -> str:
-        x, w = (te.placeholder(shape, name=name) for shape, name in zip(((16, 60), (24, 16, 3)), names[:2], strict=True))
+        x, w = (
+            te.placeholder(shape, name=name) for shape, name in zip(((16, 60), (24, 16, 3)), names[:2], strict=True)
+        )
         c, k = te.reduce_axis((0, 16), "c"), te.reduce_axis((0, 3), "k")
         y = te.compute((24, 58), lambda o, i: te.sum(x[c, i + k] * w[o, c, k], axis=[c, k]), names[2])
         shown = str(topi.schedule(y, HASWELL)).split("\n", 1)[1]
@@ -274,7 +315,9 @@ def test_every_plan_has_an_estimate_also_those_that_read_copies() -> None:
     found = estimates(maxima(128, 160, 96, crossed=False))
     assert all(found.values())
     copied, in_place = found["3 vectors of j x i 4, b copied"], found["3 vectors of j x i 4"]
-    assert copied is not None and in_place is not None and copied.seconds < in_place.seconds, "rows that lanes read across"
+    assert copied is not None and in_place is not None and copied.seconds < in_place.seconds, (
+        "rows that lanes read across"
+    )
 
 
 def test_tiles_that_spill_are_estimated_slower_than_those_that_fit() -> None:
@@ -300,8 +343,9 @@ def test_panels_of_lanes_that_are_one_vector_stay_outside_of_all_loops() -> None
     counts: list[int] = []
 
     def take(at: int) -> Any:
-        return scheduler.schedule([C], "llvm", chooser=lambda _, ways: (
-            counts.append(len(ways)), min(at, len(ways) - 1))[1])
+        return scheduler.schedule(
+            [C], "llvm", chooser=lambda _, ways: (counts.append(len(ways)), min(at, len(ways) - 1))[1]
+        )
 
     take(1000)
     assert len(counts) == 2, "a contraction, or any sum"
@@ -317,8 +361,13 @@ def test_a_tile_over_the_axis_along_which_its_copy_lies_is_computed_within_the_l
 
     def ways(chosen: int) -> te.Schedule:
         """As sums of any form, by the tile at this place."""
-        return scheduler.schedule(out, "llvm -mcpu=znver4", chooser=lambda name, candidates: next(
-            at for at in range(len(candidates))[::-1] if not name.startswith("sums") or at <= chosen))
+        return scheduler.schedule(
+            out,
+            "llvm -mcpu=znver4",
+            chooser=lambda name, candidates: next(
+                at for at in range(len(candidates))[::-1] if not name.startswith("sums") or at <= chosen
+            ),
+        )
 
     number = len(ways(1 << 30).decisions[-1].candidates)
     for at in range(number):

@@ -22,19 +22,28 @@ def by_channels(high: int, wide: int, channels: int, taps: int) -> te.Tensor:
     pad = taps // 2
 
     def inside(n: te.Expr, y: te.Expr, x: te.Expr, c: te.Expr) -> te.Expr:
-        return te.if_then_else(te.all(y >= pad, y < high + pad, x >= pad, x < wide + pad), a[n, y - pad, x - pad, c], 0.0)
+        return te.if_then_else(
+            te.all(y >= pad, y < high + pad, x >= pad, x < wide + pad), a[n, y - pad, x - pad, c], 0.0
+        )
 
     padded = te.compute((1, high + 2 * pad, wide + 2 * pad, channels), inside, name="padded")
     p, q = te.reduce_axis((0, taps), name="p"), te.reduce_axis((0, taps), name="q")
-    b = te.compute((1, high, wide, channels), lambda n, y, x, c: te.sum(padded[n, y + p, x + q, c] * w[p, q, c], axis=[p, q]),
-                   name="b")
+    b = te.compute(
+        (1, high, wide, channels),
+        lambda n, y, x, c: te.sum(padded[n, y + p, x + q, c] * w[p, q, c], axis=[p, q]),
+        name="b",
+    )
     return te.compute(b.shape, lambda n, y, x, c: te.max(b[n, y, x, c], 0.0), name="out")
 
 
 def test_a_batch_of_one_image_does_not_make_one_vector_of_all_it_holds() -> None:
     """The batch is the same for all tiles: vectors ran over rows, columns and channels, eighty times as slow."""
-    pieces = [piece for machine in MACHINES
-              for piece in cut(te.create_schedule([by_channels(56, 58, 96, 5)]), RULES, fusion_on(machine)) if piece.tag == CHAIN]
+    pieces = [
+        piece
+        for machine in MACHINES
+        for piece in cut(te.create_schedule([by_channels(56, 58, 96, 5)]), RULES, fusion_on(machine))
+        if piece.tag == CHAIN
+    ]
     assert any("padded" in [op.name for op in piece.parts] for piece in pieces), "some machine stores it for each tile"
     assert {at for piece in pieces for tile in piece.tiles for at in tile.flat.values()} == {3}
 
@@ -42,8 +51,13 @@ def test_a_batch_of_one_image_does_not_make_one_vector_of_all_it_holds() -> None
 def maxima(high: int, wide: int) -> te.Tensor:
     """What an image lacks to the greatest value around each place."""
     a = te.placeholder((3, high, wide), name="a")
-    padded = te.compute((3, high + 2, wide + 2), lambda c, y, x: te.if_then_else(
-        te.all(y >= 1, y < high + 1, x >= 1, x < wide + 1), a[c, y - 1, x - 1], te.min_value("float32")), name="padded")
+    padded = te.compute(
+        (3, high + 2, wide + 2),
+        lambda c, y, x: te.if_then_else(
+            te.all(y >= 1, y < high + 1, x >= 1, x < wide + 1), a[c, y - 1, x - 1], te.min_value("float32")
+        ),
+        name="padded",
+    )
     p, q = te.reduce_axis((0, 3), name="p"), te.reduce_axis((0, 3), name="q")
     most = te.compute((3, high, wide), lambda c, y, x: te.max(padded[c, y + p, x + q], axis=[p, q]), name="most")
     return te.compute((3, high, wide), lambda c, y, x: most[c, y, x] - a[c, y, x], name="less")
@@ -55,8 +69,11 @@ def likeness(high: int, wide: int, weigh: bool = True) -> te.Tensor:
 
     def window(name: str, of: Callable[[te.Expr], te.Expr]) -> te.Tensor:
         p, q = te.reduce_axis((0, 3), name="p"), te.reduce_axis((0, 3), name="q")
-        return te.compute((high, wide), lambda y, x: te.sum(te.exp(a[y + p, x + q] - a[y + 1, x + 1]) * of(a[y + p, x + q]),
-                                                            axis=[p, q]), name=name)
+        return te.compute(
+            (high, wide),
+            lambda y, x: te.sum(te.exp(a[y + p, x + q] - a[y + 1, x + 1]) * of(a[y + p, x + q]), axis=[p, q]),
+            name=name,
+        )
 
     first, second = window("first", lambda value: value if weigh else te.cos(value)), window("second", te.abs)
     return te.compute((high, wide), lambda y, x: first[y, x] / second[y, x], name="quotient")
@@ -69,14 +86,19 @@ def run(s: te.Schedule, args: Sequence[te.Tensor], inputs: Sequence[np.ndarray],
 
 
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v2"], ids=["here", "without masks"])
-@pytest.mark.parametrize("result", [by_channels(5, 7, 11, 3), maxima(9, 19), maxima(2, 1), likeness(7, 19)],
-                         ids=["channels", "maxima", "narrow", "several"])
+@pytest.mark.parametrize(
+    "result",
+    [by_channels(5, 7, 11, 3), maxima(9, 19), maxima(2, 1), likeness(7, 19)],
+    ids=["channels", "maxima", "narrow", "several"],
+)
 def test_windows_in_registers_keep_their_bits(result: te.Tensor, target: str) -> None:
     """Whether what they read around each place is stored or not, and for any number of places together."""
     plain = te.create_schedule([result])
     args = [tensor for stage in plain.stages for tensor in stage.op.outputs if not stage.op.input_tensors] + [result]
     drawn = np.random.default_rng(0)
-    inputs = [drawn.standard_normal([int(str(extent)) for extent in tensor.shape]).astype("float32") for tensor in args[:-1]]
+    inputs = [
+        drawn.standard_normal([int(str(extent)) for extent in tensor.shape]).astype("float32") for tensor in args[:-1]
+    ]
     expected = run(plain, args, inputs, target)
     asked: list[list[int]] = []
 
@@ -118,9 +140,17 @@ def batch(images: int, high: int, wide: int, channels: int, taps: int) -> te.Ten
     """A padded depthwise convolution, channels last, that reads its image by guards."""
     a, w = te.placeholder((images, high, wide, channels), name="a"), te.placeholder((taps, taps, channels), name="w")
     p, q = te.reduce_axis((0, taps), name="p"), te.reduce_axis((0, taps), name="q")
-    return te.compute((images, high, wide, channels), lambda n, y, x, c: te.sum(te.if_then_else(
-        te.all(y + p >= 1, y + p < high + 1, x + q >= 1, x + q < wide + 1), a[n, y + p - 1, x + q - 1, c], 0.0) * w[p, q, c],
-        axis=[p, q]), name="b")
+    return te.compute(
+        (images, high, wide, channels),
+        lambda n, y, x, c: te.sum(
+            te.if_then_else(
+                te.all(y + p >= 1, y + p < high + 1, x + q >= 1, x + q < wide + 1), a[n, y + p - 1, x + q - 1, c], 0.0
+            )
+            * w[p, q, c],
+            axis=[p, q],
+        ),
+        name="b",
+    )
 
 
 def test_how_much_of_windows_is_written_out_is_bounded() -> None:
@@ -128,8 +158,12 @@ def test_how_much_of_windows_is_written_out_is_bounded() -> None:
     assert ways, "windows may be kept in registers"
     rows = {int(name.split()[2]) for name in ways if "stored" not in name}
     assert max(rows) * 49 <= 150, "guards make copies of each body: builds took five seconds"
-    assert not any("outer in unrolled" in loops for loops in ways.values()), "whole vectors without guards along them are a loop"
-    assert any("outer in unrolled" in loops for loops in windows_of(batch(1, 9, 31, 19, 3), "llvm -mcpu=haswell").values())
+    assert not any("outer in unrolled" in loops for loops in ways.values()), (
+        "whole vectors without guards along them are a loop"
+    )
+    assert any(
+        "outer in unrolled" in loops for loops in windows_of(batch(1, 9, 31, 19, 3), "llvm -mcpu=haswell").values()
+    )
 
 
 def test_windows_that_meet_are_summed_where_they_meet() -> None:

@@ -61,7 +61,7 @@ def test_a_transpose_moves_16_bytes_each_way_but_of_elements_wider_than_banks(dt
     result = np.empty((128, 64), dtype)
     kernel(values, result)
     np.testing.assert_array_equal(result, values.T)
-    launch, = kernel.kernels
+    (launch,) = kernel.kernels
     assert launch.uncoalesced == 0
     assert {row.bytes for row in launch.traffic if row.memory == "global"} == {8 if dtype == "float64" else 16}
     assert launch.bank_conflicts == 0 or dtype == "float16"
@@ -69,16 +69,24 @@ def test_a_transpose_moves_16_bytes_each_way_but_of_elements_wider_than_banks(dt
 
 def test_a_plan_says_what_is_not_read_side_by_side() -> None:
     A, where = te.placeholder((64, 64), name="A"), te.placeholder((64,), "int32", name="where")
-    for read, said in ((lambda i, j: A[i, where[j]], "A is read where data say"),
-                       (lambda i, j: A[i, 63 - j], "places that lie apart"), (lambda i, j: A[j, i], "since A is read across")):
+    for read, said in (
+        (lambda i, j: A[i, where[j]], "A is read where data say"),
+        (lambda i, j: A[i, 63 - j], "places that lie apart"),
+        (lambda i, j: A[j, i], "since A is read across"),
+    ):
         s = tw.autoschedule.schedule([te.compute((64, 64), read, name="C")], target="cuda")
         assert said in s.plan[0].description
 
 
-@pytest.mark.parametrize(("declared", "at_once"), [
-    (lambda A: te.compute((32, 64), lambda i, j: A[i, te.max(j - 1, 0)] + A[i, te.min(j + 1, 63)], name="C"), 1),
-    (lambda A: te.compute((32, 64), lambda i, j: A[i, j] + A[te.max(i - 1, 0), j], name="C"), 4),
-    (lambda A: te.compute((32, 128), lambda i, j: A[i, j // 2], name="C"), 4)], ids=["beside", "above", "twice"])
+@pytest.mark.parametrize(
+    ("declared", "at_once"),
+    [
+        (lambda A: te.compute((32, 64), lambda i, j: A[i, te.max(j - 1, 0)] + A[i, te.min(j + 1, 63)], name="C"), 1),
+        (lambda A: te.compute((32, 64), lambda i, j: A[i, j] + A[te.max(i - 1, 0), j], name="C"), 4),
+        (lambda A: te.compute((32, 128), lambda i, j: A[i, j // 2], name="C"), 4),
+    ],
+    ids=["beside", "above", "twice"],
+)
 def test_what_is_read_beside_its_place_is_read_by_neighbouring_threads(declared: Any, at_once: int) -> None:
     A = te.placeholder((32, 64), name="A")
     output = declared(A)

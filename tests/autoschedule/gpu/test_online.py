@@ -17,7 +17,14 @@ SM80 = "cuda -arch=sm_80"
 
 
 def attention(
-    queries: int, keys: int, depth: int, heads: int = 2, shared: int = 1, width: int = 0, kind: str = "float32", **options: Any,
+    queries: int,
+    keys: int,
+    depth: int,
+    heads: int = 2,
+    shared: int = 1,
+    width: int = 0,
+    kind: str = "float32",
+    **options: Any,
 ) -> Any:
     Q = te.placeholder((heads, queries, depth), kind, name="Q")
     K = te.placeholder((heads // shared, keys, depth), kind, name="K")
@@ -25,11 +32,15 @@ def attention(
     return topi.nn.attention(Q, K, V, **options)
 
 
-def by_hand(rows: int, terms: int, depth: int, width: int, causal: bool = False, divided: bool = True, narrow: str = "") -> Any:
+def by_hand(
+    rows: int, terms: int, depth: int, width: int, causal: bool = False, divided: bool = True, narrow: str = ""
+) -> Any:
     """As a user writes it, with softmax of topi's or exponentials of his own, in any order of what is divided."""
     A, B = te.placeholder((rows, depth), name="A"), te.placeholder((terms, depth), name="B")
     C = te.placeholder((terms, width), name="C")
-    d, j, k, m = (te.reduce_axis((0, extent), name) for extent, name in ((depth, "d"), (terms, "j"), (terms, "k"), (terms, "m")))
+    d, j, k, m = (
+        te.reduce_axis((0, extent), name) for extent, name in ((depth, "d"), (terms, "j"), (terms, "k"), (terms, "m"))
+    )
     S = te.compute((rows, terms), lambda i, n: te.sum(A[i, d] * B[n, d], axis=d), name="S")
     none = te.const(-np.inf, "float32")
     X = te.compute(S.shape, lambda i, n: te.select(n <= i, S[i, n] * 0.5, none) if causal else S[i, n] * 0.5, name="X")
@@ -83,7 +94,9 @@ CORES = {
     "causal": lambda kind: attention(70, 70, 32, causal=True, kind=kind),
     "shared heads, causal": lambda kind: attention(66, 66, 16, heads=4, shared=4, causal=True, kind=kind),
     "heads behind each other": lambda kind: attention(16, 50, 8, heads=8, shared=2, kind=kind),
-    "a mask": lambda kind: attention(40, 40, 40, width=72, mask=te.placeholder((40, 40), "bool", name="mask"), kind=kind),
+    "a mask": lambda kind: attention(
+        40, 40, 40, width=72, mask=te.placeholder((40, 40), "bool", name="mask"), kind=kind
+    ),
     "in chunks": lambda kind: attention(33, 2060, 8, heads=1, causal=True, offset=2030, kind=kind),
 }
 
@@ -106,7 +119,7 @@ def test_products_on_tensor_cores_meet_no_bank_twice_and_spill_nothing() -> None
         s = tw.autoschedule.schedule([output], f"cuda -arch={arch}")
         assert "tensor cores" in str(s.plan), s.plan
         kernel = tw.build(s, [*inputs_of(output), output], target=f"cuda -arch={arch}")
-        launch, = kernel.kernels
+        (launch,) = kernel.kernels
         assert launch.spilled_bytes == 0 and launch.instructions["HMMA"] >= launch.instructions["LDSM.16"] > 0
         assert not {"FFMA", "STS.128", "LDG.128"} & launch.instructions.keys(), launch.instructions
 
@@ -124,7 +137,7 @@ def test_attention_is_one_kernel_that_stores_nothing_but_its_result() -> None:
     s = tw.autoschedule.schedule([output], SM80)
     assert [decision.rule for decision in s.plan] == ["online"] and not s.is_exact
     kernel = tw.build(s, [*inputs_of(output), output], target=SM80)
-    launch, = kernel.kernels
+    (launch,) = kernel.kernels
     assert launch.args == (0, 1, 2, 3) and launch.spilled_bytes == 0
     assert not any("workspace" in line for line in kernel.source("cuda").splitlines())
     assert {name for name in launch.instructions if name.startswith("LDS")} == {"LDS.128"}
@@ -135,7 +148,7 @@ def test_registers_are_not_saved_for_blocks_that_shared_memory_does_not_hold() -
     output = attention(2048, 2048, 128, heads=16)
     s = tw.autoschedule.schedule([output], SM80)
     kernel = tw.build(s, [*inputs_of(output), output], target=SM80)
-    launch, = kernel.kernels
+    (launch,) = kernel.kernels
     assert launch.occupancy.blocks == 1 and launch.spilled_bytes == 0
     assert "__launch_bounds__(256, 1)" in kernel.source("cuda")
 

@@ -36,7 +36,9 @@ def matmul(rows: int, columns: int, terms: int, transposed: bool = False, dtype:
     A = te.placeholder((rows, terms), dtype, name="A")
     B = te.placeholder((columns, terms) if transposed else (terms, columns), dtype, name="B")
     k = te.reduce_axis((0, terms), "k")
-    return te.compute((rows, columns), lambda i, j: te.sum(A[i, k] * (B[j, k] if transposed else B[k, j]), axis=k), name="C")
+    return te.compute(
+        (rows, columns), lambda i, j: te.sum(A[i, k] * (B[j, k] if transposed else B[k, j]), axis=k), name="C"
+    )
 
 
 def conv2d(rng: np.random.Generator) -> Any:
@@ -69,8 +71,8 @@ def test_large_products_move_16_bytes_at_once_and_compute_without_guards(size: i
     s = tw.autoschedule.schedule([output], target="cuda -arch=sm_80")
     assert s.is_exact and s.plan[0].rule == "product"
     text = gpu_choices.text_of(s, output)
-    inner = text[text.index("for (int k_inner_outer"):text.index("tw_store(&C[")]
-    assert "fmaf(" in inner and "if (" not in inner[:inner.rindex("fmaf(")]
+    inner = text[text.index("for (int k_inner_outer") : text.index("tw_store(&C[")]
+    assert "fmaf(" in inner and "if (" not in inner[: inner.rindex("fmaf(")]
     assert len(re.findall(r"tw_load<4>\(&[AB]\[", text)) >= 2 and not re.search(r"= [AB]\[", text)
 
 
@@ -83,9 +85,17 @@ def test_each_way_says_what_it_takes_and_the_best_is_taken() -> None:
     assert least <= min(seconds) <= 2 * least
 
 
-@pytest.mark.parametrize(("rows", "columns", "terms", "transposed"), [
-    (256, 256, 64, False), (1024, 64, 16, False), (31, 500, 72, False), (64, 96, 72, True), (67, 131, 65, False),
-    (67, 131, 65, True)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "terms", "transposed"),
+    [
+        (256, 256, 64, False),
+        (1024, 64, 16, False),
+        (31, 500, 72, False),
+        (64, 96, 72, True),
+        (67, 131, 65, False),
+        (67, 131, 65, True),
+    ],
+)
 def test_no_two_lanes_of_a_warp_meet_in_a_bank(rows: int, columns: int, terms: int, transposed: bool) -> None:
     """Where rows are whole sectors, no sector is loaded for a part of it either; else the plan says so."""
     c = matmul(rows, columns, terms, transposed)
@@ -105,7 +115,10 @@ def test_weights_of_windows_are_moved_16_bytes_at_once() -> None:
     """9 terms of each channel are no vectors, but those of all channels together are."""
     image, weights = te.placeholder((1, 16, 16, 16), name="image"), te.placeholder((32, 16, 3, 3), name="weights")
     output = topi.nn.conv2d(image, weights, 1, 1, 1)
-    s = schedule([output], "cuda -arch=sm_80", chooser=lambda _, ways: next(
-        at for at, way in enumerate(ways) if way.description.endswith("4 stages")))
+    s = schedule(
+        [output],
+        "cuda -arch=sm_80",
+        chooser=lambda _, ways: next(at for at, way in enumerate(ways) if way.description.endswith("4 stages")),
+    )
     assert re.search(r"tw_copy<16>\(&weights_\w+\[", gpu_choices.text_of(s, output))
     assert s.plan[0].reason.startswith("pad_temp by 4 bytes: windows, or elements apart")

@@ -18,16 +18,21 @@ def test_each_element_of_a_row_is_moved_once_by_16_bytes(extent: int) -> None:
     s = tw.autoschedule.schedule([output], target=TARGET)
     kernel = tw.build(s, [*gpu_choices.inputs_of(output), output], target=TARGET)
     kernel(rng.standard_normal((6, extent), "float32"), np.empty((6, extent), "float32"))
-    launch, = kernel.kernels
+    (launch,) = kernel.kernels
     moved = [row for row in launch.traffic if row.memory == "global"]
     assert {row.bytes for row in moved} == {16}
     assert sum(row.transactions for row in moved) * 32 == 2 * 6 * extent * 4
     assert launch.bank_conflicts == 0
 
 
-@pytest.mark.parametrize(("shape", "says"), [
-    ((8, 1024), "in registers"), ((8, 1001), "by 4 bytes since a row has 1001"), ((2, 40000), "too long for registers"),
-])
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        ((8, 1024), "in registers"),
+        ((8, 1001), "by 4 bytes since a row has 1001"),
+        ((2, 40000), "too long for registers"),
+    ],
+)
 def test_a_plan_says_why_rows_are_not_loaded_once_by_vectors(shape: tuple[int, int], says: str) -> None:
     s = tw.autoschedule.schedule([topi.nn.softmax(te.placeholder(shape, name="A"))], target="cuda -arch=sm_80")
     assert s.plan[0].description.count(says) == 1

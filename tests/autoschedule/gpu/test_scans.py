@@ -13,10 +13,17 @@ from tilewright import te, topi
 TARGET = "cuda -emulate"
 
 
-@pytest.mark.parametrize(("shape", "axis", "says"), [
-    ((33, 101), 1, "rows a block, whole"), ((2, 9, 65), 2, "rows a block, whole"), ((40, 1), 1, "rows a block, whole"),
-    ((3, 5), 1, "elements a thread"), ((3, 9, 31), 1, "elements a thread"), ((8, 12000), 1, "that lie apart"),
-])
+@pytest.mark.parametrize(
+    ("shape", "axis", "says"),
+    [
+        ((33, 101), 1, "rows a block, whole"),
+        ((2, 9, 65), 2, "rows a block, whole"),
+        ((40, 1), 1, "rows a block, whole"),
+        ((3, 5), 1, "elements a thread"),
+        ((3, 9, 31), 1, "elements a thread"),
+        ((8, 12000), 1, "that lie apart"),
+    ],
+)
 def test_a_scan_keeps_its_bits_however_rows_lie(shape: tuple[int, ...], axis: int, says: str) -> None:
     total = topi.cumsum(te.placeholder(shape, name="data"), axis=axis)
     s = tw.autoschedule.schedule([total], target=TARGET)
@@ -34,7 +41,9 @@ def test_threads_that_have_columns_to_themselves_do_not_wait_for_each_other() ->
     assert "__syncthreads" not in kernel.source("cuda")
     counts = kernel.kernels[-1].instructions
     assert counts["LDG.32"] < 1.2 * counts["STG.32"], counts
-    assert gpu_choices.differs(topi.cumsum(te.placeholder((9, 70), name="data"), axis=0), np.random.default_rng(5)) == ""
+    assert (
+        gpu_choices.differs(topi.cumsum(te.placeholder((9, 70), name="data"), axis=0), np.random.default_rng(5)) == ""
+    )
 
 
 @pytest.mark.parametrize("options", [{"exclusive": True}, {"dtype": "int64"}])
@@ -47,9 +56,11 @@ def test_rows_in_shared_memory_are_moved_once_and_meet_no_bank_twice(options: di
     kernel(values, found)
     exclusive = values if "exclusive" in options else 0
     np.testing.assert_array_equal(found, values.cumsum(1) - exclusive)
-    launch, = kernel.kernels
+    (launch,) = kernel.kernels
     assert launch.uncoalesced == 0
-    assert sum(row.transactions for row in launch.traffic if row.memory == "global") * 32 == values.nbytes + found.nbytes
+    assert (
+        sum(row.transactions for row in launch.traffic if row.memory == "global") * 32 == values.nbytes + found.nbytes
+    )
 
 
 def test_a_scan_that_mixes_columns_is_shared_as_before() -> None:

@@ -34,7 +34,9 @@ def test_a_warp_touches_what_the_emulator_counts(at: int) -> None:
     (kernel,) = kernels_of(lower(s, [A, C], "main"))
     assert block_of(kernel).threads == {"threadIdx.x": 64}
     scope = "shared" if in_shared else "global"
-    foreseen = {(touch.passes, touch.least) for touch in touches(kernel) if touch.array.scope == scope and not touch.stored}
+    foreseen = {
+        (touch.passes, touch.least) for touch in touches(kernel) if touch.array.scope == scope and not touch.stored
+    }
     f = tw.build(s, [A, C], target="cuda -emulate")
     f(np.zeros(640, dtype), np.zeros(64, dtype))
     rows = [row for row in f.kernels[0].traffic if row.memory == scope and not row.stores]
@@ -48,12 +50,16 @@ def test_what_falls_short_is_said_with_its_array() -> None:
     assert reasons(topi.take(A, at, axis=0)) == "A is read where data say"
     square = te.placeholder((256, 256), name="S")
     assert "of the threads at once by" in reasons(topi.matmul(square, square))
-    assert "meet in a bank of input.shared" in reasons(topi.transpose(te.placeholder((256, 320), "float16", name="input")))
+    assert "meet in a bank of input.shared" in reasons(
+        topi.transpose(te.placeholder((256, 320), "float16", name="input"))
+    )
 
 
-@pytest.mark.parametrize("declared", [
-    lambda A: A + A, lambda A: topi.transpose(A), lambda A: topi.nn.softmax(A), lambda A: topi.sum(A, axis=1)],
-    ids=["add", "transpose", "softmax", "sum"])
+@pytest.mark.parametrize(
+    "declared",
+    [lambda A: A + A, lambda A: topi.transpose(A), lambda A: topi.nn.softmax(A), lambda A: topi.sum(A, axis=1)],
+    ids=["add", "transpose", "softmax", "sum"],
+)
 def test_nothing_is_said_where_nothing_falls_short(declared: Any) -> None:
     assert reasons(declared(te.placeholder((256, 1024), name="A"))) == ""
 

@@ -22,8 +22,11 @@ def product(rows: int, columns: int, terms: int, dtype: str = "float32", transpo
     A = te.placeholder((rows, terms), dtype, name="A")
     B = te.placeholder((columns, terms) if transposed else (terms, columns), dtype, name="B")
     k = te.reduce_axis((0, terms), "k")
-    return te.compute((rows, columns), lambda i, j: te.sum(
-        A[i, k].astype(sums) * (B[j, k] if transposed else B[k, j]).astype(sums), axis=k), name="C")
+    return te.compute(
+        (rows, columns),
+        lambda i, j: te.sum(A[i, k].astype(sums) * (B[j, k] if transposed else B[k, j]).astype(sums), axis=k),
+        name="C",
+    )
 
 
 def one_with(word: str, rng: np.random.Generator) -> Callable[[Sequence[Candidate]], int]:
@@ -51,7 +54,9 @@ def test_blocks_share_long_sums_of_few_results_where_their_order_is_free() -> No
     for dtype in ("float32", "float16"):  # a tile in its order, no thread for each element
         whole = tw.autoschedule.schedule([product(64, 64, 16384, dtype)], target, exact=True)
         assert whole.is_exact and whole.plan[-1].description.startswith("tiles of") and "parts" not in str(whole.plan)
-    assert list(splits_of(2, 100, GPUS["sm_80"])) == [1, 2, 4, 8, 16] and list(splits_of(300, 1000, GPUS["sm_80"])) == [1]
+    assert list(splits_of(2, 100, GPUS["sm_80"])) == [1, 2, 4, 8, 16] and list(splits_of(300, 1000, GPUS["sm_80"])) == [
+        1
+    ]
 
 
 def test_bands_of_blocks_load_their_panels_less_often() -> None:

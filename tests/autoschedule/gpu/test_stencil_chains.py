@@ -15,7 +15,9 @@ from tilewright.autoschedule.plan import Candidate
 
 def blurred(x: Any, kind: Callable[[Any], Any] = te.clamped) -> Any:
     P = kind(x)
-    return te.compute(x.shape, lambda i, *at: P[(i - 1, *at)] + P[(i, at[0] + 1, *at[1:])] - P[(i + 1, at[0] - 1, *at[1:])], "blur")
+    return te.compute(
+        x.shape, lambda i, *at: P[(i - 1, *at)] + P[(i, at[0] + 1, *at[1:])] - P[(i + 1, at[0] - 1, *at[1:])], "blur"
+    )
 
 
 def summed(x: Any) -> Any:
@@ -58,7 +60,7 @@ def test_a_chain_is_one_kernel_with_every_bit_of_the_program(name: str) -> None:
 def test_four_large_ones_are_one_kernel_without_conflicts() -> None:
     output = blurred(blurred(blurred(blurred(image(768, 1024)))))
     s = tw.autoschedule.schedule([output], "cuda -arch=sm_80")
-    kernel, = tw.build(s, [*inputs_of(output), output], target="cuda -arch=sm_80").kernels
+    (kernel,) = tw.build(s, [*inputs_of(output), output], target="cuda -arch=sm_80").kernels
     assert [decision.rule for decision in s.plan] == ["stencils"] and "4 stencils" in str(s.plan)
     assert kernel.args == (0, 1) and not kernel.spilled_bytes and "meet in a bank" not in str(s.plan)
 

@@ -28,7 +28,9 @@ def rows(rng: np.random.Generator) -> Any:
     A = te.placeholder(shape, name="A")
     if rng.integers(2):
         return topi.nn.softmax(A, int(rng.integers(3)))
-    return topi.nn.layer_norm(A, te.placeholder(shape[2:], name="gamma"), te.placeholder(shape[2:], name="beta"), axis=[2])
+    return topi.nn.layer_norm(
+        A, te.placeholder(shape[2:], name="gamma"), te.placeholder(shape[2:], name="beta"), axis=[2]
+    )
 
 
 @pytest.mark.parametrize("shape", [(3, 3000), (1, 1 << 15)])
@@ -55,10 +57,14 @@ def test_exact_schedules_keep_the_order_of_every_sum(draw: Any) -> None:
     assert gpu_choices.differs(draw(rng), rng, exact=True, bits=draw is reduced) == ""
 
 
-@pytest.mark.parametrize(("shape", "axis", "chosen"), [
-    ((64, 4096), 1, "threads a row"), ((4096, 64), 0, "threads a row"),
-    ((4, 1 << 22), 0, "an element a thread"),
-])
+@pytest.mark.parametrize(
+    ("shape", "axis", "chosen"),
+    [
+        ((64, 4096), 1, "threads a row"),
+        ((4096, 64), 0, "threads a row"),
+        ((4, 1 << 22), 0, "an element a thread"),
+    ],
+)
 def test_threads_share_a_sum_where_there_are_few(shape: tuple[int, int], axis: int, chosen: str) -> None:
     s = tw.autoschedule.schedule([topi.sum(te.placeholder(shape, name="A"), axis)], target="cuda -arch=sm_90")
     assert s.plan[0].description.endswith(chosen)
@@ -71,7 +77,9 @@ def test_a_softmax_is_one_kernel_whose_neighbouring_threads_read_neighbours() ->
 
 
 def test_short_sums_over_windows_of_which_none_is_read_twice_have_a_thread_each() -> None:
-    s = tw.autoschedule.schedule([topi.nn.avg_pool2d(te.placeholder((2, 32, 28, 28), name="data"), 2, 2, 0)], "cuda -arch=sm_80")
+    s = tw.autoschedule.schedule(
+        [topi.nn.avg_pool2d(te.placeholder((2, 32, 28, 28), name="data"), 2, 2, 0)], "cuda -arch=sm_80"
+    )
     assert s.plan[0].description == "an element a thread"
 
 
@@ -117,7 +125,7 @@ def test_what_lies_along_is_told_by_most_of_what_is_read() -> None:
     k = te.reduce_axis((0, 4096), "k")
     y = te.compute((4096,), lambda j: te.sum(A[k, j] * x[k], axis=k), name="y")
     plan = tw.autoschedule.schedule([y], "cuda -arch=sm_80").plan
-    row, = plan
+    (row,) = plan
     assert row.reason == "" and row.estimate is not None and row.estimate.seconds > 4e-5, "64 MB are read"
     B = te.placeholder((200, 70), name="B")
     z = te.placeholder((200,), name="z")
@@ -134,6 +142,11 @@ def test_few_long_rows_are_shared_by_blocks() -> None:
 
     plan = tw.autoschedule.schedule([variance(20000, 50)], "cuda -arch=sm_80").plan
     assert [row.rule for row in plan] == ["rows", "sums", "sums", "injective"] and "blocks a sum" in str(plan)
-    apart = gpu_choices.differs(variance(300, 5), np.random.default_rng(0), lambda ways: next(
-        (at for at, way in enumerate(ways) if "apart" in way.description), len(ways) - 1), bits=False, tolerance=2e-5)
+    apart = gpu_choices.differs(
+        variance(300, 5),
+        np.random.default_rng(0),
+        lambda ways: next((at for at, way in enumerate(ways) if "apart" in way.description), len(ways) - 1),
+        bits=False,
+        tolerance=2e-5,
+    )
     assert not apart

@@ -27,7 +27,12 @@ KINDS = {"tensor cores": "cuda -emulate", "warpgroups": "cuda -emulate -arch=sm_
 
 
 def product(
-    rows: int, columns: int, terms: int, dtype: str = "float16", turned: tuple[bool, bool] = (False, False), batch: int = 0,
+    rows: int,
+    columns: int,
+    terms: int,
+    dtype: str = "float16",
+    turned: tuple[bool, bool] = (False, False),
+    batch: int = 0,
 ) -> Any:
     """turned: whether A is stored by columns, and B."""
     outer = (batch,) if batch else ()
@@ -54,12 +59,24 @@ def convolution(rng: np.random.Generator) -> Any:
     weights = te.placeholder((filters, channels, window, window), "float16", name="weights")
     border, zero = window // 2, te.const(0, "float16")
     wide = size + 2 * border
-    padded = te.compute((2, channels, wide, wide), lambda n, c, y, x: te.if_then_else(
-        te.all(y >= border, y < size + border, x >= border, x < size + border), image[n, c, y - border, x - border], zero), "pad")
+    padded = te.compute(
+        (2, channels, wide, wide),
+        lambda n, c, y, x: te.if_then_else(
+            te.all(y >= border, y < size + border, x >= border, x < size + border),
+            image[n, c, y - border, x - border],
+            zero,
+        ),
+        "pad",
+    )
     c, r, q = te.reduce_axis((0, channels), "c"), te.reduce_axis((0, window), "r"), te.reduce_axis((0, window), "q")
     extent = wide - window + 1
-    sums = te.compute((2, filters, extent, extent), lambda n, f, y, x: te.sum(
-        padded[n, c, y + r, x + q].astype("float32") * weights[f, c, r, q].astype("float32"), axis=[c, r, q]), name="conv")
+    sums = te.compute(
+        (2, filters, extent, extent),
+        lambda n, f, y, x: te.sum(
+            padded[n, c, y + r, x + q].astype("float32") * weights[f, c, r, q].astype("float32"), axis=[c, r, q]
+        ),
+        name="conv",
+    )
     return te.compute((2, filters, extent, extent), lambda *at: te.max(sums[at], 0.0).astype("float16"), name="relu")
 
 
@@ -98,8 +115,10 @@ def test_sums_of_integers_are_exact_and_those_of_floats_are_not_taken_where_exac
     assert tw.autoschedule.schedule([floats], target, exact=True).is_exact
 
 
-@pytest.mark.parametrize(("dtype", "arch"), drawn.part(
-    [(dtype, arch) for dtype in MULTIPLIED for arch in ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100")], 1))
+@pytest.mark.parametrize(
+    ("dtype", "arch"),
+    drawn.part([(dtype, arch) for dtype in MULTIPLIED for arch in ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100")], 1),
+)
 def test_machine_code_has_the_instructions_and_nothing_else_that_costs(dtype: str, arch: str) -> None:
     output = product(1024, 1024, 1024, dtype, (False, "int8" in dtype))
     s = tw.autoschedule.schedule([output], f"cuda -arch={arch}")
@@ -109,7 +128,9 @@ def test_machine_code_has_the_instructions_and_nothing_else_that_costs(dtype: st
     assert len(re.findall(rf"\b{instruction}\.", code)) >= 32 and "LDSM" in code
     assert kernel.kernels[0].spilled_bytes == 0
     assert len(re.findall(r"LDGSTS\S*\.128", code)) >= 8, "16 bytes at once, past the registers"
-    assert not re.search(r"\b(LDL|STL|LDG|F2F|HADD|I2F|F2I)\b", code), "no spills, no loads by registers, no conversions"
+    assert not re.search(r"\b(LDL|STL|LDG|F2F|HADD|I2F|F2I)\b", code), (
+        "no spills, no loads by registers, no conversions"
+    )
     assert kernel.kernels[0].dynamic_shared_bytes <= GPUS[arch].block_shared
 
 
@@ -130,22 +151,38 @@ def test_warpgroups_multiply_from_shared_memory_and_nothing_else_costs(dtype: st
     assert not re.search(r"\b(LDL|STL|LDSM|F2F|HADD|I2F|F2I)\b", code) and launch.spilled_bytes == 0
 
 
-@pytest.mark.parametrize(("rows", "columns", "terms", "dtype", "turned", "batch"), drawn.part([
-    (100, 200, 136, "float16", (False, False), 0), (65, 72, 264, "bfloat16", (False, True), 2),
-    (136, 33, 136, "float16", (True, True), 0),
-    (72, 88, 100, "float16", (True, False), 3), (33, 31, 272, "int8", (False, True), 0)], 2))
+@pytest.mark.parametrize(
+    ("rows", "columns", "terms", "dtype", "turned", "batch"),
+    drawn.part(
+        [
+            (100, 200, 136, "float16", (False, False), 0),
+            (65, 72, 264, "bfloat16", (False, True), 2),
+            (136, 33, 136, "float16", (True, True), 0),
+            (72, 88, 100, "float16", (True, False), 3),
+            (33, 31, 272, "int8", (False, True), 0),
+        ],
+        2,
+    ),
+)
 def test_products_of_boxes_are_exact(
-        rows: int, columns: int, terms: int, dtype: str, turned: tuple[bool, bool], batch: int) -> None:
+    rows: int, columns: int, terms: int, dtype: str, turned: tuple[bool, bool], batch: int
+) -> None:
     """Of odd sizes along all but the rows in memory, in each of several ways."""
     output = product(rows, columns, terms, dtype, turned, batch)
     rng = np.random.default_rng(rows)
     kernel, tensors = in_boxes(output, rng)
-    a, b = (rng.integers(-4, 5, [int(extent) for extent in each.shape]).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
-            for each in tensors[:2])
+    a, b = (
+        rng.integers(-4, 5, [int(extent) for extent in each.shape]).astype(
+            ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+        )
+        for each in tensors[:2]
+    )
     found = np.empty([int(extent) for extent in output.shape], SUMS[dtype])
     kernel(a, b, found)
-    left, right = (each.astype("float64").swapaxes(-1, -2) if turn else each.astype("float64")
-                   for each, turn in zip((a, b), turned, strict=True))
+    left, right = (
+        each.astype("float64").swapaxes(-1, -2) if turn else each.astype("float64")
+        for each, turn in zip((a, b), turned, strict=True)
+    )
     np.testing.assert_array_equal(found, left @ right)
 
 
@@ -153,8 +190,15 @@ LATENCY = 600e-9
 """Seconds until memory answers on an H100, at most."""
 
 
-@pytest.mark.parametrize(("dtype", "rows", "columns", "terms"), [
-    ("float16", 4096, 4096, 4096), ("bfloat16", 1000, 776, 1000), ("int8", 2047, 1023, 1024), ("float16", 8192, 8192, 8192)])
+@pytest.mark.parametrize(
+    ("dtype", "rows", "columns", "terms"),
+    [
+        ("float16", 4096, 4096, 4096),
+        ("bfloat16", 1000, 776, 1000),
+        ("int8", 2047, 1023, 1024),
+        ("float16", 8192, 8192, 8192),
+    ],
+)
 def test_so_many_bytes_are_in_flight_that_memory_never_waits(dtype: str, rows: int, columns: int, terms: int) -> None:
     """Of an H100: its rate times its latency (Little's law), by what the boxes of all blocks that run at once are ahead."""
     output, gpu = product(rows, columns, terms, dtype, (False, True)), GPUS["sm_90a"]
@@ -162,9 +206,13 @@ def test_so_many_bytes_are_in_flight_that_memory_never_waits(dtype: str, rows: i
     schedule([output], "cuda -arch=sm_90a", chooser=lambda _, ways: picked.append(ways[0]) or 0)
     tile = picked[0].apply.args[2]
     assert tile.boxes, picked[0].description
-    blocks = min(hopper._at_once(tile, gpu) * gpu.processors, math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns))
+    blocks = min(
+        hopper._at_once(tile, gpu) * gpu.processors, math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns)
+    )
     ahead = (tile.rows / tile.cluster + tile.columns) * 128 * (tile.stages - (not tile.roles))
-    assert blocks * ahead >= LATENCY * gpu.memory_rate * gpu.clock * 1e9, f"{picked[0].description}: {blocks * ahead:.0f} bytes"
+    assert blocks * ahead >= LATENCY * gpu.memory_rate * gpu.clock * 1e9, (
+        f"{picked[0].description}: {blocks * ahead:.0f} bytes"
+    )
 
 
 def test_clusters_of_four_fetch_what_all_read_once_and_agree_in_any_order() -> None:
@@ -172,7 +220,9 @@ def test_clusters_of_four_fetch_what_all_read_once_and_agree_in_any_order() -> N
     output = topi.matmul(A, B, transpose_b=True, out_dtype="float32")
 
     def four(ways: Sequence[Candidate]) -> int:
-        return next(at for at, way in enumerate(ways) if re.search(r"tiles of 64 x 16,.*clusters of 4", way.description))
+        return next(
+            at for at, way in enumerate(ways) if re.search(r"tiles of 64 x 16,.*clusters of 4", way.description)
+        )
 
     rng, target = np.random.default_rng(1), "cuda -emulate -arch=sm_90a"
     assert gpu_choices.differs(output, rng, four, bits=False, tolerance=1e-3, target=target) == ""
@@ -190,13 +240,18 @@ def test_estimates_know_the_shared_memory_that_tiles_take(dtype: str) -> None:
     tensors = [*sorted(gpu_choices.inputs_of(out), key=lambda each: each.name), out]
     for at in np.random.default_rng(len(places)).choice(places, 5, replace=False):
         tile = ways[at].apply.args[2]
-        kernel = tw.build(schedule([out], KINDS["warpgroups"], chooser=lambda _, __, at=at: int(at)), tensors,
-                          target=KINDS["warpgroups"])
+        kernel = tw.build(
+            schedule([out], KINDS["warpgroups"], chooser=lambda _, __, at=at: int(at)),
+            tensors,
+            target=KINDS["warpgroups"],
+        )
         said, is_ = hopper._shared_bytes(tile), kernel.kernels[0].dynamic_shared_bytes
         assert not is_ or said - 1024 <= is_ <= said, f"{ways[at].description}: {said} bytes are said, {is_} taken"
 
 
-@pytest.mark.parametrize("refused", [product(40, 1, 264, turned=(False, True)), product(40, 100, 264), product(40, 64, 64)])
+@pytest.mark.parametrize(
+    "refused", [product(40, 1, 264, turned=(False, True)), product(40, 100, 264), product(40, 64, 64)]
+)
 def test_what_is_no_box_is_copied_by_threads(refused: Any) -> None:
     """A single column; rows of 200 bytes; a sum of one part."""
     seen: list[str] = []
@@ -239,21 +294,29 @@ def test_products_of_float32_that_nobody_rounds_keep_their_bits() -> None:
 def test_rows_in_shared_memory_meet_no_bank_twice() -> None:
     """Eight rows of 16 bytes are what ldmatrix reads at once; they lie in different banks where their distance in these is odd."""
     output = product(128, 128, 128)
-    s = schedule([output], "cuda -emulate", chooser=lambda _, ways: next(
-        at for at, way in enumerate(ways) if "tiles of 128 x 64 x" in way.description))
+    s = schedule(
+        [output],
+        "cuda -emulate",
+        chooser=lambda _, ways: next(at for at, way in enumerate(ways) if "tiles of 128 x 64 x" in way.description),
+    )
     tensors = [*gpu_choices.inputs_of(output), output]
     kernel = tw.build(s, tensors, target="cuda -emulate")
     strides = [int(stride) for stride in re.findall(r"tw_mma_load_\w+\(.*, (\d+), 1\);", kernel.source("cuda"))]
     assert len(strides) == 2 and all(stride * 2 % 16 == 0 and stride * 2 // 16 % 2 == 1 for stride in strides)
     kernel(*(np.zeros((128, 128), str(tensor.dtype)) for tensor in tensors))
-    assert kernel.kernels[0].bank_conflicts == 0 and kernel.kernels[0].uncoalesced == 0, "as counted from the addresses of a run"
+    assert kernel.kernels[0].bank_conflicts == 0 and kernel.kernels[0].uncoalesced == 0, (
+        "as counted from the addresses of a run"
+    )
 
 
 def test_the_estimate_is_near_what_the_best_libraries_take() -> None:
     """137 billion operations take cuBLAS about 0.5 ms on A100 (312 TFLOP/s at most), and 0.2 to 0.35 ms on H100 by either kind of
     instruction."""
-    for arch, kind, least, most in (("sm_80", "tensor cores", 0.44e-3, 0.8e-3), ("sm_90", "tensor cores", 0.2e-3, 0.5e-3),
-                                    ("sm_90a", "warpgroups", 0.15e-3, 0.45e-3)):
+    for arch, kind, least, most in (
+        ("sm_80", "tensor cores", 0.44e-3, 0.8e-3),
+        ("sm_90", "tensor cores", 0.2e-3, 0.5e-3),
+        ("sm_90a", "warpgroups", 0.15e-3, 0.45e-3),
+    ):
         decision = tw.autoschedule.schedule([product(4096, 4096, 4096)], f"cuda -arch={arch}").plan[0]
         assert decision.description.startswith(kind) and decision.seconds is not None
         assert least <= decision.seconds <= most

@@ -97,19 +97,30 @@ def test_a_block_loads_its_window_once_by_16_bytes_and_pads_it_on_its_way() -> N
 def test_channels_that_lie_side_by_side_leave_no_sector_in_parts() -> None:
     image, weights = te.placeholder((1, 18, 18, 64), name="image"), te.placeholder((3, 3, 64), name="weights")
     r, q = te.reduce_axis((0, 3), "r"), te.reduce_axis((0, 3), "q")
-    output = te.compute((1, 16, 16, 64), lambda n, y, x, c: te.sum(image[n, y + r, x + q, c] * weights[r, q, c], axis=[r, q]), "dw")
+    output = te.compute(
+        (1, 16, 16, 64), lambda n, y, x, c: te.sum(image[n, y + r, x + q, c] * weights[r, q, c], axis=[r, q]), "dw"
+    )
     s = tw.autoschedule.schedule([output], "cuda -emulate")
     assert s.plan[0].rule == "windows" and s.plan[0].reason == ""
     f = tw.build(s, [image, weights, output], target="cuda -emulate")
-    f(np.ones((1, 18, 18, 64), "float32"), np.ones((3, 3, 64), "float32"), found := np.zeros((1, 16, 16, 64), "float32"))
+    f(
+        np.ones((1, 18, 18, 64), "float32"),
+        np.ones((3, 3, 64), "float32"),
+        found := np.zeros((1, 16, 16, 64), "float32"),
+    )
     assert (found == 9).all() and f.kernels[0].uncoalesced == 0 and f.kernels[0].bank_conflicts == 0
 
 
 @pytest.mark.parametrize("arch", drawn.part(["sm_80", "sm_90a", "sm_100"], 1))
 def test_machine_code_spills_nothing_and_shares_what_rows_read(arch: str) -> None:
     image = te.placeholder((1024, 1024), name="image")
-    blurred = te.compute((1022, 1022), lambda y, x: sum(
-        (image[y + dy, x + dx] for dy in range(3) for dx in range(3)), te.const(0.0, "float32")) * (1 / 9), name="blurred")
+    blurred = te.compute(
+        (1022, 1022),
+        lambda y, x: (
+            sum((image[y + dy, x + dx] for dy in range(3) for dx in range(3)), te.const(0.0, "float32")) * (1 / 9)
+        ),
+        name="blurred",
+    )
     s = tw.autoschedule.schedule([blurred], f"cuda -arch={arch}")
     (kernel,) = tw.build(s, [image, blurred], target=f"cuda -arch={arch}").kernels
     assert kernel.spilled_bytes == 0 and kernel.occupancy.share >= 0.75
@@ -124,7 +135,13 @@ def test_groups_of_channels_have_windows_of_their_own() -> None:
     s = tw.autoschedule.schedule([output], "cuda -emulate")
     assert s.plan[0].rule == "windows" and s.is_exact
     f = tw.build(s, [image, weights, output], target="cuda -emulate")
-    f(np.ones((1, 16, 28, 28), "float32"), np.ones((32, 4, 3, 3), "float32"), found := np.zeros((1, 32, 28, 28), "float32"))
+    f(
+        np.ones((1, 16, 28, 28), "float32"),
+        np.ones((32, 4, 3, 3), "float32"),
+        found := np.zeros((1, 32, 28, 28), "float32"),
+    )
     assert found[0, 0, 1, 1] == 36 and found[0, 0, 0, 0] == 16
     moved = sum(row.transactions for row in f.kernels[0].traffic if row.memory == "global") * 32
-    assert moved < 12 * (16 * 784 + 32 * 36 + 32 * 784) * 4, "each group's eight results read its channels, and little more"
+    assert moved < 12 * (16 * 784 + 32 * 36 + 32 * 784) * 4, (
+        "each group's eight results read its channels, and little more"
+    )

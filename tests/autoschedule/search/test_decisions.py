@@ -101,7 +101,9 @@ def test_a_search_with_one_seed_proposes_the_same_and_nothing_twice() -> None:
         measured: list[Measured] = []
         for _ in range(2):
             seen = {one.candidate.records for one in measured}
-            measured += [Measured(each, 1e-3 + 1e-4 * (len(each.text) % 7)) for each in search.propose(5, measured, seen)]
+            measured += [
+                Measured(each, 1e-3 + 1e-4 * (len(each.text) % 7)) for each in search.propose(5, measured, seen)
+            ]
         assert not factory.dropped, factory.first_message
         return [one.candidate.records for one in measured]
 

@@ -19,11 +19,14 @@ from tilewright.ir.text.parser import parse
 from tilewright.te import Tensor
 
 
-@pytest.mark.parametrize(("policy", "wanted"), [
-    ("factors", {(-1, 1), (-1, 2), (-1, 3), (-1, 4), (-1, 6), (-1, 12)}),
-    ("power2", {(-1, 1), (-1, 2), (-1, 4), (-1, 8)}),
-    ("verbose", {(-1, 1), (-1, 2), (-1, 3), (-1, 4), (-1, 6), (-1, 8), (-1, 12)}),
-])
+@pytest.mark.parametrize(
+    ("policy", "wanted"),
+    [
+        ("factors", {(-1, 1), (-1, 2), (-1, 3), (-1, 4), (-1, 6), (-1, 12)}),
+        ("power2", {(-1, 1), (-1, 2), (-1, 4), (-1, 8)}),
+        ("verbose", {(-1, 1), (-1, 2), (-1, 3), (-1, 4), (-1, 6), (-1, 8), (-1, 12)}),
+    ],
+)
 def test_policies_of_splits(policy: str, wanted: set[tuple[int, ...]]) -> None:
     assert set(split_sizes(12, 2, policy, 12)) == wanted
 
@@ -56,17 +59,28 @@ def test_annotations_and_orders() -> None:
     cfg = Configurator()
     cfg.define_annotate("a", [i, j], policy="try_unroll_vec")
     assert {choice.anns for choice in cfg.parts["a"].choices} == {  # pyright: ignore
-        ("none", "none"), ("none", "unroll"), ("unroll", "unroll"), ("none", "vec"), ("unroll", "vec")}
+        ("none", "none"),
+        ("none", "unroll"),
+        ("unroll", "unroll"),
+        ("none", "vec"),
+        ("unroll", "vec"),
+    }
     cfg.define_reorder("o", [i, j])
     assert [choice.perm for choice in cfg.parts["o"].choices] == [(0, 1), (1, 0)]  # pyright: ignore
 
 
-@pytest.mark.parametrize(("define", "message"), [
-    (lambda cfg: cfg.define_split("x", 8, policy="primes"), "TW0605: cannot define the part 'x'\n.*policy is 'primes'"),
-    (lambda cfg: cfg.define_knob("x", []), "TW0605.*'x'\n.*no choice is left"),
-    (lambda cfg: [cfg.define_knob("x", [1]), cfg.define_knob("x", [2])], "TW0605.*'x'\n.*defined already"),
-    (lambda cfg: cfg.define_annotate("x", [], policy="all"), "TW0605.*policy is 'all'"),
-])
+@pytest.mark.parametrize(
+    ("define", "message"),
+    [
+        (
+            lambda cfg: cfg.define_split("x", 8, policy="primes"),
+            "TW0605: cannot define the part 'x'\n.*policy is 'primes'",
+        ),
+        (lambda cfg: cfg.define_knob("x", []), "TW0605.*'x'\n.*no choice is left"),
+        (lambda cfg: [cfg.define_knob("x", [1]), cfg.define_knob("x", [2])], "TW0605.*'x'\n.*defined already"),
+        (lambda cfg: cfg.define_annotate("x", [], policy="all"), "TW0605.*policy is 'all'"),
+    ],
+)
 def test_definitions_that_say_nothing(define: object, message: str) -> None:
     with pytest.raises(BadDefinition, match=message):
         define(Configurator())  # pyright: ignore[reportCallIssue]
@@ -83,9 +97,14 @@ def test_a_configuration_survives_json() -> None:
     config = Config("s", (("a", 3), ("b of c", "2 vectors of j")), (1.0, 2.5))
     again = Config.of(json.loads(json.dumps(config.plain())))
     assert again == config and again is not None and again.features == config.features
-    for wrong in (None, {"sketch": "s", "choices": {"a": 3}}, {"space": "s", "choices": {"a": 3.5}, "features": []},
-                  {"space": "s", "choices": {"a": True}, "features": []}, {"space": "s", "choices": {}, "features": ["1"]},
-                  {"space": "s", "choices": {}, "features": [0.0] * 2000}):
+    for wrong in (
+        None,
+        {"sketch": "s", "choices": {"a": 3}},
+        {"space": "s", "choices": {"a": 3.5}, "features": []},
+        {"space": "s", "choices": {"a": True}, "features": []},
+        {"space": "s", "choices": {}, "features": ["1"]},
+        {"space": "s", "choices": {}, "features": [0.0] * 2000},
+    ):
         assert Config.of(wrong) is None
 
 
@@ -167,7 +186,11 @@ def matmul() -> list[Tensor]:
 
 
 def dense_with_tail() -> list[Tensor]:
-    x, w, bias = te.placeholder((10, 16), name="x"), te.placeholder((24, 16), name="w"), te.placeholder((24,), name="bias")
+    x, w, bias = (
+        te.placeholder((10, 16), name="x"),
+        te.placeholder((24, 16), name="w"),
+        te.placeholder((24,), name="bias"),
+    )
     k = te.reduce_axis((0, 16), name="k")
     y = te.compute((10, 24), lambda i, j: te.sum(x[i, k] * w[j, k], axis=k), name="y")
     z = te.compute((10, 24), lambda i, j: y[i, j] + bias[j], name="z")
@@ -176,11 +199,21 @@ def dense_with_tail() -> list[Tensor]:
 
 def convolution() -> list[Tensor]:
     data, kernel = te.placeholder((1, 4, 9, 9), name="data"), te.placeholder((8, 4, 3, 3), name="kernel")
-    padded = te.compute((1, 4, 11, 11), lambda n, c, y, x: te.if_then_else(
-        te.all(y >= 1, y < 10, x >= 1, x < 10), data[n, c, y - 1, x - 1], 0.0), name="padded")
+    padded = te.compute(
+        (1, 4, 11, 11),
+        lambda n, c, y, x: te.if_then_else(te.all(y >= 1, y < 10, x >= 1, x < 10), data[n, c, y - 1, x - 1], 0.0),
+        name="padded",
+    )
     c, dy, dx = te.reduce_axis((0, 4), "c"), te.reduce_axis((0, 3), "dy"), te.reduce_axis((0, 3), "dx")
-    return [data, kernel, te.compute((1, 8, 9, 9), lambda n, o, y, x: te.sum(
-        padded[n, c, y + dy, x + dx] * kernel[o, c, dy, dx], axis=[c, dy, dx]), name="conv")]
+    return [
+        data,
+        kernel,
+        te.compute(
+            (1, 8, 9, 9),
+            lambda n, o, y, x: te.sum(padded[n, c, y + dy, x + dx] * kernel[o, c, dy, dx], axis=[c, dy, dx]),
+            name="conv",
+        ),
+    ]
 
 
 def softmax() -> list[Tensor]:
@@ -213,8 +246,13 @@ def stencil() -> list[Tensor]:
 def argmax() -> list[Tensor]:
     a = te.placeholder((6, 40), name="A")
     reducer = te.comm_reducer(
-        lambda x, y: (te.if_then_else(te.any(x[1] > y[1], te.all(x[1].equal(y[1]), x[0] < y[0])), x[0], y[0]), te.max(x[1], y[1])),
-        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), name="argmax")
+        lambda x, y: (
+            te.if_then_else(te.any(x[1] > y[1], te.all(x[1].equal(y[1]), x[0] < y[0])), x[0], y[0]),
+            te.max(x[1], y[1]),
+        ),
+        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)),
+        name="argmax",
+    )
     k = te.reduce_axis((0, 40), "k")
     index, value = te.compute((6,), lambda i: reducer((k.astype("int32"), a[i, k]), axis=k), name="argmax")
     return [a, index, value]
@@ -226,8 +264,11 @@ def microkernel() -> list[Tensor]:
     a, b = te.placeholder((20, 12), name="A"), te.placeholder((3, 12, 4), name="B")
     packed = te.compute((5, 12, 4), lambda io, r, ii: a[io * 4 + ii, r], name="packed")
     kernel = te.intrinsics.get("vector.outer_product_4x4", 2)
-    tiles = te.compute((5, 3, 4, 4), lambda i, j: kernel(
-        packed[i, k * 2 : k * 2 + 2], b[j, k * 2 : k * 2 + 2], reduce_axis=k), name="tiles")
+    tiles = te.compute(
+        (5, 3, 4, 4),
+        lambda i, j: kernel(packed[i, k * 2 : k * 2 + 2], b[j, k * 2 : k * 2 + 2], reduce_axis=k),
+        name="tiles",
+    )
     return [a, b, te.compute((20, 12), lambda i, j: tiles[i // 4, j // 4, i % 4, j % 4] + 1, name="c")]
 
 
@@ -245,14 +286,28 @@ def chain() -> list[Tensor]:
     return [a, te.compute((36, 61), lambda y, x: c[y, x] + c[y, x + 1] * c[y, x + 2], name="d")]
 
 
-PROGRAMS = [operators, chain, matmul, dense_with_tail, convolution, softmax, column_sums, whole_sum, stencil, argmax, microkernel]
+PROGRAMS = [
+    operators,
+    chain,
+    matmul,
+    dense_with_tail,
+    convolution,
+    softmax,
+    column_sums,
+    whole_sum,
+    stencil,
+    argmax,
+    microkernel,
+]
 
 
 def evaluate(function: tw.Function, tensors: list[Tensor], seed: int) -> list[np.ndarray]:
     """Every array after the interpreter has run the function on drawn inputs."""
     rng = np.random.default_rng(seed)
     shapes = [tuple(int(extent) for extent in tensor.shape) for tensor in tensors]  # pyright: ignore[reportArgumentType]
-    arrays = [rng.integers(-8, 8, shape).astype(str(tensor.dtype)) for shape, tensor in zip(shapes, tensors, strict=True)]
+    arrays = [
+        rng.integers(-8, 8, shape).astype(str(tensor.dtype)) for shape, tensor in zip(shapes, tensors, strict=True)
+    ]
     interpreter.run(function, arrays)
     return arrays
 
@@ -275,7 +330,7 @@ def test_drawn_candidates_compute_what_the_unscheduled_program_does(program: obj
 
 def test_candidates_replay_on_other_tensors_of_the_same_make() -> None:
     task, twin = Task.of(matmul()), Task.of(matmul())
-    candidate, = RandomSearch(task, CandidateFactory(task), np.random.default_rng(3)).propose(1, [], set())
+    (candidate,) = RandomSearch(task, CandidateFactory(task), np.random.default_rng(3)).propose(1, [], set())
     schedule = twin.replay(te_records(candidate.records))
     lowered = tw.lower(schedule, twin.args)
     assert str(lowered) == candidate.text

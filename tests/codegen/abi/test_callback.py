@@ -29,7 +29,9 @@ def twice_by_python() -> list[te.Tensor]:
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt(), SystemExit(3), RecursionError("deep"), ValueError("v")])
-def test_what_an_interpreted_kernel_raises_the_call_raises(raised: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_interpreted_kernel_raises_the_call_raises(
+    raised: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
     f = tw.build(plus_one(), target="interpret")
     a, b = np.arange(7, dtype="float32"), np.zeros(7, "float32")
     with monkeypatch.context() as patched:
@@ -67,8 +69,12 @@ def test_a_call_lets_go_of_what_it_raised(monkeypatch: pytest.MonkeyPatch) -> No
     assert sys.getrefcount(raised) == before
 
 
-@pytest.mark.parametrize(("target", "program"), [("interpret", plus_one), ("llvm", twice_by_python), ("c", twice_by_python)])
-def test_no_call_succeeds_that_was_struck_at_any_of_its_lines(target: str, program: Callable[[], list[te.Tensor]]) -> None:
+@pytest.mark.parametrize(
+    ("target", "program"), [("interpret", plus_one), ("llvm", twice_by_python), ("c", twice_by_python)]
+)
+def test_no_call_succeeds_that_was_struck_at_any_of_its_lines(
+    target: str, program: Callable[[], list[te.Tensor]]
+) -> None:
     """Each line, and each entry of a function, of a call: those at which only ctypes can catch what is raised, too."""
     f = tw.build(program(), target=target)
     a, wanted = np.arange(7, dtype="float32"), np.zeros(7, "float32")

@@ -38,7 +38,9 @@ def bounds_of():
     parsed = binding.parse_assembly(module.text() + CHUNK)
     engine = binding.create_mcjit_compiler(parsed, binding.Target.from_default_triple().create_target_machine())
     engine.finalize_object()
-    run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)(engine.get_function_address("run"))
+    run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)(
+        engine.get_function_address("run")
+    )
 
     def bounds(task: int, tasks: int, begin: int, extent: int) -> tuple[int, int]:
         found = (ctypes.c_int64 * 2)()

@@ -22,7 +22,9 @@ INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uin
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 
 
-def agree(s: Any, args: list[Any], inputs: list[Any], *outputs: tuple[tuple[int, ...], str], exact: bool = True) -> list[Any]:
+def agree(
+    s: Any, args: list[Any], inputs: list[Any], *outputs: tuple[tuple[int, ...], str], exact: bool = True
+) -> list[Any]:
     """What a kernel for C leaves in its last arguments, which is what one for LLVM does."""
     found: dict[str, list[Any]] = {}
     for target in ("c", "llvm"):
@@ -33,7 +35,9 @@ def agree(s: Any, args: list[Any], inputs: list[Any], *outputs: tuple[tuple[int,
             same = (one == other) | ((one != one) & (other != other))
             assert same.all(), (np.argwhere(~same)[:4], one[~same][:4], other[~same][:4])
         else:
-            np.testing.assert_allclose(one.astype("float64"), other.astype("float64"), rtol=2e-3 if one.itemsize == 2 else 2e-6)
+            np.testing.assert_allclose(
+                one.astype("float64"), other.astype("float64"), rtol=2e-3 if one.itemsize == 2 else 2e-6
+            )
     return found["c"]
 
 
@@ -54,8 +58,18 @@ def test_arithmetic_is_that_of_llvm_kernels_to_the_bit(dtype: str) -> None:
     rng = drawn.rng("c arithmetic " + dtype)
     a, b = corners(dtype, 19, rng), corners(dtype, 23, rng)
     A, B = te.placeholder((19,), dtype, name="A"), te.placeholder((23,), dtype, name="B")
-    operations = [lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, te.floordiv, te.floormod, te.truncdiv, te.truncmod,
-                  te.max, te.min, lambda x, y: te.if_then_else(x < y, x, y + x)]
+    operations = [
+        lambda x, y: x + y,
+        lambda x, y: x - y,
+        lambda x, y: x * y,
+        te.floordiv,
+        te.floormod,
+        te.truncdiv,
+        te.truncmod,
+        te.max,
+        te.min,
+        lambda x, y: te.if_then_else(x < y, x, y + x),
+    ]
     if dtype in FLOATS:
         operations = [op for op in operations if op not in (te.truncdiv, te.truncmod)] + [lambda x, y: x / y]
     outs = [te.compute((19, 23), lambda i, j, op=op: op(A[i], B[j]), name=f"C{k}") for k, op in enumerate(operations)]
@@ -80,18 +94,40 @@ def test_bits_are_counted_shifted_and_reinterpreted() -> None:
         C = te.compute((33,), lambda i: te.popcount(A[i]) + te.clz(A[i]).astype(dtype), name="C")
         D = te.compute((33,), lambda i: (A[i] << 3) ^ (A[i] >> 2) | (~A[i] & 5), name="D")
         E = te.compute((33,), lambda i: te.reinterpret(bits, A[i]), name="E")
-        agree(te.create_schedule([C.op, D.op, E.op]), [A, C, D, E], [corners(dtype, 33, rng)], ((33,), dtype), ((33,), dtype),
-              ((33,), bits))
+        agree(
+            te.create_schedule([C.op, D.op, E.op]),
+            [A, C, D, E],
+            [corners(dtype, 33, rng)],
+            ((33,), dtype),
+            ((33,), dtype),
+            ((33,), bits),
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_functions_are_those_of_the_c_library(dtype: str) -> None:
     rng = drawn.rng("c functions")
-    names = ["exp", "exp10", "log1p", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "floor", "round", "nearbyint", "abs", "cos"]
+    names = [
+        "exp",
+        "exp10",
+        "log1p",
+        "sqrt",
+        "rsqrt",
+        "tanh",
+        "erf",
+        "sigmoid",
+        "floor",
+        "round",
+        "nearbyint",
+        "abs",
+        "cos",
+    ]
     A = te.placeholder((41,), dtype, name="A")
     outs = [te.compute((41,), lambda i, name=name: getattr(te, name)(A[i]), name=name) for name in names]
     values = (rng.random(41) * 3 + 0.01).astype(dtype)
-    agree(te.create_schedule([one.op for one in outs]), [A, *outs], [values], *[((41,), dtype)] * len(outs), exact=False)
+    agree(
+        te.create_schedule([one.op for one in outs]), [A, *outs], [values], *[((41,), dtype)] * len(outs), exact=False
+    )
 
 
 def matmul(parallel: bool = True) -> tuple[Any, list[Any]]:
@@ -122,7 +158,9 @@ def test_a_scheduled_product_of_symbolic_shape(n: int) -> None:
     f(a, b, c)
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
     text = f.source("c")
-    assert "#pragma omp parallel for" in text and "TW_VECTORIZE" in text and "int64_t n, const float *restrict A" in text
+    assert (
+        "#pragma omp parallel for" in text and "TW_VECTORIZE" in text and "int64_t n, const float *restrict A" in text
+    )
     assert "ret" in f.source("asm") and "for " in f.source("ir")
 
 
@@ -142,7 +180,9 @@ def test_argmax_scan_and_large_intermediates() -> None:
     k = te.reduce_axis((0, 9001), "k")
     largest = te.comm_reducer(
         lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.select(x[1] >= y[1], x[1], y[1])),
-        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), name="argmax")
+        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)),
+        name="argmax",
+    )
     index, value = te.compute((5,), lambda i: largest((k, total[i, k]), axis=k), name="best")
     a = rng.integers(0, 9, (5, 9001)).astype("float32")
     f = tw.build(te.create_schedule(index.op), [A, index, value], target="c")
@@ -256,7 +296,17 @@ int main(void) {
 }""")
     binary = tmp_path / "main"
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
-    command = [compiler, "-std=c11", "-Werror", "-Wno-unknown-pragmas", "-o", str(binary), str(program), str(source), "-lm"]
+    command = [
+        compiler,
+        "-std=c11",
+        "-Werror",
+        "-Wno-unknown-pragmas",
+        "-o",
+        str(binary),
+        str(program),
+        str(source),
+        "-lm",
+    ]
     subprocess.run(command, check=True, capture_output=True)
     told = subprocess.run([binary], capture_output=True, text=True, check=True).stdout
     assert told.startswith("0 34 34 TW0506: ")

@@ -18,18 +18,56 @@ from warpgroups import TARGET, wgmma_matmul
 
 CASES: dict[str, dict[str, Any]] = {
     "rows of both": {"m": 131, "n": 72, "k": 200},
-    "columns of A, two groups": {"m": 136, "n": 23, "k": 136, "layouts": ("km", "nk"), "tile": (128, 24, 64), "groups": 2},
-    "bfloat16 by columns": {"m": 40, "n": 136, "k": 137, "layouts": ("km", "kn"), "tile": (64, 128, 64), "dtype": "bfloat16"},
+    "columns of A, two groups": {
+        "m": 136,
+        "n": 23,
+        "k": 136,
+        "layouts": ("km", "nk"),
+        "tile": (128, 24, 64),
+        "groups": 2,
+    },
+    "bfloat16 by columns": {
+        "m": 40,
+        "n": 136,
+        "k": 137,
+        "layouts": ("km", "kn"),
+        "tile": (64, 128, 64),
+        "dtype": "bfloat16",
+    },
     "bytes": {"m": 65, "n": 31, "k": 272, "layouts": ("mk", "nk"), "tile": (64, 32, 128), "dtype": "int8"},
     "one part of the sum": {"m": 1, "n": 8, "k": 8, "stages": 2},
     "rows of 64 bytes": {"m": 65, "n": 24, "k": 72, "layouts": ("mk", "nk"), "tile": (64, 24, 32)},
-    "rows of 32 bytes": {"m": 64, "n": 31, "k": 144, "layouts": ("mk", "nk"), "tile": (64, 32, 32), "dtype": "int8", "stages": 4},
+    "rows of 32 bytes": {
+        "m": 64,
+        "n": 31,
+        "k": 144,
+        "layouts": ("mk", "nk"),
+        "tile": (64, 32, 32),
+        "dtype": "int8",
+        "stages": 4,
+    },
     "roles": {"m": 131, "n": 72, "k": 200, "roles": True},
-    "roles, two groups": {"m": 136, "n": 23, "k": 264, "layouts": ("km", "nk"), "tile": (128, 24, 64), "groups": 2, "roles": True},
+    "roles, two groups": {
+        "m": 136,
+        "n": 23,
+        "k": 264,
+        "layouts": ("km", "nk"),
+        "tile": (128, 24, 64),
+        "groups": 2,
+        "roles": True,
+    },
     "resident blocks": {"m": 200, "n": 136, "k": 136, "resident": 3},
     "pairs": {"m": 131, "n": 128, "k": 200, "roles": True, "cluster": 2},
-    "pairs of two groups": {"m": 256, "n": 48, "k": 264, "layouts": ("km", "nk"), "tile": (128, 24, 64), "groups": 2, "roles": True,
-                            "cluster": 2},
+    "pairs of two groups": {
+        "m": 256,
+        "n": 48,
+        "k": 264,
+        "layouts": ("km", "nk"),
+        "tile": (128, 24, 64),
+        "groups": 2,
+        "roles": True,
+        "cluster": 2,
+    },
     "four blocks": {"m": 64, "n": 250, "k": 136, "layouts": ("mk", "nk"), "roles": True, "cluster": 4},
     "a tile too many for resident pairs": {"m": 192, "n": 64, "k": 136, "resident": 2, "roles": True, "cluster": 2},
     "resident pairs": {"m": 200, "n": 128, "k": 136, "resident": 2, "roles": True, "cluster": 2},
@@ -60,25 +98,31 @@ def window(n: int, m: int, stages: int = 3, dtype: str = "float32", tile: tuple[
 
 
 @pytest.mark.parametrize("name", drawn.part(CASES, 2))
-def test_products_of_boxes_are_exact_at_any_size_and_in_any_order_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_boxes_are_exact_at_any_size_and_in_any_order_of_threads(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = wgmma_matmul(**{"bulk": True, **CASES[name]})
     kernel = tw.build(program.schedule, program.args, target=TARGET)
     inputs = exact_in_every_order(program, kernel, monkeypatch)
     found = program.output()
     kernel(*map(one_element_on, inputs), found)
-    np.testing.assert_array_equal(found, program.reference(*inputs), err_msg="where the engine takes no address, a thread copies")
+    np.testing.assert_array_equal(
+        found, program.reference(*inputs), err_msg="where the engine takes no address, a thread copies"
+    )
 
 
 def one_element_on(values: np.ndarray) -> np.ndarray:
     """The same numbers, an element beyond a multiple of 16 bytes."""
     memory = np.empty(values.nbytes + 64, np.uint8)
     begin = -memory.ctypes.data % 16 + values.itemsize
-    moved = memory[begin:begin + values.nbytes].view(values.dtype).reshape(values.shape)
+    moved = memory[begin : begin + values.nbytes].view(values.dtype).reshape(values.shape)
     moved[...] = values
     return moved
 
 
-@pytest.mark.parametrize(("n", "m", "dtype"), [(17, 100, "float32"), (1, 4, "float32"), (9, 8, "float64"), (31, 33 * 16, "int8")])
+@pytest.mark.parametrize(
+    ("n", "m", "dtype"), [(17, 100, "float32"), (1, 4, "float32"), (9, 8, "float64"), (31, 33 * 16, "int8")]
+)
 def test_zeros_lie_outside_on_every_side(n: int, m: int, dtype: str) -> None:
     program = window(n, m, dtype=dtype, tile=(7, 128) if dtype == "int8" else (7, 32))
     a = np.random.default_rng(n).integers(-9, 10, (n, m)).astype(dtype)
@@ -119,7 +163,9 @@ def test_blocks_of_a_cluster_fetch_what_both_read_once() -> None:
     assert launch.cluster == (2, 1, 1) and launch.grid == (4, 4, 1) and launch.spilled_bytes == 0
     assert launch.instructions["HGMMA"] == 4 and not {"MEMBAR", "BAR"} & {*launch.instructions}
     asked = {name: count for name, count in launch.copy_instructions.items() if name.startswith("UTMALDG")}
-    assert asked == {"UTMALDG.MULTICAST": 1, "UTMALDG": 2}, "half of A's tile for both, two panels of columns of its own"
+    assert asked == {"UTMALDG.MULTICAST": 1, "UTMALDG": 2}, (
+        "half of A's tile for both, two panels of columns of its own"
+    )
     assert "UTMALDG.2D.MULTICAST" in code
     assert [each.box for each in launch.args[:2]] == [(64, 64), (64, 64)]
     assert "warp_specialize=True, cluster=2)" in program.schedule.as_python()
@@ -131,9 +177,14 @@ def test_blocks_that_make_no_whole_clusters_are_refused() -> None:
         tw.build(program.schedule, program.args, target=TARGET)
 
 
-@pytest.mark.parametrize(("stages", "said", "reason"), [
-    (2, {"cluster": 3, "warp_specialize": True}, "clusters of 3 blocks"), (2, {"cluster": 2}, "no warps of their own"),
-    (2, {"cluster": True, "warp_specialize": True}, "clusters of True blocks")])
+@pytest.mark.parametrize(
+    ("stages", "said", "reason"),
+    [
+        (2, {"cluster": 3, "warp_specialize": True}, "clusters of 3 blocks"),
+        (2, {"cluster": 2}, "no warps of their own"),
+        (2, {"cluster": True, "warp_specialize": True}, "clusters of True blocks"),
+    ],
+)
 def test_clusters_of_other_sizes_are_refused(stages: int, said: dict[str, Any], reason: str) -> None:
     with pytest.raises(ScheduleError, match=rf"(?s)TW0252.*{reason}"):
         copied((64, 64), lambda A, i, j: A[i, j], lambda s, t: s[t].pipeline(stages, by="tma", **said))
@@ -159,7 +210,9 @@ def test_roles_that_cannot_be_are_refused() -> None:
         copied((64, 64), lambda A, i, j: A[i, j], lambda s, t: s[t].pipeline(2, warp_specialize=True))
 
 
-def copied(shape: tuple[int, ...], element: Callable[..., Any], change: Callable[[Any, Any], None] = lambda s, t: None) -> Program:
+def copied(
+    shape: tuple[int, ...], element: Callable[..., Any], change: Callable[[Any, Any], None] = lambda s, t: None
+) -> Program:
     """A tile of a tensor in shared memory, filled by the copy engine."""
     A = te.placeholder(shape, name="A")
     T = te.compute((64, 64), lambda i, j: element(A, i, j), name="T")
@@ -187,7 +240,10 @@ def padded(s: Any, tile: Any) -> None:
 REFUSED: dict[str, tuple[Callable[[], Program], str]] = {
     "turned": (lambda: copied((64, 64), lambda A, i, j: A[j, i]), "no dimensions|are not those of A"),
     "computed": (lambda: copied((64, 64), lambda A, i, j: A[i, j] * 2), "no copy, element by element"),
-    "ones outside": (lambda: copied((60, 64), lambda A, i, j: te.if_then_else(i < 60, A[te.min(i, 59), j], 1.0)), "no 0"),
+    "ones outside": (
+        lambda: copied((60, 64), lambda A, i, j: te.if_then_else(i < 60, A[te.min(i, 59), j], 1.0)),
+        "no 0",
+    ),
     "odd rows": (lambda: copied((64, 66), lambda A, i, j: A[i, j]), "no multiple of 16 bytes"),
     "strided": (lambda: copied((64, 128), lambda A, i, j: A[i, j * 2]), "no place and one of its loops"),
     "left out": (lambda: copied((64, 64), lambda A, i, j: te.if_then_else(j > 3, A[i, j], 0.0)), "leaves out elements"),

@@ -19,7 +19,8 @@ SHAPES = [(17, 33, 21, 3, 4), (32, 16, 24, 2, 1), (16, 16, 8, 4, 4), (1, 1, 1, 3
 
 @pytest.mark.parametrize("shape", drawn.part(SHAPES, 2), ids=str)
 def test_a_pipeline_keeps_every_bit_at_any_size_and_in_any_order_of_threads(
-    shape: tuple[int, int, int, int, int], monkeypatch: pytest.MonkeyPatch,
+    shape: tuple[int, int, int, int, int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     program = pipelined_matmul(*shape)
     inputs, expected, found = program.inputs(), program.output(), program.output()
@@ -66,6 +67,9 @@ def test_arguments_that_are_not_aligned_are_copied_an_element_at_a_time() -> Non
 def test_what_is_found_too_early_is_said_with_both_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     program: gpu_programs.Program = pipelined_matmul(32, 32, 64, 3, 4)
     kernel = built(monkeypatch, program, FAULTS["copies: there is no wait"].mutate)
-    with pytest.raises(CudaError, match=r"(?s)TW0826: too early in main_kernel0, line \d+: thread \(\d, \d, 0\) of block .* reads"
-                                        r" byte \d+ of shared memory.*began a copy to it at line \d+, and has not waited for it"):
+    with pytest.raises(
+        CudaError,
+        match=r"(?s)TW0826: too early in main_kernel0, line \d+: thread \(\d, \d, 0\) of block .* reads"
+        r" byte \d+ of shared memory.*began a copy to it at line \d+, and has not waited for it",
+    ):
         kernel(*program.inputs(), program.output())

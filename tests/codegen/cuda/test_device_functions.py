@@ -70,8 +70,16 @@ def test_the_new_instruction_is_in_the_machine_code(arch: str, dp4a: Any) -> Non
     assert "IDP.4A" in tw.build(program.schedule, program.args, target=f"cuda -arch={arch}").source("sass")
 
 
-@pytest.mark.parametrize(("source", "target"), [("int8x8", "int32x2"), ("float32x2", "uint8x8"), ("float16x4", "int64"),
-                                                ("int64", "float16x4"), ("int32x4", "float32x4")])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("int8x8", "int32x2"),
+        ("float32x2", "uint8x8"),
+        ("float16x4", "int64"),
+        ("int64", "float16x4"),
+        ("int32x4", "float32x4"),
+    ],
+)
 def test_bits_are_read_as_wider_and_narrower_lanes(source: str, target: str) -> None:
     rng = np.random.default_rng(0)
     one, lanes = source.partition("x")[::2]
@@ -87,4 +95,3 @@ def test_bits_are_read_as_wider_and_narrower_lanes(source: str, target: str) -> 
         found = np.zeros(32 * int(many or 1), to)
         tw.build(function, target=where)(given, found)
         assert found.tobytes() == given.tobytes()
-

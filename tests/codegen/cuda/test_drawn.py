@@ -178,7 +178,11 @@ def reductions(rng: Any) -> tuple[Any, list[Any], Callable[..., np.ndarray]]:
             s[C].reorder(i, jo, ji)
     else:
         s[B].bind(io, block())
-    return s, [A, C], lambda a: (b := getattr(a, kind)(axis=2, **({"dtype": dtype} if kind == "sum" else {}))) + b[::-1, ::-1]
+    return (
+        s,
+        [A, C],
+        lambda a: (b := getattr(a, kind)(axis=2, **({"dtype": dtype} if kind == "sum" else {}))) + b[::-1, ::-1],
+    )
 
 
 def test_drawn_reductions_across_threads_are_refused_or_right(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +202,9 @@ def test_drawn_reductions_across_threads_are_refused_or_right(monkeypatch: pytes
         output = np.full([int(e) for e in args[1].shape], 77, str(args[0].dtype))
         monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(case))
         kernel(values, output)
-        np.testing.assert_allclose(output, reference(values), rtol=1e-4, atol=1e-4, err_msg=f"case {case} of seed {drawn.SEED}")
+        np.testing.assert_allclose(
+            output, reference(values), rtol=1e-4, atol=1e-4, err_msg=f"case {case} of seed {drawn.SEED}"
+        )
     assert accepted >= count / 3, refusals
 
 
@@ -219,7 +225,9 @@ def test_drawn_schedules_are_refused_or_right(monkeypatch: pytest.MonkeyPatch) -
         accepted += 1
         monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(case))
         kernel(*inputs, output)
-        np.testing.assert_allclose(output, reference(*inputs), rtol=1e-4, atol=1e-4, err_msg=f"case {case} of seed {drawn.SEED}")
+        np.testing.assert_allclose(
+            output, reference(*inputs), rtol=1e-4, atol=1e-4, err_msg=f"case {case} of seed {drawn.SEED}"
+        )
         if os.environ.get("TILEWRIGHT_SOAK") != "1" and case % 4 == 0:
             assert tw.build(schedule, args, target="cuda -arch=sm_80").source("ptx")
     assert accepted >= count / 3, refusals

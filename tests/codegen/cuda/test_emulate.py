@@ -18,11 +18,19 @@ from tilewright.errors import CodegenError, CudaError
 from tilewright.ir.text.parser import parse
 
 
-def run(body: str, values: np.ndarray, block: tuple[int, int, int] = (32, 1, 1), grid: tuple[int, int, int] = (1, 1, 1),
-        seed: int = 0, check: bool = True, prelude: str = "", misaligned: int = 0) -> np.ndarray:
+def run(
+    body: str,
+    values: np.ndarray,
+    block: tuple[int, int, int] = (32, 1, 1),
+    grid: tuple[int, int, int] = (1, 1, 1),
+    seed: int = 0,
+    check: bool = True,
+    prelude: str = "",
+    misaligned: int = 0,
+) -> np.ndarray:
     """`body` over one array X of ints or floats; the array afterwards."""
     kind = "float" if values.dtype == np.float32 else "int"
-    text = f"{prelude}\nextern \"C\" __global__ void k({kind} *X, int n) {{\n{body}\n}}\n"
+    text = f'{prelude}\nextern "C" __global__ void k({kind} *X, int n) {{\n{body}\n}}\n'
     library = compile_for_emulation(text, (KernelEntry("k", (f"{kind} *", "int")),), False)
     memory = Memory("X", values.reshape(-1).view(np.uint8).copy(), values.itemsize, misaligned)
     number = np.int32(values.size).tobytes()
@@ -59,12 +67,15 @@ def test_barriers_in_loops_pair_by_iteration() -> None:
     np.testing.assert_array_equal(run(body, ints(64), (64, 1, 1)), np.roll(ints(64), -5))
 
 
-@pytest.mark.parametrize(("call", "expected"), [
-    ("__shfl_down_sync(0xffffffffu, v, 3)", lambda lane: lane + 3 if lane + 3 < 32 else lane),
-    ("__shfl_down_sync(0xffffffffu, v, 2, 8)", lambda lane: lane + 2 if lane % 8 + 2 < 8 else lane),
-    ("__shfl_sync(0xffffffffu, v, 5)", lambda lane: 5),
-    ("__shfl_sync(0xffffffffu, v, 1, 4)", lambda lane: lane // 4 * 4 + 1),
-])
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("__shfl_down_sync(0xffffffffu, v, 3)", lambda lane: lane + 3 if lane + 3 < 32 else lane),
+        ("__shfl_down_sync(0xffffffffu, v, 2, 8)", lambda lane: lane + 2 if lane % 8 + 2 < 8 else lane),
+        ("__shfl_sync(0xffffffffu, v, 5)", lambda lane: 5),
+        ("__shfl_sync(0xffffffffu, v, 1, 4)", lambda lane: lane // 4 * 4 + 1),
+    ],
+)
 def test_shuffles_move_values_between_lanes(call: str, expected: Any) -> None:
     for seed in range(3):
         found = run(f"int v = X[threadIdx.x]; X[threadIdx.x] = {call};", ints(64), (64, 1, 1), seed=seed)
@@ -82,20 +93,32 @@ def test_shared_memory_begins_as_no_number() -> None:
     assert np.isnan(found).all()
 
 
-@pytest.mark.parametrize(("body", "message"), [
-    ("X[threadIdx.x + 1] = 1;", r"TW0821: .*thread \(31, 0, 0\).*stores element 32 of 'X'"),
-    ("X[0] = X[(int)threadIdx.x - 1];", r"(?s)TW0821: .*thread \(0, 0, 0\).*reads element -1 of 'X'|TW0820"),
-    ("X[n + 900] = 1;", r"TW0821: .*element 932 of 'X'"),
-    ("__shared__ int S[8]; S[threadIdx.x] = 1;", r"(?s)TW0821: .*takes element \d+ of an array.*fewer elements"),
-    ("int L[4]; for (int i = 0; i <= n / 8; ++i) L[i] = i; X[threadIdx.x] = L[n / 16];", r"TW0821: .*takes element 4 of an array"),
-    ("int *p = 0; X[threadIdx.x] = *p;", r"TW0821: .*reads"),
-    ("X[0] = threadIdx.x;", r"(?s)TW0820: race in k, line 3: thread .* stores element 0 of 'X'.*stored it at line 3"),
-    ("int v = X[5]; if (threadIdx.x == 5) X[5] = v + 1;", r"(?s)TW0820: .*element 5 of 'X'"),
-    ("if (threadIdx.x < 8) __syncthreads();", r"(?s)TW0822: barrier in k, line 3: 8 of 32 threads.*has ended"),
-    ("if (threadIdx.x < 8)\n __syncthreads();\nelse\n __syncthreads();", r"(?s)TW0822: .*waits at line"),
-    ("X[threadIdx.x] = __shfl_sync(0xffu, X[threadIdx.x], 0);", r"TW0823: shuffle in k, line 3"),
-    ("if (threadIdx.x != 3) X[threadIdx.x] = __shfl_down_sync(0xffffffffu, 1, 1);", r"TW0823: shuffle in k, line 3"),
-])
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("X[threadIdx.x + 1] = 1;", r"TW0821: .*thread \(31, 0, 0\).*stores element 32 of 'X'"),
+        ("X[0] = X[(int)threadIdx.x - 1];", r"(?s)TW0821: .*thread \(0, 0, 0\).*reads element -1 of 'X'|TW0820"),
+        ("X[n + 900] = 1;", r"TW0821: .*element 932 of 'X'"),
+        ("__shared__ int S[8]; S[threadIdx.x] = 1;", r"(?s)TW0821: .*takes element \d+ of an array.*fewer elements"),
+        (
+            "int L[4]; for (int i = 0; i <= n / 8; ++i) L[i] = i; X[threadIdx.x] = L[n / 16];",
+            r"TW0821: .*takes element 4 of an array",
+        ),
+        ("int *p = 0; X[threadIdx.x] = *p;", r"TW0821: .*reads"),
+        (
+            "X[0] = threadIdx.x;",
+            r"(?s)TW0820: race in k, line 3: thread .* stores element 0 of 'X'.*stored it at line 3",
+        ),
+        ("int v = X[5]; if (threadIdx.x == 5) X[5] = v + 1;", r"(?s)TW0820: .*element 5 of 'X'"),
+        ("if (threadIdx.x < 8) __syncthreads();", r"(?s)TW0822: barrier in k, line 3: 8 of 32 threads.*has ended"),
+        ("if (threadIdx.x < 8)\n __syncthreads();\nelse\n __syncthreads();", r"(?s)TW0822: .*waits at line"),
+        ("X[threadIdx.x] = __shfl_sync(0xffu, X[threadIdx.x], 0);", r"TW0823: shuffle in k, line 3"),
+        (
+            "if (threadIdx.x != 3) X[threadIdx.x] = __shfl_down_sync(0xffffffffu, 1, 1);",
+            r"TW0823: shuffle in k, line 3",
+        ),
+    ],
+)
 def test_faults_are_found(body: str, message: str) -> None:
     for seed in range(2):
         with pytest.raises(CudaError, match=message):
@@ -152,7 +175,9 @@ def test_a_machine_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -
     compiler._machine.cache_clear()
     monkeypatch.setenv("PATH", "")
     try:
-        with pytest.raises(CudaError, match=r"(?s)TW0815: cannot emulate: there is no C\+\+ compiler.*fix: install g\+\+"):
+        with pytest.raises(
+            CudaError, match=r"(?s)TW0815: cannot emulate: there is no C\+\+ compiler.*fix: install g\+\+"
+        ):
             run("X[threadIdx.x] = 123;", ints(32))
     finally:
         compiler._compiler.cache_clear()
@@ -165,19 +190,25 @@ def test_a_machine_without_nvrtc_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     nvrtc._library.cache_clear()
     nvrtc.compile_cuda.cache_clear()
     try:
-        with pytest.raises(CudaError, match=r"(?s)TW0813: cannot compile CUDA code: NVRTC is not installed.*'tilewright\[nvrtc\]'"):
+        with pytest.raises(
+            CudaError, match=r"(?s)TW0813: cannot compile CUDA code: NVRTC is not installed.*'tilewright\[nvrtc\]'"
+        ):
             kernel.source("ptx")
     finally:
         nvrtc._library.cache_clear()
     monkeypatch.setattr(nvrtc, "_disassembler", lambda: None)
-    with pytest.raises(CudaError, match=r"(?s)TW0814: cannot show SASS: nvdisasm is not installed.*'tilewright\[nvrtc\]'"):
+    with pytest.raises(
+        CudaError, match=r"(?s)TW0814: cannot show SASS: nvdisasm is not installed.*'tilewright\[nvrtc\]'"
+    ):
         nvrtc.disassemble(b"")
 
 
 @pytest.mark.parametrize("target", ["cuda", "cuda -emulate"])
 def test_a_function_that_nobody_defines_is_named(target: str) -> None:
-    function = parse('@attrs(stage="loops")\ndef main(C: out float32[4]):\n    for i in thread("threadIdx.x", 4):\n'
-                     '        C[i] = call_extern(float32, "no_such_function", 1.0)\n')
+    function = parse(
+        '@attrs(stage="loops")\ndef main(C: out float32[4]):\n    for i in thread("threadIdx.x", 4):\n'
+        '        C[i] = call_extern(float32, "no_such_function", 1.0)\n'
+    )
     kernel = tw.build(function, target=target)
     use = (lambda: kernel(np.zeros(4, "float32"))) if "emulate" in target else lambda: kernel.source("ptx")
     with pytest.raises(CodegenError, match="TW0411: the program calls 'no_such_function', which nobody defines"):

@@ -11,8 +11,11 @@ from tilewright.errors import CudaError
 def test_a_race_names_both_lines_both_threads_and_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     program = gpu_programs.PROGRAMS["vector_add"]()
     kernel = built(monkeypatch, program, replaced("C[block_x * 64 + thread_x]", "C[0]"))
-    with pytest.raises(CudaError, match=r"(?s)TW0820: race in main_kernel0, line 7: thread \(\d+, 0, 0\) of block \(\d+, 0, 0\) "
-                       r"stores element 0 of 'C'.*thread \(\d+, 0, 0\) stored it at line 7, and nothing orders the two"):
+    with pytest.raises(
+        CudaError,
+        match=r"(?s)TW0820: race in main_kernel0, line 7: thread \(\d+, 0, 0\) of block \(\d+, 0, 0\) "
+        r"stores element 0 of 'C'.*thread \(\d+, 0, 0\) stored it at line 7, and nothing orders the two",
+    ):
         kernel(*program.inputs(), program.output())
 
 

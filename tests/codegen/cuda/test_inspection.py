@@ -81,7 +81,9 @@ def test_lanes_of_a_branch_are_one_instruction_without_the_others() -> None:
     f = tw.build(s, [A, B], target="cuda -emulate")
     f(np.ones(n, "float32"), np.zeros(n, "float32"))
     (load,) = [row for row in launch_of(f).traffic if not row.stores]
-    assert (load.instructions, load.transactions, load.least) == (2, 4 + 1, 2 + 1), "16 floats of 128 bytes, and 3 of 20"
+    assert (load.instructions, load.transactions, load.least) == (2, 4 + 1, 2 + 1), (
+        "16 floats of 128 bytes, and 3 of 20"
+    )
 
 
 @compiled
@@ -142,13 +144,21 @@ def test_loops_are_found_in_assembly() -> None:
     assert main_loop(text, "other") == {"EXIT": 1}, "without a loop it is the whole kernel"
 
 
-@pytest.mark.parametrize(("arch", "threads", "registers", "shared", "blocks", "bound"), [
-    ("sm_80", 256, 32, 0, 8, "threads"), ("sm_80", 256, 33, 0, 6, "registers"), ("sm_80", 1024, 64, 0, 1, "registers"),
-    ("sm_80", 128, 32, 48 * 1024, 3, "shared memory"), ("sm_86", 32, 16, 0, 16, "blocks"), ("sm_90", 64, 255, 0, 4, "registers"),
-    ("sm_89", 33, 16, 0, 24, "threads"),
-])
+@pytest.mark.parametrize(
+    ("arch", "threads", "registers", "shared", "blocks", "bound"),
+    [
+        ("sm_80", 256, 32, 0, 8, "threads"),
+        ("sm_80", 256, 33, 0, 6, "registers"),
+        ("sm_80", 1024, 64, 0, 1, "registers"),
+        ("sm_80", 128, 32, 48 * 1024, 3, "shared memory"),
+        ("sm_86", 32, 16, 0, 16, "blocks"),
+        ("sm_90", 64, 255, 0, 4, "registers"),
+        ("sm_89", 33, 16, 0, 24, "threads"),
+    ],
+)
 def test_occupancy_is_the_least_of_what_a_multiprocessor_has(
-        arch: str, threads: int, registers: int, shared: int, blocks: int, bound: str) -> None:
+    arch: str, threads: int, registers: int, shared: int, blocks: int, bound: str
+) -> None:
     held = Occupancy.of(GPUS[arch], threads, registers, shared)
     assert (held.blocks, held.bound) == (blocks, bound)
     assert held.share == blocks * -(-threads // 32) * 32 / GPUS[arch].threads

@@ -41,7 +41,7 @@ def attached(scope: str = "", threads: bool = True, at: str = "block") -> tuple[
 def text(schedule: Any, args: list[Any], **options: Any) -> str:
     """The kernels' own text."""
     source = tw.build(schedule, args, target="cuda", **options).source("cuda")
-    return source[source.index('extern "C"'):]
+    return source[source.index('extern "C"') :]
 
 
 def check(schedule: Any, args: list[Any], reference: Callable[[np.ndarray], np.ndarray]) -> Any:
@@ -65,7 +65,9 @@ def test_launches_tell_names_grids_blocks_and_arguments() -> None:
     program = gpu_programs.two_kernels(101)
     f = tw.build(program.schedule, program.args, target="cuda", name="twice")
     assert [(k.name, k.grid, k.block, k.dynamic_shared_bytes, k.args) for k in f.kernels] == [
-        ("twice_kernel0", (4, 1, 1), (32, 1, 1), 0, (0, 2)), ("twice_kernel1", (4, 1, 1), (32, 1, 1), 0, (1, 2))]
+        ("twice_kernel0", (4, 1, 1), (32, 1, 1), 0, (0, 2)),
+        ("twice_kernel1", (4, 1, 1), (32, 1, 1), 0, (1, 2)),
+    ]
 
 
 def test_sources_are_text_of_four_kinds() -> None:
@@ -112,7 +114,9 @@ def test_scalar_arguments_are_passed_by_value(dtype: str) -> None:
 
 def test_the_cuda_text_is_the_same_for_both_targets() -> None:
     program = gpu_programs.PROGRAMS["softmax"]()
-    texts = {tw.build(program.schedule, program.args, target=t).source("cuda") for t in ("cuda -arch=sm_90", "cuda -emulate")}
+    texts = {
+        tw.build(program.schedule, program.args, target=t).source("cuda") for t in ("cuda -arch=sm_90", "cuda -emulate")
+    }
     assert len(texts) == 1
 
 
@@ -122,9 +126,17 @@ def test_the_cuda_text_is_the_same_for_both_targets() -> None:
 def test_a_tile_has_one_barrier_before_use_and_one_before_the_next_fetch() -> None:
     program = gpu_programs.matmul(32, 32, 16)
     lines = [line.strip() for line in text(program.schedule, program.args).splitlines()]
-    kept = [line for line in lines if line.startswith(("__syncthreads();", "for (int k_", "A_shared[", "A_shared_local["))]
+    kept = [
+        line for line in lines if line.startswith(("__syncthreads();", "for (int k_", "A_shared[", "A_shared_local["))
+    ]
     assert [line.split("[")[0].split(" = ")[0] for line in kept] == [
-        "for (int k_outer", "__syncthreads();", "A_shared", "__syncthreads();", "for (int k_inner", "A_shared_local"]
+        "for (int k_outer",
+        "__syncthreads();",
+        "A_shared",
+        "__syncthreads();",
+        "for (int k_inner",
+        "A_shared_local",
+    ]
 
 
 def test_blocks_within_the_tensor_and_full_steps_of_the_reduction_run_without_guards() -> None:
@@ -132,7 +144,7 @@ def test_blocks_within_the_tensor_and_full_steps_of_the_reduction_run_without_gu
     found = text(program.schedule, program.args)
     assert "if (block_y < 3 && block_x < 3) {" in found
     assert "if (k_outer < 12) {" in found
-    inner = found[found.index("if (k_outer < 12) {"):found.index("else {")]
+    inner = found[found.index("if (k_outer < 12) {") : found.index("else {")]
     assert "for (int k_inner" in inner
     assert "if (" not in inner.removeprefix("if (k_outer < 12)")
     assert found.count("__shared__") == 2, "the copies share their memory"
@@ -279,7 +291,9 @@ def test_bound_checks_stop_the_kernel_with_their_message() -> None:
     i[3] = 20
     with pytest.raises(CudaError, match=r"TW0825: assertion in main_kernel0, line \d+: X is read out of range"):
         f(x, i, y)
-    with pytest.raises(CudaError, match=r"TW0821: out of bounds in main_kernel0.*thread \(3, 0, 0\).*reads element 20 of 'X'"):
+    with pytest.raises(
+        CudaError, match=r"TW0821: out of bounds in main_kernel0.*thread \(3, 0, 0\).*reads element 20 of 'X'"
+    ):
         tw.build(s, [X, I, Y], target="cuda -emulate")(x, i, y)
 
 
@@ -372,21 +386,41 @@ def shared_by_blocks() -> tuple[Any, list[Any]]:
 
 
 REFUSALS: dict[str, tuple[Callable[[], tuple[Any, list[Any]]], str]] = {
-    "nothing is bound": (unbound, r"(?s)TW0801: cannot lower main_kernel0: no loop over C is bound.*fix: s\[C\].bind\(axis"),
+    "nothing is bound": (
+        unbound,
+        r"(?s)TW0801: cannot lower main_kernel0: no loop over C is bound.*fix: s\[C\].bind\(axis",
+    ),
     "a symbolic number of threads": (
-        symbolic_threads, r"(?s)TW0802: .*'i', bound to threadIdx.x, has the extent n.*split the loop"),
+        symbolic_threads,
+        r"(?s)TW0802: .*'i', bound to threadIdx.x, has the extent n.*split the loop",
+    ),
     "too many threads": (too_many, r"(?s)TW0804: .*a block of 4096 threads.*at most 1024"),
     "too many threads along one axis": (lambda: too_many(2048, 1), r"(?s)TW0804: .*2048 threads along threadIdx.x"),
-    "shared memory at root": (shared_at_root, r"(?s)TW0807: cannot lower: B lies in shared memory and is computed at root"),
+    "shared memory at root": (
+        shared_at_root,
+        r"(?s)TW0807: cannot lower: B lies in shared memory and is computed at root",
+    ),
     "local memory in which threads trade places": (
-        traded_local, r"(?s)TW0808: .*A.shared, in local memory, is filled by the threads of threadIdx.[xy] together"),
+        traded_local,
+        r"(?s)TW0808: .*A.shared, in local memory, is filled by the threads of threadIdx.[xy] together",
+    ),
     "local memory of many threads": (
-        lambda: attached("local"), r"(?s)TW0808: .*B, in local memory, is filled by the threads of threadIdx.x.*set_scope"),
-    "one block waits for another": (across_blocks, r"(?s)TW0809: .*B is computed outside of the loop that is bound to blockIdx.x"),
+        lambda: attached("local"),
+        r"(?s)TW0808: .*B, in local memory, is filled by the threads of threadIdx.x.*set_scope",
+    ),
+    "one block waits for another": (
+        across_blocks,
+        r"(?s)TW0809: .*B is computed outside of the loop that is bound to blockIdx.x",
+    ),
     "blocks fill shared memory together": (
-        shared_by_blocks, r"(?s)TW0809: .*B, in shared memory of a kernel, is filled by the blocks of blockIdx.y together"),
+        shared_by_blocks,
+        r"(?s)TW0809: .*B, in shared memory of a kernel, is filled by the blocks of blockIdx.y together",
+    ),
     "shared memory of unknown size": (symbolic_shared, r"(?s)TW0811: .*A.shared, in shared memory, has .*n.* elements"),
-    "more shared memory than there is": (large_tile, r"(?s)TW0812: .*1048576 bytes of shared memory.*at most 166912 bytes"),
+    "more shared memory than there is": (
+        large_tile,
+        r"(?s)TW0812: .*1048576 bytes of shared memory.*at most 166912 bytes",
+    ),
 }
 
 
@@ -400,9 +434,8 @@ def test_what_a_gpu_cannot_do_is_refused_with_a_fix(name: str) -> None:
 
 def test_functions_written_by_hand_are_refused_too() -> None:
     cases = {
-        r'TW0805: .*bound to .threadIdx.w.': 'for i in thread("threadIdx.w", 4):\n        C[i] = A[i]',
-        r"(?s)TW0810: .*threads of threadIdx.x \('i'\) all update the same elements of C":
-            'for i in thread("threadIdx.x", 4):\n        C[0] = C[0] + A[i]',
+        r"TW0805: .*bound to .threadIdx.w.": 'for i in thread("threadIdx.w", 4):\n        C[i] = A[i]',
+        r"(?s)TW0810: .*threads of threadIdx.x \('i'\) all update the same elements of C": 'for i in thread("threadIdx.x", 4):\n        C[0] = C[0] + A[i]',  # noqa: E501
         r"(?s)TW0806: .*under `A\[0\] < 1.0`": """for i in thread("threadIdx.x", 4):
         S: shared float32[4]
         if A[0] < 1.0:
@@ -420,7 +453,7 @@ def test_functions_written_by_hand_are_refused_too() -> None:
 
 
 def test_a_shorter_thread_loop_keeps_a_guard() -> None:
-    function = parse('''@attrs(stage="loops")
+    function = parse("""@attrs(stage="loops")
 def main(A: float32[8], C: out float32[8]):
     for i in thread("threadIdx.x", 8):
         S: shared float32[8]
@@ -429,7 +462,7 @@ def main(A: float32[8], C: out float32[8]):
         for j in thread("threadIdx.x", 4):
             C[j] = S[7 - j]
             C[j + 4] = S[3 - j]
-''')
+""")
     f = tw.build(function, target="cuda -emulate")
     assert "if (thread_x < 4)" in f.source("cuda")
     values, result = np.arange(8, dtype="float32"), np.empty(8, "float32")
@@ -481,7 +514,9 @@ def test_memory_that_threads_share_is_not_filled_in_a_loop_that_some_threads_lea
     s[B].bind(B.op.axis[0], te.thread_axis("threadIdx.x"))
     copy = s.cache_read(A, scope, [B])
     s[copy].compute_at(s[B], B.op.reduce_axis[0])
-    with pytest.raises(CudaError, match=f"TW0806.*A.{scope}, in {scope} memory, is filled where not all threads that share it"):
+    with pytest.raises(
+        CudaError, match=f"TW0806.*A.{scope}, in {scope} memory, is filled where not all threads that share it"
+    ):
         tw.build(s, [A, B], target="cuda -emulate")
     s[copy].set_scope("local")
     values = np.arange(8, dtype="float32").reshape(8, 1)

@@ -36,18 +36,27 @@ def one(operator: Callable[..., Any], *inputs: Any, **said: Any) -> list[Any]:
 
 
 BY_RULES: dict[str, Callable[[], list[Any]]] = {
-    "attention": lambda: attention(False), "causal attention": lambda: attention(True),
+    "attention": lambda: attention(False),
+    "causal attention": lambda: attention(True),
     "product": lambda: product(65, 72, 33, "float32"),
     "product of float16": lambda: product(64, 72, 40, "float16"),
-    "product of bytes": lambda: product(33, 48, 65, "int8"), "long sums of few products": lambda: product(4, 8, 2048, "float32"),
+    "product of bytes": lambda: product(33, 48, 65, "int8"),
+    "long sums of few products": lambda: product(4, 8, 2048, "float32"),
     "softmax": lambda: one(topi.nn.softmax, tensor(5, 300)),
     "softmax of columns": lambda: one(topi.nn.softmax, tensor(40, 7), axis=0),
-    "layer norm": lambda: one(topi.nn.layer_norm, tensor(6, 129)), "sum": lambda: one(topi.sum, tensor(3, 5000), axis=1),
-    "sums of columns": lambda: one(topi.sum, tensor(700, 6), axis=0), "argmax": lambda: one(topi.argmax, tensor(4, 333), axis=1),
-    "convolution": lambda: one(topi.nn.conv2d, tensor(1, 8, 13, 13), tensor(16, 8, 3, 3, name="W"), stride=1, padding=1),
-    "depthwise": lambda: one(topi.nn.depthwise_conv2d, tensor(1, 5, 17, 17), tensor(5, 1, 3, 3, name="W"), stride=1, padding=1),
+    "layer norm": lambda: one(topi.nn.layer_norm, tensor(6, 129)),
+    "sum": lambda: one(topi.sum, tensor(3, 5000), axis=1),
+    "sums of columns": lambda: one(topi.sum, tensor(700, 6), axis=0),
+    "argmax": lambda: one(topi.argmax, tensor(4, 333), axis=1),
+    "convolution": lambda: one(
+        topi.nn.conv2d, tensor(1, 8, 13, 13), tensor(16, 8, 3, 3, name="W"), stride=1, padding=1
+    ),
+    "depthwise": lambda: one(
+        topi.nn.depthwise_conv2d, tensor(1, 5, 17, 17), tensor(5, 1, 3, 3, name="W"), stride=1, padding=1
+    ),
     "pool": lambda: one(topi.nn.max_pool2d, tensor(1, 4, 17, 15), kernel=3, stride=2, padding=1),
-    "transpose": lambda: one(topi.transpose, tensor(45, 70)), "sort": lambda: one(topi.sort, tensor(3, 65)),
+    "transpose": lambda: one(topi.transpose, tensor(45, 70)),
+    "sort": lambda: one(topi.sort, tensor(3, 65)),
     "sums so far": lambda: one(topi.cumsum, tensor(7, 200, dtype="int32"), axis=1),
     "gelu of float16": lambda: one(topi.nn.gelu, tensor(515, dtype="float16")),
     "taken": lambda: one(topi.take, tensor(20, 9), tensor(13, dtype="int32", name="I"), axis=0),
@@ -60,15 +69,24 @@ def test_another_emulator_computes_the_same_from_the_text_and_the_launches(tmp_p
     kernels = []
     for name in chosen:
         args = BY_RULES[name]()
-        kernels.append((args, tw.build(tw.autoschedule.schedule([args[-1]], TARGET), args, target=TARGET),
-                        tw.build(te.create_schedule(args[-1].op), args, target="llvm")))
-    by_hand = {name: make() for name, make in gpu_programs.PROGRAMS.items() if name in drawn.part(gpu_programs.PROGRAMS, 9)}
+        kernels.append(
+            (
+                args,
+                tw.build(tw.autoschedule.schedule([args[-1]], TARGET), args, target=TARGET),
+                tw.build(te.create_schedule(args[-1].op), args, target="llvm"),
+            )
+        )
+    by_hand = {
+        name: make() for name, make in gpu_programs.PROGRAMS.items() if name in drawn.part(gpu_programs.PROGRAMS, 9)
+    }
     built = [tw.build(program.schedule, program.args, target=TARGET) for program in by_hand.values()]
     library = compiled([*(kernel for _, kernel, _ in kernels), *built], tmp_path)
     rng = np.random.default_rng(0)
     for number, (name, (args, _, plain)) in enumerate(zip(chosen, kernels, strict=True)):
         arrays = [values(each, rng) for each in args[:-1]]
-        found, expected = (np.full([int(extent) for extent in args[-1].shape], 77, numpy_dtype(args[-1].dtype)) for _ in range(2))
+        found, expected = (
+            np.full([int(extent) for extent in args[-1].shape], 77, numpy_dtype(args[-1].dtype)) for _ in range(2)
+        )
         library.run(number, [*arrays, found])
         plain(*arrays, expected)
         np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)

@@ -11,7 +11,9 @@ from tilewright import te, topi
 
 
 def built(*tensors: te.Tensor) -> tw.Kernel:
-    return tw.build(tw.autoschedule.schedule([tensors[-1]], target="cuda -emulate"), list(tensors), target="cuda -emulate")
+    return tw.build(
+        tw.autoschedule.schedule([tensors[-1]], target="cuda -emulate"), list(tensors), target="cuda -emulate"
+    )
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -48,8 +50,13 @@ def test_parts_of_a_concatenation_are_read_by_16_bytes(dtype: str) -> None:
 
 def test_sides_that_compute_keep_their_loads() -> None:
     A, B = te.placeholder((5, 64), name="A"), te.placeholder((5, 64), name="B")
-    C = te.compute((5, 128), lambda i, j: te.if_then_else(j < 64, A[i, j] * 2 + A[i, j], te.if_then_else(
-        j < 96, B[i, j - 64], B[i, j - 64] * A[i, j - 64])), name="C")
+    C = te.compute(
+        (5, 128),
+        lambda i, j: te.if_then_else(
+            j < 64, A[i, j] * 2 + A[i, j], te.if_then_else(j < 96, B[i, j - 64], B[i, j - 64] * A[i, j - 64])
+        ),
+        name="C",
+    )
     f = built(A, B, C)
     rng = np.random.default_rng(5)
     a, b = rng.integers(0, 9, (5, 64)).astype("float32"), rng.integers(0, 9, (5, 64)).astype("float32")

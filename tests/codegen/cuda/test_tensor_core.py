@@ -29,7 +29,9 @@ def run(program: Program, inputs: list[np.ndarray], target: str = "cuda -emulate
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_products_of_whole_numbers_are_exact_at_any_size(shape: tuple[int, int, int, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_whole_numbers_are_exact_at_any_size(
+    shape: tuple[int, int, int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = mma_matmul(*shape)
     for seed in SEEDS:
         monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
@@ -38,7 +40,9 @@ def test_products_of_whole_numbers_are_exact_at_any_size(shape: tuple[int, int, 
 
 
 @pytest.mark.parametrize(("layout", "ahead"), [("kn", 8), ("nk", 8), ("kn", 1), ("nk", 1)])
-def test_products_of_8_terms_are_exact_and_the_hardware_has_them(layout: str, ahead: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_8_terms_are_exact_and_the_hardware_has_them(
+    layout: str, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """ahead: by ldmatrix where rows are aligned, and one by one where they are not."""
     program = mma_matmul(37, 45, 29, layout, ahead=ahead, terms=8)
     for seed in SEEDS:
@@ -86,7 +90,9 @@ def test_the_machine_code_has_the_instructions_and_keeps_fragments_in_registers(
     assert not re.search(r"\b(LDL|STL)\b", code), "fragments stay in registers"
 
 
-def product_of_rows(rows: int, axes: tuple[Any, ...] = (), split: int = 1, direct: bool = True) -> tuple[Any, list[Any], Any]:
+def product_of_rows(
+    rows: int, axes: tuple[Any, ...] = (), split: int = 1, direct: bool = True
+) -> tuple[Any, list[Any], Any]:
     """Rows by 16 times 16 by 8, a tile of 16 rows at a time, from and to global memory. split: how many tiles the inner of
     two loops runs over, the outer and inner bound to `axes`."""
     A, B = te.placeholder((rows, 16), "float16", name="A"), te.placeholder((16, 8), "float16", name="B")
@@ -189,8 +195,11 @@ def build(s: Any, args: list[Any]) -> None:
 def test_a_warp_is_32_threads_along_x() -> None:
     s, args, _ = product_of_rows(16, (block(),), direct=False)
     s[args[2]].bind(args[2].op.axis[1], thread())
-    with pytest.raises(CudaError, match=r"(?s)TW0840: .*8 threads along threadIdx\.x, and an instruction of a whole warp.*"
-                                        r"32 threads of threadIdx\.x.*thread_axis\(\(0, 32\)"):
+    with pytest.raises(
+        CudaError,
+        match=r"(?s)TW0840: .*8 threads along threadIdx\.x, and an instruction of a whole warp.*"
+        r"32 threads of threadIdx\.x.*thread_axis\(\(0, 32\)",
+    ):
         build(s, args)
 
 
@@ -202,8 +211,11 @@ def test_lanes_do_not_work_alone() -> None:
 
 def test_elements_of_fragments_are_read_by_the_lane_that_has_them_alone() -> None:
     s, args, _ = product_of_rows(16, (block(),), direct=False)
-    with pytest.raises(CudaError, match=r"(?s)TW0840: .*C\.mma_c\[.*in mma_c, is accessed by a thread that is not proved to have it"
-                                        r".*cuda\.mma_load_a.*8 threads of threadIdx\.y and columns // 2 % 4"):
+    with pytest.raises(
+        CudaError,
+        match=r"(?s)TW0840: .*C\.mma_c\[.*in mma_c, is accessed by a thread that is not proved to have it"
+        r".*cuda\.mma_load_a.*8 threads of threadIdx\.y and columns // 2 % 4",
+    ):
         build(s, args)
 
 
@@ -256,7 +268,9 @@ def test_fragments_hold_whole_tiles() -> None:
     s[AF].compute_at(s[B], outer)
     s[B].bind(outer, block())
     s[B].bind(B.op.axis[1], thread())
-    with pytest.raises(CudaError, match=r"(?s)TW0840: .*A\.mma_a, of shape \[16, 12\], lies in mma_a.*whole tiles of 16 by 16"):
+    with pytest.raises(
+        CudaError, match=r"(?s)TW0840: .*A\.mma_a, of shape \[16, 12\], lies in mma_a.*whole tiles of 16 by 16"
+    ):
         build(s, [A, B])
 
 

@@ -16,10 +16,31 @@ from warpgroups import TARGET, wgmma_matmul, whole_numbers
 
 CASES: dict[str, dict[str, Any]] = {
     "rows of both": {"m": 70, "n": 40, "k": 72},
-    "columns of A, two groups": {"m": 131, "n": 24, "k": 8, "layouts": ("km", "nk"), "tile": (128, 24, 64), "groups": 2},
-    "bfloat16 by columns": {"m": 33, "n": 129, "k": 17, "layouts": ("km", "kn"), "tile": (64, 128, 64), "dtype": "bfloat16"},
+    "columns of A, two groups": {
+        "m": 131,
+        "n": 24,
+        "k": 8,
+        "layouts": ("km", "nk"),
+        "tile": (128, 24, 64),
+        "groups": 2,
+    },
+    "bfloat16 by columns": {
+        "m": 33,
+        "n": 129,
+        "k": 17,
+        "layouts": ("km", "kn"),
+        "tile": (64, 128, 64),
+        "dtype": "bfloat16",
+    },
     "bytes": {"m": 65, "n": 31, "k": 130, "layouts": ("mk", "nk"), "tile": (64, 32, 128), "dtype": "int8"},
-    "bytes without a sign": {"m": 64, "n": 40, "k": 96, "layouts": ("mk", "nk"), "tile": (64, 48, 128), "dtype": "uint8"},
+    "bytes without a sign": {
+        "m": 64,
+        "n": 40,
+        "k": 96,
+        "layouts": ("mk", "nk"),
+        "tile": (64, 48, 128),
+        "dtype": "uint8",
+    },
     "rows of 64 bytes": {"m": 65, "n": 24, "k": 72, "layouts": ("mk", "nk"), "tile": (64, 24, 32)},
     "rows of 32 bytes": {"m": 64, "n": 16, "k": 80, "layouts": ("mk", "nk"), "tile": (64, 16, 16), "stages": 2},
     "without a pipeline": {"m": 1, "n": 1, "k": 1, "layouts": ("mk", "nk"), "tile": (64, 8, 128), "stages": 1},
@@ -47,7 +68,11 @@ def test_the_machine_code_has_the_instructions_and_keeps_sums_in_registers() -> 
     kernel = tw.build(program.schedule, program.args, target="cuda -arch=sm_90a")
     assert "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16" in kernel.source("ptx")
     launch = kernel.kernels[0]
-    assert launch.instructions["HGMMA"] == 4 and launch.instructions["LDGSTS.128"] == 8 and "LDS.128" not in launch.instructions
+    assert (
+        launch.instructions["HGMMA"] == 4
+        and launch.instructions["LDGSTS.128"] == 8
+        and "LDS.128" not in launch.instructions
+    )
     assert launch.spilled_bytes == 0 and not re.search(r"\b(LDL|STL|HADD2|F2F)\b", kernel.source("sass"))
 
 
@@ -65,15 +90,31 @@ def test_bytes_of_either_kind_are_multiplied_by_warpgroups_where_the_rules_say_s
 def test_copies_of_later_iterations_begin_while_products_are_under_way() -> None:
     program = wgmma_matmul(64, 64, 400)
     loop = tw.build(program.schedule, program.args, target=TARGET).source("cuda").partition("for (int k_outer")[2]
-    places = [loop.index(each) for each in ("tw_copies_wait", BARRIER, "tw_wgmma_float16", "tw_wgmma_commit", "tw_copy<16>",
-                                            "tw_copies_commit", "tw_wgmma_wait<0>")]
-    assert places == sorted(places) and loop[:places[-1]].count(BARRIER) == 1
+    places = [
+        loop.index(each)
+        for each in (
+            "tw_copies_wait",
+            BARRIER,
+            "tw_wgmma_float16",
+            "tw_wgmma_commit",
+            "tw_copy<16>",
+            "tw_copies_commit",
+            "tw_wgmma_wait<0>",
+        )
+    ]
+    assert places == sorted(places) and loop[: places[-1]].count(BARRIER) == 1
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("kn", 60, 64, 64), "is no 60 by 64 by 64 one"), (("kn", 64, 72, 64), "is no 64 by 72 by 64 one"),
-    (("nk", 64, 264, 64), "is no 64 by 264"), (("kn", 64, 64, 64, "int8"), "takes no layouts"),
-    (("nk", 64, 64, 64, "float64"), "not of 'float64'")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("kn", 60, 64, 64), "is no 60 by 64 by 64 one"),
+        (("kn", 64, 72, 64), "is no 64 by 72 by 64 one"),
+        (("nk", 64, 264, 64), "is no 64 by 264"),
+        (("kn", 64, 64, 64, "int8"), "takes no layouts"),
+        (("nk", 64, 64, 64, "float64"), "not of 'float64'"),
+    ],
+)
 def test_what_the_instruction_does_not_have_is_refused(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(TensorExpressionError, match=rf"TW0132.*{message}"):
         te.intrinsics.get("cuda.wgmma", *arguments)

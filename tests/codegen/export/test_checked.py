@@ -69,9 +69,17 @@ def spoilt() -> Iterator[tuple[str, Spoil, int]]:
         for offset in (1 << 48, 1 << 62, (1 << 64) - 4):
             yield f"{name} offset {offset}", setting(i, byte_offset=offset), pack_status(Check.NULL, i, 3)
         for columns in (0, 5, 7):
-            yield f"{name} columns {columns}", setting(i, shape=extents(*rows, columns)), pack_status(Check.SHAPE, i, rank - 1)
+            yield (
+                f"{name} columns {columns}",
+                setting(i, shape=extents(*rows, columns)),
+                pack_status(Check.SHAPE, i, rank - 1),
+            )
         for columns in (-1, -6, 1 << 62, -(1 << 63)):
-            yield f"{name} columns {columns}", setting(i, shape=extents(*rows, columns)), pack_status(Check.EXTENT, i, rank - 1)
+            yield (
+                f"{name} columns {columns}",
+                setting(i, shape=extents(*rows, columns)),
+                pack_status(Check.EXTENT, i, rank - 1),
+            )
         for step in (2, -1):
             strides = extents(*([6] * (rank - 1)), step)
             yield f"{name} element stride {step}", setting(i, strides=strides), pack_status(Check.STRIDE, i, rank - 1)
@@ -119,7 +127,7 @@ def test_good_calls_succeed_where_tensors_come_in_any_right_form(library: ctypes
 
     expect(lambda call: None)
     expect(setting(A, strides=None))
-    expect(setting(A, device_type=3))                       # host memory that CUDA has pinned
+    expect(setting(A, device_type=3))  # host memory that CUDA has pinned
     expect(lambda call: (setting(A, shape=extents(3, 6))(call), setting(C, shape=extents(3, 6))(call)), rows=3)
     expect(lambda call: setting(B, data=call[B].data - 64, byte_offset=64)(call))
     expect(lambda call: [setting(i, shape=extents(0, 6), data=None)(call) for i in (A, C)], rows=0)
@@ -139,9 +147,19 @@ def test_the_plain_function_refuses_extents_that_no_tensor_has(library: ctypes.C
 
 
 C_KINDS = {
-    "bool": ctypes.c_bool, "int8": ctypes.c_int8, "uint8": ctypes.c_uint8, "int16": ctypes.c_int16, "uint16": ctypes.c_uint16,
-    "int32": ctypes.c_int32, "uint32": ctypes.c_uint32, "int64": ctypes.c_int64, "uint64": ctypes.c_uint64,
-    "float16": ctypes.c_uint16, "bfloat16": ctypes.c_uint16, "float32": ctypes.c_float, "float64": ctypes.c_double,
+    "bool": ctypes.c_bool,
+    "int8": ctypes.c_int8,
+    "uint8": ctypes.c_uint8,
+    "int16": ctypes.c_int16,
+    "uint16": ctypes.c_uint16,
+    "int32": ctypes.c_int32,
+    "uint32": ctypes.c_uint32,
+    "int64": ctypes.c_int64,
+    "uint64": ctypes.c_uint64,
+    "float16": ctypes.c_uint16,
+    "bfloat16": ctypes.c_uint16,
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
 }
 
 
@@ -224,6 +242,8 @@ def test_want_of_memory_is_a_status(tmp_path: Path) -> None:
     D = te.placeholder((16,), name="D")
     T = te.compute((16, 1 << 26), lambda i, j: D[i] * j, name="T")
     E = te.compute((16,), lambda i: T[i, 5] + T[15 - i, (1 << 26) - 1], name="E")
-    path = tw.build(te.create_schedule(E.op), [D, E], name="hungry").export(tmp_path / "libhungry.so", threads="none")[0]
+    path = tw.build(te.create_schedule(E.op), [D, E], name="hungry").export(tmp_path / "libhungry.so", threads="none")[
+        0
+    ]
     done = run([sys.executable, "-c", LITTLE_MEMORY, path])
     assert done.stdout.startswith("-1 TW0517: hungry could not get memory"), done

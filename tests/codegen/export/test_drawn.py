@@ -22,7 +22,9 @@ from tilewright.tools.fuzz.programs import draw_program
 from tilewright.tools.fuzz.schedules import draw_schedule
 
 C_SCALARS: dict[str, Any] = {
-    "bool": ctypes.c_bool, "float32": ctypes.c_float, "float64": ctypes.c_double,
+    "bool": ctypes.c_bool,
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
     **{f"int{bits}": getattr(ctypes, f"c_int{bits}") for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": getattr(ctypes, f"c_uint{bits}") for bits in (8, 16, 32, 64)},
 }
@@ -49,7 +51,11 @@ class InC:
     """An exported function, called as a C program would; fails as a kernel does, by raising."""
 
     def __init__(self, library: ctypes.CDLL, signature: Signature, checked: bool) -> None:
-        self.function, self.signature, self.checked = getattr(library, signature.name + "_checked" * checked), signature, checked
+        self.function, self.signature, self.checked = (
+            getattr(library, signature.name + "_checked" * checked),
+            signature,
+            checked,
+        )
 
     def __call__(self, *values: Any) -> None:
         passed: list[Any] = [] if self.checked else [ctypes.c_int64(n) for n in self.extents(values)]
@@ -100,8 +106,11 @@ def test_drawn_programs_do_the_same_in_a_library(tmp_path: Path) -> None:
             built = run_kernel(f"{step}, built", program, module[name], at_end)
             compare(f"{step}, built", program, built, program.values)
             signature = module[name].signature
-            for how, kernel in {"loaded": loaded[name], "plain": InC(library, signature, checked=False),
-                                "checked": InC(library, signature, checked=True)}.items():
+            for how, kernel in {
+                "loaded": loaded[name],
+                "plain": InC(library, signature, checked=False),
+                "checked": InC(library, signature, checked=True),
+            }.items():
                 found = run_kernel(f"{step}, {how}", program, kernel, at_end)
                 for argument, is_result, ours, theirs in zip(program.args, program.results, built, found, strict=True):
                     # inputs, which may have more elements than memory, are guarded against being written

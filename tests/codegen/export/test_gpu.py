@@ -82,8 +82,12 @@ def called(made: Path, plan: str, *arguments: object) -> tuple[str, list[str]]:
     """What the program says of the function's status, and what the driver was asked."""
     log = made / "log"
     log.unlink(missing_ok=True)
-    environment = os.environ | {"LD_LIBRARY_PATH": str(made / "driver"), "FAKE_CUDA_LOG": str(log), "FAKE_CUDA": plan,
-                                "FAKE_CUDA_ARGUMENTS": "on_gpu_kernel0=pfpi,on_gpu_kernel1=ppci,"}
+    environment = os.environ | {
+        "LD_LIBRARY_PATH": str(made / "driver"),
+        "FAKE_CUDA_LOG": str(log),
+        "FAKE_CUDA": plan,
+        "FAKE_CUDA_ARGUMENTS": "on_gpu_kernel0=pfpi,on_gpu_kernel1=ppci,",
+    }
     done = run([made / "program_cc", *(arguments or (7,))], env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip(), log.read_text().splitlines() if log.exists() else []
@@ -117,22 +121,42 @@ def test_memory_is_given_back_on_the_stream_and_code_is_loaded_once(made: Path) 
     assert log.count("cuInit 0") == 1 and log[-1] == "cuCtxPopCurrent 0"
 
 
-@pytest.mark.parametrize(("capability", "image"), [(80, "cubin 80"), (89, "cubin 80"), (90, "cubin 90"), (100, "ptx 90")])
+@pytest.mark.parametrize(
+    ("capability", "image"), [(80, "cubin 80"), (89, "cubin 80"), (90, "cubin 90"), (100, "ptx 90")]
+)
 def test_the_nearest_code_is_taken(made: Path, capability: int, image: str) -> None:
     _, log = called(made, f"capability={capability}")
     assert [line for line in log if "LoadData" in line] == [f"cuLibraryLoadData {image}"]
 
 
-@pytest.mark.parametrize(("plan", "said"), [
-    ("fail=cuInit:100", "TW0831: on_gpu did not run: the driver finds no GPU to run it on (no device)"),
-    ("fail=cuDevicePrimaryCtxRetain:101", "TW0831: on_gpu did not run: the driver finds no GPU to run it on (invalid device)"),
-    ("capability=75", "TW0833: on_gpu did not run: it has no code for this GPU's architecture"),
-    ("capability=90 fail=cuLibraryLoadData:200", "TW0833: on_gpu did not run: the driver refuses its code (invalid image)"),
-    ("fail=cuLibraryGetKernel:500", "TW0833: on_gpu did not run: the driver refuses its code (not found)"),
-    ("fail=cuMemAllocAsync:2", "TW0834: on_gpu did not run: no memory on the GPU for its intermediates (out of memory)"),
-    ("fail=cuMemcpyHtoDAsync:1", "TW0834: on_gpu did not run: no memory on the GPU for its intermediates (invalid value)"),
-    ("fail=cuLaunchKernel:701", "TW0834: on_gpu did not run: the driver refuses a launch (out of resources for a launch)"),
-])
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ("fail=cuInit:100", "TW0831: on_gpu did not run: the driver finds no GPU to run it on (no device)"),
+        (
+            "fail=cuDevicePrimaryCtxRetain:101",
+            "TW0831: on_gpu did not run: the driver finds no GPU to run it on (invalid device)",
+        ),
+        ("capability=75", "TW0833: on_gpu did not run: it has no code for this GPU's architecture"),
+        (
+            "capability=90 fail=cuLibraryLoadData:200",
+            "TW0833: on_gpu did not run: the driver refuses its code (invalid image)",
+        ),
+        ("fail=cuLibraryGetKernel:500", "TW0833: on_gpu did not run: the driver refuses its code (not found)"),
+        (
+            "fail=cuMemAllocAsync:2",
+            "TW0834: on_gpu did not run: no memory on the GPU for its intermediates (out of memory)",
+        ),
+        (
+            "fail=cuMemcpyHtoDAsync:1",
+            "TW0834: on_gpu did not run: no memory on the GPU for its intermediates (invalid value)",
+        ),
+        (
+            "fail=cuLaunchKernel:701",
+            "TW0834: on_gpu did not run: the driver refuses a launch (out of resources for a launch)",
+        ),
+    ],
+)
 def test_faults_are_statuses_that_leave_nothing_behind(made: Path, plan: str, said: str) -> None:
     told, log = called(made, plan, 0)
     assert told == said
@@ -145,7 +169,10 @@ def test_faults_are_statuses_that_leave_nothing_behind(made: Path, plan: str, sa
 def test_code_that_the_driver_refuses_is_followed_by_the_portable_one(made: Path) -> None:
     said, log = called(made, "capability=90 fail=cuLibraryLoadData:209:1")
     assert said == "success"
-    assert [line for line in log if "LoadData" in line][:2] == ["cuLibraryLoadData cubin 90", "cuLibraryLoadData ptx 90"]
+    assert [line for line in log if "LoadData" in line][:2] == [
+        "cuLibraryLoadData cubin 90",
+        "cuLibraryLoadData ptx 90",
+    ]
 
 
 def test_a_context_that_is_current_is_used_and_a_stream_brings_its_own(made: Path) -> None:
@@ -176,7 +203,7 @@ def test_header_manifest_and_python_know_both_kinds(made: Path) -> None:
     assert "int32_t on_cpu(const float *A, float *" in header and "sm_90" in header
     manifest = json.loads((made / "layers.json").read_text())
     assert [each["name"] for each in manifest["functions"]] == ["on_cpu"]
-    function, = manifest["gpu_functions"]
+    (function,) = manifest["gpu_functions"]
     code = [(each["architecture"], each["kind"]) for each in function["code"]]
     assert code == [("sm_90", "cubin"), ("sm_80", "cubin"), ("sm_90", "ptx")]
     assert [launch["name"] for launch in function["launches"][0]] == ["on_gpu_kernel0", "on_gpu_kernel1"]
@@ -223,20 +250,39 @@ def in_python(made: Path, plan: str) -> tuple[list[str], list[str]]:
 def test_python_calls_what_runs_on_a_gpu(made: Path) -> None:
     said, log = in_python(made, "")
     assert said[:2] == ["64.0", "2"]
-    assert said[2].startswith("WrongDevice CallError TW0512: 'C' (argument 3 of on_gpu) is on the host; this kernel runs on a GPU")
+    assert said[2].startswith(
+        "WrongDevice CallError TW0512: 'C' (argument 3 of on_gpu) is on the host; this kernel runs on a GPU"
+    )
     assert said[3].startswith("SymbolDisagrees CallError TW0507: 'C' (argument 3 of on_gpu) has 4")
     assert sum(line.startswith("launch on_gpu_kernel0 grid 5 ") for line in log) == 1 + 1 + 3 * 2
-    assert log.count("cuCtxPopCurrent 0") == log.count("cuCtxPushCurrent 32") == 1 + 1 + 3 * 2, "each call on the tensors' own GPU"
+    assert log.count("cuCtxPopCurrent 0") == log.count("cuCtxPushCurrent 32") == 1 + 1 + 3 * 2, (
+        "each call on the tensors' own GPU"
+    )
     assert log.count("cuCtxSynchronize ") == 1 + 3 * 2, "a time ends when the GPU is done"
 
 
-@pytest.mark.parametrize(("plan", "said"), [
-    ("capability=75", "WrongArchitecture CudaError TW0833: on_gpu did not run | it has no code for this GPU's architecture"),
-    ("fail=cuLaunchKernel:701", "LaunchFailed CudaError TW0834: on_gpu did not run | the driver refuses a launch (out of"),
-    ("fail=cuDevicePrimaryCtxRetain:2", "GpuMissing CudaError TW0831: cannot run on cuda(0) | the driver says: out of memory"),
-    ("fail=cuInit:100", "GpuMissing CudaError TW0831: cannot run on a GPU: there is no cuda(0) | the driver's cuInit returned 100"),
-    ("fail=cuCtxSynchronize:700", "LaunchFailed CudaError TW0834: on_gpu failed on the GPU | illegal address"),
-])
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (
+            "capability=75",
+            "WrongArchitecture CudaError TW0833: on_gpu did not run | it has no code for this GPU's architecture",
+        ),
+        (
+            "fail=cuLaunchKernel:701",
+            "LaunchFailed CudaError TW0834: on_gpu did not run | the driver refuses a launch (out of",
+        ),
+        (
+            "fail=cuDevicePrimaryCtxRetain:2",
+            "GpuMissing CudaError TW0831: cannot run on cuda(0) | the driver says: out of memory",
+        ),
+        (
+            "fail=cuInit:100",
+            "GpuMissing CudaError TW0831: cannot run on a GPU: there is no cuda(0) | the driver's cuInit returned 100",
+        ),
+        ("fail=cuCtxSynchronize:700", "LaunchFailed CudaError TW0834: on_gpu failed on the GPU | illegal address"),
+    ],
+)
 def test_faults_of_the_driver_are_errors_in_python(made: Path, plan: str, said: str) -> None:
     told, log = in_python(made, plan)
     assert told[1].startswith(said)
@@ -244,10 +290,13 @@ def test_faults_of_the_driver_are_errors_in_python(made: Path, plan: str, said: 
     assert pushed == sum(line.startswith("cuCtxPop") for line in log)
 
 
-@pytest.mark.parametrize(("file", "archs", "portable"), [
-    ("libone.so", "sm_86", b"sm_86"), ("one.o", "sm_80,sm_90a", b"sm_80"), ("libone.a", "sm_90a", b"sm_90a")])
+@pytest.mark.parametrize(
+    ("file", "archs", "portable"),
+    [("libone.so", "sm_86", b"sm_86"), ("one.o", "sm_80,sm_90a", b"sm_80"), ("libone.a", "sm_90a", b"sm_90a")],
+)
 def test_a_kernel_alone_is_exported_with_the_portable_code_of_what_is_most(
-        tmp_path: Path, file: str, archs: str, portable: bytes) -> None:
+    tmp_path: Path, file: str, archs: str, portable: bytes
+) -> None:
     """What sm_90a has alone runs on nothing else, in either form."""
     A = te.placeholder((64,), name="A")
     kernel = tw.build([A, topi.exp(A)], target=f"cuda -arch={archs}")
@@ -319,8 +368,12 @@ def asked(boxed: Path, plan: str, command: list[object]) -> tuple[list[str], lis
     """What a program says, and what of boxes and launches the driver was asked."""
     log = boxed / "log"
     log.unlink(missing_ok=True)
-    environment = os.environ | {"LD_LIBRARY_PATH": str(boxed / "driver"), "FAKE_CUDA_LOG": str(log),
-                                "FAKE_CUDA": plan, "FAKE_CUDA_ARGUMENTS": "boxes_kernel0=p,"}
+    environment = os.environ | {
+        "LD_LIBRARY_PATH": str(boxed / "driver"),
+        "FAKE_CUDA_LOG": str(log),
+        "FAKE_CUDA": plan,
+        "FAKE_CUDA_ARGUMENTS": "boxes_kernel0=p,",
+    }
     done = run(command, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = log.read_text().splitlines() if log.exists() else []
@@ -341,16 +394,33 @@ def test_maps_of_boxes_are_encoded_by_the_driver(boxed: Path) -> None:
     assert said == ["success"] and not lines, "no rows: nothing is encoded, and nothing launched"
     launch = json.loads((boxed / "boxes.json").read_text())["gpu_functions"][0]["launches"][0][0]
     assert launch["args"][0] == {
-        "argument": 0, "dtype": "float16", "shape": ["n", 72], "strides": [144, 2], "box": [16, 24], "swizzle": 0}
+        "argument": 0,
+        "dtype": "float16",
+        "shape": ["n", 72],
+        "strides": [144, 2],
+        "box": [16, 24],
+        "swizzle": 0,
+    }
 
 
-@pytest.mark.parametrize(("plan", "shift", "reason"), [
-    ("capability=90 fail=cuTensorMapEncodeTiled:1", 0, "TW0834: boxes did not run: the driver refuses a launch (invalid value)"),
-    ("capability=90 fail=cuTensorMapEncodeTiled:801", 0, "TW0834: boxes did not run: the driver refuses a launch (not supported)"),
-    ("capability=90", 8, "TW0834: boxes did not run: the driver refuses a launch (invalid value)"),
-    ("capability=80", 0, "TW0833: boxes did not run: it has no code for this GPU's architecture"),
-    ("capability=100 fail=cuLibraryLoadData:218", 0, "TW0833: boxes did not run: "),
-])
+@pytest.mark.parametrize(
+    ("plan", "shift", "reason"),
+    [
+        (
+            "capability=90 fail=cuTensorMapEncodeTiled:1",
+            0,
+            "TW0834: boxes did not run: the driver refuses a launch (invalid value)",
+        ),
+        (
+            "capability=90 fail=cuTensorMapEncodeTiled:801",
+            0,
+            "TW0834: boxes did not run: the driver refuses a launch (not supported)",
+        ),
+        ("capability=90", 8, "TW0834: boxes did not run: the driver refuses a launch (invalid value)"),
+        ("capability=80", 0, "TW0833: boxes did not run: it has no code for this GPU's architecture"),
+        ("capability=100 fail=cuLibraryLoadData:218", 0, "TW0833: boxes did not run: "),
+    ],
+)
 def test_maps_that_the_driver_refuses_are_statuses(boxed: Path, plan: str, shift: int, reason: str) -> None:
     """Also of a tensor between multiples of 16 bytes, where the engine finds no rows; and of other architectures."""
     said, lines = asked(boxed, plan, [boxed / "program_cc", 5, shift])

@@ -76,7 +76,9 @@ def test_two_libraries_in_one_program_do_not_clash(tmp_path: Path, suffix: str) 
     s, A, B = _parallel_negation()
     for file, name in zip(files, ("negate_a", "negate_b"), strict=True):
         tw.build(s, [A, B], name=name).export(tmp_path / file, threads="openmp")
-    program = compile_program(tmp_path, """
+    program = compile_program(
+        tmp_path,
+        """
 #include "first.h"
 #include "second.h"
 #include <stdio.h>
@@ -87,7 +89,9 @@ int main(void) {
     printf("%g %g\\n", b[3], c[3]);
     return 0;
 }
-""", [*files, "-l:libgomp.so.1"])
+""",
+        [*files, "-l:libgomp.so.1"],
+    )
     done = run([program])
     assert (done.returncode, done.stdout) == (0, "-4 4\n"), done.stderr
 
@@ -113,7 +117,7 @@ def test_the_header_declares_what_is_there_in_c_and_in_cpp_beside_dlpacks_own(tm
     assert "const char *keep_error(int32_t status);" in header
     assert "C_local  in  bfloat16[n, n * 2]   (its bits)" in header
     assert "float_   out bfloat16[n, n * 2]" in header
-    own = '#define DLPACK_DLPACK_H_\n#include <stdint.h>\ntypedef struct Theirs { int x; } DLTensor;\n'
+    own = "#define DLPACK_DLPACK_H_\n#include <stdint.h>\ntypedef struct Theirs { int x; } DLTensor;\n"
     for prefix in ("", own):
         for language in ("cc", "c++"):
             text = prefix + '#include "odd-name.2.h"\n' * 2 + "int main(void) { return keep_error(0)[0] != 's'; }\n"
@@ -122,12 +126,19 @@ def test_the_header_declares_what_is_there_in_c_and_in_cpp_beside_dlpacks_own(tm
 
 def test_the_manifest_says_what_was_made_for_what_by_what(tmp_path: Path) -> None:
     library, header, manifest = scale_add("llvm -mcpu=x86-64-v3").export(tmp_path / "libscale_add.so")
-    assert (library, header, manifest) == tuple(tmp_path / name for name in ("libscale_add.so", "scale_add.h", "scale_add.json"))
+    assert (library, header, manifest) == tuple(
+        tmp_path / name for name in ("libscale_add.so", "scale_add.h", "scale_add.json")
+    )
     said = json.loads(manifest.read_text())
-    function, = said["functions"]
+    (function,) = said["functions"]
     assert function["name"] == "scale_add"
     assert function["declarations"][0] in header.read_text()
-    assert function["signature"]["params"][0] == {"name": "A", "dtype": "float32", "shape": ["n", 6], "is_output": False}
+    assert function["signature"]["params"][0] == {
+        "name": "A",
+        "dtype": "float32",
+        "shape": ["n", 6],
+        "is_output": False,
+    }
     assert function["signature"]["params"][3]["is_output"]
     assert said["target"]["text"] == "llvm -mcpu=x86-64-v3" and said["target"]["cpu"] == "x86-64-v3"
     assert {"avx2", "fma", "bmi2"} <= set(said["target"]["features"])
@@ -176,7 +187,18 @@ def test_c_names_of_parameters_are_valid_and_differ() -> None:
     names = ["A", "A", "I", "size_t", "2x", "_x", "a.b", "a_b", "double", "errno", "it's"]
     params = [BufferParam(f"{name}", "float32", (4,)) for name in names]
     assert parameter_names(Signature("f", tuple(params), ())) == [
-        "A", "A_1", "I_", "size_t_", "p2x", "p_x", "a_b", "a_b_1", "double_", "errno_", "it_s"]
+        "A",
+        "A_1",
+        "I_",
+        "size_t_",
+        "p2x",
+        "p_x",
+        "a_b",
+        "a_b_1",
+        "double_",
+        "errno_",
+        "it_s",
+    ]
 
 
 def test_a_kernel_without_a_name_is_called_like_its_library(tmp_path: Path) -> None:
@@ -247,13 +269,19 @@ def test_a_kernel_that_calls_an_outside_function_is_linked_with_it(tmp_path: Pat
     kernel = tw.build(te.create_schedule(B), [A, B], name="amplify")
     with pytest.raises(tw.ExportError, match=r"(?s)TW0707: cannot link 'libamplify.so'.*gain.*export \".a\" or \".o\""):
         kernel.export(tmp_path / "libamplify.so")
-    with pytest.raises(tw.ExportError, match=r"(?s)TW0704: the C function 'gain'.*function that the code calls or brings along"):
+    with pytest.raises(
+        tw.ExportError, match=r"(?s)TW0704: the C function 'gain'.*function that the code calls or brings along"
+    ):
         tw.build(te.create_schedule(B), [A, B], name="gain").export(tmp_path / "libgain.a")
     kernel.export(tmp_path / "libamplify.a")
-    program = compile_program(tmp_path, """
+    program = compile_program(
+        tmp_path,
+        """
 #include "amplify.h"
 int main(void) { float a[4] = {2, 4, 6, 8}, b[4]; return amplify(a, b) || b[0] != 3.0f || b[3] != 12.0f; }
-""", ["libamplify.a", "gain.c"])
+""",
+        ["libamplify.a", "gain.c"],
+    )
     assert run([program]).returncode == 0
 
 
@@ -281,7 +309,9 @@ def test_imported_functions_come_along_and_stay_inside(tmp_path: Path) -> None:
     out = np.empty((4, 4), np.float32)
     tw.load(library)(np.ones((4, 4), np.float32), out)
     assert (out == 2).all()
-    with pytest.raises(tw.ExportError, match=r"(?s)TW0704: the C function 'twice'.*a function that the code calls or brings along"):
+    with pytest.raises(
+        tw.ExportError, match=r"(?s)TW0704: the C function 'twice'.*a function that the code calls or brings along"
+    ):
         tw.build(s, [A, B], name="twice").export(tmp_path / "libtwice.so")
 
 
@@ -298,7 +328,9 @@ def test_the_archives_are_those_that_binutils_read(tmp_path: Path) -> None:
 def test_code_for_another_machine_is_exported_and_refused_when_called(tmp_path: Path) -> None:
     A = te.placeholder((32,), name="A")
     B = te.compute((32,), lambda i: A[i] * 3, name="B")
-    kernel = tw.build(te.create_schedule(B), [A, B], target="llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+dotprod", name="f")
+    kernel = tw.build(
+        te.create_schedule(B), [A, B], target="llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+dotprod", name="f"
+    )
     library, _, manifest = kernel.export(tmp_path / "f.o")
     assert library.read_bytes()[18:20] == (183).to_bytes(2, "little"), "ELF's number for AArch64"
     assert json.loads(manifest.read_text())["target"]["features"] == ["dotprod"]

@@ -66,8 +66,15 @@ def test_a_project_of_cmake_finds_the_library(folder: Path, file: str) -> None:
 def test_pkg_config_tells_how_to_compile_with_the_library(folder: Path, file: str) -> None:
     library = exported(folder, file, threads="none" if file.endswith(".o") else "openmp")
     user = library.with_name("user")
-    done = subprocess.run('eval cc program.c -o program $(pkg-config --cflags --libs scale_add)', shell=True, cwd=user,
-                          capture_output=True, text=True, env={**os.environ, "PKG_CONFIG_PATH": str(library)}, check=False)
+    done = subprocess.run(
+        "eval cc program.c -o program $(pkg-config --cflags --libs scale_add)",
+        shell=True,
+        cwd=user,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PKG_CONFIG_PATH": str(library)},
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert run([user / "program"]).stdout == "0 13 1\n"
 

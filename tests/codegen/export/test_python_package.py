@@ -73,8 +73,11 @@ def test_a_package_runs_where_there_is_nothing_but_numpy(package: Path, tmp_path
 
 
 def test_its_functions_say_what_they_take(package: Path) -> None:
-    classes = {each.name: each for each in ast.parse((package / "tables/__init__.py").read_text()).body
-               if isinstance(each, ast.ClassDef)}
+    classes = {
+        each.name: each
+        for each in ast.parse((package / "tables/__init__.py").read_text()).body
+        if isinstance(each, ast.ClassDef)
+    }
     called = classes["_tw_def_"].body[0]
     assert isinstance(called, ast.FunctionDef)
     assert ast.unparse(called.args) == "self, it_s_: _tw_Tensor, lambda_: float, B: _tw_Tensor, /"
@@ -104,16 +107,24 @@ def test_names_and_versions_that_packages_cannot_have_are_refused(tmp_path: Path
 def test_names_of_functions_are_pythons_and_differ() -> None:
     taken = {"KernelError"}
     assert [python_name(name, taken) for name in ("def", "def_", "match", "KernelError", "_tw_x", "_runtime")] == [
-        "def_", "def__", "match", "KernelError_", "_tw_x_", "_runtime_"]
+        "def_",
+        "def__",
+        "match",
+        "KernelError_",
+        "_tw_x_",
+        "_runtime_",
+    ]
 
 
 def test_pip_makes_a_wheel_that_installs_beside_numpy(package: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, package], check=True)
-    wheel, = tmp_path.glob("*.whl")
+    (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name.startswith("tables-1.2.3rc1-py3-none-linux_") and wheel.stat().st_size < 300_000
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read("tables-1.2.3rc1.dist-info/METADATA").decode()
-    assert [line for line in metadata.splitlines() if line.startswith("Requires-Dist")] == ["Requires-Dist: numpy>=1.26"]
+    assert [line for line in metadata.splitlines() if line.startswith("Requires-Dist")] == [
+        "Requires-Dist: numpy>=1.26"
+    ]
     venv.create(tmp_path / "environment")
     python = tmp_path / "environment/bin/python"
     install = [sys.executable, "-m", "pip", "--python", python, "install", "-q"]

@@ -23,10 +23,16 @@ def test_the_suffix_and_the_threads_are_checked(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("name", "reason"), [
-    ("class", "word of C or C\\+\\+"), ("exp", "a function of the C library"),
-    ("malloc", "a function of the C library"), ("tw_kernel", "reserved"), ("_X", "reserved"),
-])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("class", "word of C or C\\+\\+"),
+        ("exp", "a function of the C library"),
+        ("malloc", "a function of the C library"),
+        ("tw_kernel", "reserved"),
+        ("_X", "reserved"),
+    ],
+)
 def test_names_that_c_cannot_have_are_refused(tmp_path: Path, name: str, reason: str) -> None:
     A = te.placeholder((4,), name="A")
     B = te.compute((4,), lambda i: A[i], name="B")
@@ -57,17 +63,26 @@ def test_machines_whose_processors_cannot_be_asked_are_refused(tmp_path: Path) -
         kernel.export(tmp_path / "x.o")
 
 
-@pytest.mark.parametrize("triple", [
-    "x86_64-apple-darwin", "arm64-apple-macosx11", "x86_64-pc-windows-msvc", "aarch64-pc-windows-msvc", "x86_64-unknown-freebsd",
-    "x86_64-unknown-none", "wasm32-unknown-unknown", "wasm32-wasi",
-])
+@pytest.mark.parametrize(
+    "triple",
+    [
+        "x86_64-apple-darwin",
+        "arm64-apple-macosx11",
+        "x86_64-pc-windows-msvc",
+        "aarch64-pc-windows-msvc",
+        "x86_64-unknown-freebsd",
+        "x86_64-unknown-none",
+        "wasm32-unknown-unknown",
+        "wasm32-wasi",
+    ],
+)
 def test_systems_whose_libraries_are_not_written_are_refused(tmp_path: Path, triple: str) -> None:
     A = te.placeholder((4,), name="A")
     B = te.compute((4,), lambda i: A[i], name="B")
     library = tw.Library("x")
     library.add("f", [A, B], target=f"llvm -mtriple={triple}")
     for file in ("libx.so", "libx.a", "x.o"):
-        with pytest.raises(tw.ExportError, match=f"(?s)TW0712: cannot export code for {triple}.*fix: .*target=\"c\""):
+        with pytest.raises(tw.ExportError, match=f'(?s)TW0712: cannot export code for {triple}.*fix: .*target="c"'):
             library.export(tmp_path / file)
     with pytest.raises(tw.ExportError, match="TW0712"):
         library.export_python(tmp_path / "package")
@@ -90,7 +105,9 @@ def test_every_feature_has_a_bit_of_its_own_in_the_answer() -> None:
         assert len(table) < 63, "the length of vectors has one, too, and one says that the processor was asked"
 
 
-def test_a_library_that_cannot_be_linked_says_what_the_linker_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_cannot_be_linked_says_what_the_linker_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     linker = tmp_path / "failing"
     linker.write_text("#!/bin/sh\necho 'collect2: error: undefined reference to your_gemv' >&2\nexit 1\n")
     linker.chmod(0o755)
@@ -137,10 +154,13 @@ def test_a_linker_alone_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_folder_for_temporary_files_that_is_full_or_gone_is_an_error_of_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-    with pytest.raises(tw.ExportError, match=r"(?s)TW0707: cannot link 'libx.so'.*gone.*No such file or directory.*TMPDIR"):
+    with pytest.raises(
+        tw.ExportError, match=r"(?s)TW0707: cannot link 'libx.so'.*gone.*No such file or directory.*TMPDIR"
+    ):
         scale_add().export(tmp_path / "libx.so")
 
 

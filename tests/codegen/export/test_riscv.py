@@ -14,8 +14,10 @@ import tilewright as tw
 from exported import run
 from tilewright import te, topi
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("unicorn") is None or importlib.util.find_spec("ziglang") is None,
-                                reason="unicorn or the ziglang package is not here")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("unicorn") is None or importlib.util.find_spec("ziglang") is None,
+    reason="unicorn or the ziglang package is not here",
+)
 
 _PAGE, _STACK, _DATA, _END = 0x1000, 0x7F000000, 0x40000000, 0x70000000
 _FLOATS_ON = 3 << 13
@@ -35,7 +37,7 @@ def _loaded(machine: Any, image: bytes) -> int:
         for page in needed:
             machine.mem_map(page * _PAGE, _PAGE)
         pages |= needed
-        machine.mem_write(address, image[offset:offset + length])
+        machine.mem_write(address, image[offset : offset + length])
     return entry
 
 
@@ -85,8 +87,23 @@ def test_a_kernel_gives_on_riscv_what_it_gives_here(declared: Any, tmp_path: Pat
     kernel = tw.build(tensors, target="c", name="kernel")
     kernel.export(tmp_path / "kernel.c", threads="none")
     flags = ["-static", "-nostartfiles", "-O2", "-std=gnu11", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off"]
-    done = run([sys.executable, "-m", "ziglang", "cc", "-target", "riscv64-linux-musl", *flags, "kernel.c", "-o", "kernel.elf",
-                "-Wl,-e,kernel", "-lm"], cwd=tmp_path)
+    done = run(
+        [
+            sys.executable,
+            "-m",
+            "ziglang",
+            "cc",
+            "-target",
+            "riscv64-linux-musl",
+            *flags,
+            "kernel.c",
+            "-o",
+            "kernel.elf",
+            "-Wl,-e,kernel",
+            "-lm",
+        ],
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     draw = np.random.default_rng(5)
     shapes = [(tuple(int(str(extent)) for extent in tensor.shape), str(tensor.dtype)) for tensor in tensors]

@@ -15,8 +15,10 @@ from tilewright import te
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "libraries.md"
 
-pytestmark = pytest.mark.skipif(not shutil.which("node") or importlib.util.find_spec("ziglang") is None,
-                                reason="node or the ziglang package is not here")
+pytestmark = pytest.mark.skipif(
+    not shutil.which("node") or importlib.util.find_spec("ziglang") is None,
+    reason="node or the ziglang package is not here",
+)
 
 
 def test_the_program_of_the_page_runs_under_node(tmp_path: Path) -> None:

@@ -232,12 +232,17 @@ def test_unknown_functions_are_named() -> None:
 
 
 def test_every_intrinsic_has_a_row_and_others_are_refused() -> None:
-    others = {"packed_array": "an argument, which call_packed's row reads", "mul_add": "decided by a pass",
-              "atomic_add": "a store, which emit_stmt adds with"}
+    others = {
+        "packed_array": "an argument, which call_packed's row reads",
+        "mul_add": "decided by a pass",
+        "atomic_add": "a store, which emit_stmt adds with",
+    }
     assert set(INTRINSICS) - {*FLOAT_ROWS, *OTHER_ROWS} == set(others)
     out = buffer("out", 1)
     value = Call("warp_shuffle", (ops.const(1.0, "float32"),), DType("float32"))
-    with pytest.raises(CodegenError, match=r"(?s)TW0413.*no row for the intrinsic 'warp_shuffle'.*allowed: abs, access_ptr, acos"):
+    with pytest.raises(
+        CodegenError, match=r"(?s)TW0413.*no row for the intrinsic 'warp_shuffle'.*allowed: abs, access_ptr, acos"
+    ):
         build(Function("f", (out,), BufferStore(out, value, (int32(0),)), (out,)))
 
 
@@ -290,7 +295,11 @@ def microkernel(rows: int, vectors: int, depth: int, accumulators: str) -> Funct
                 BufferLoad(b, (Ramp(k * width + vector * 16, int32(1), 16),)),
             )
             first.append(BufferStore(target, Broadcast(ops.const(0.0, "float32"), 16), (at,)))
-            update.append(BufferStore(target, Call("fma", (product.a, product.b, BufferLoad(target, (at,))), product.dtype), (at,)))
+            update.append(
+                BufferStore(
+                    target, Call("fma", (product.a, product.b, BufferLoad(target, (at,))), product.dtype), (at,)
+                )
+            )
             last.append(BufferStore(c, BufferLoad(target, (at,)), (at,)))
     body = Seq((Seq(tuple(first)), serial(k, depth, update), Seq(tuple(last))))
     return Function("f", (a, b, c), Allocate(local, body) if accumulators == "local" else body, (c,))
@@ -417,4 +426,7 @@ def test_loops_that_are_not_plain_are_closed_to_llvms_vectorizer() -> None:
     strided = BufferStore(out, BufferLoad(a, (i * 2,)), (i,))
     carried = BufferStore(out, BufferLoad(out, (i,)) + 1.0, (i + 1,))
     for body, extent in ((strided, 64), (carried, 63)):
-        assert '!"llvm.loop.vectorize.width", i32 1}' in build(Function("f", (a, out), serial(i, extent, body), (out,))).ir_text
+        assert (
+            '!"llvm.loop.vectorize.width", i32 1}'
+            in build(Function("f", (a, out), serial(i, extent, body), (out,))).ir_text
+        )

@@ -46,7 +46,9 @@ def test_special_numbers_are_as_in_the_interpreter(name: str, dtype: str) -> Non
             s[C].vectorize(s[C].split(C.op.axis[0], factor=lanes)[1])
             found = np.zeros_like(a)
             tw.build(s, [A, B, C], target=target)(a, b, found)
-            same = (found == expected) & (np.signbit(found) == np.signbit(expected)) | (found != found) & (expected != expected)
+            same = (found == expected) & (np.signbit(found) == np.signbit(expected)) | (found != found) & (
+                expected != expected
+            )
             assert same.all(), (target, lanes, a[~same][0], b[~same][0], found[~same][0], expected[~same][0])
 
 

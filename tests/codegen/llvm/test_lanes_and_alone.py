@@ -11,7 +11,23 @@ from tilewright import te
 from tilewright.codegen.target import Target
 
 TARGETS = ["llvm", *(("llvm -mattr=-avx512f", "llvm -mcpu=x86-64-v2") if Target().architecture == "x86_64" else ())]
-NAMES = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "rsqrt", "sqrt", "pow")
+NAMES = (
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "sin",
+    "cos",
+    "rsqrt",
+    "sqrt",
+    "pow",
+)
 
 
 def arguments(count: int) -> np.ndarray[Any, Any]:
@@ -19,8 +35,10 @@ def arguments(count: int) -> np.ndarray[Any, Any]:
     rng = np.random.default_rng(11)
     any_bits = rng.integers(0, 1 << 32, count, dtype=np.uint32).view("float32")
     usual = rng.uniform(-20, 20, count).astype("float32")
-    special = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.1754944e-38, 3.4e38, 88.7, -87.4, -104.0],
-                       "float32")
+    special = np.array(
+        [0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.1754944e-38, 3.4e38, 88.7, -87.4, -104.0],
+        "float32",
+    )
     return np.concatenate([special, any_bits, usual])[:count]
 
 

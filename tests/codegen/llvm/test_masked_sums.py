@@ -34,7 +34,11 @@ def test_sums_of_some_lanes_are_registers_and_leave_the_others_alone() -> None:
     assert text.count("call void @llvm.masked.store") == 4, "a row of the result each, and no sum"
     kernel, rng = built("llvm"), np.random.default_rng(0)
     for wide in (1, 15, 16, 17, 43):
-        left, right, out = rng.random((4, 9), "float32"), rng.random((9, wide), "float32"), np.full((4, wide), np.nan, "float32")
+        left, right, out = (
+            rng.random((4, 9), "float32"),
+            rng.random((9, wide), "float32"),
+            np.full((4, wide), np.nan, "float32"),
+        )
         kernel(left, right, out)
         np.testing.assert_allclose(out, left @ right, rtol=1e-5)
 

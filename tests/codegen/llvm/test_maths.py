@@ -38,7 +38,9 @@ def worst(name: str, bound: float, **options: Any) -> None:
     with np.errstate(all="ignore"):
         error = errors(got, FUNCTIONS[name](*(x.astype(np.float64) for x in inputs)))
     at = int(np.argmax(error))
-    assert error[at] <= bound, f"{name}({', '.join(str(x[at]) for x in inputs)}) = {got[at]}, {error[at]} units away ({options})"
+    assert error[at] <= bound, (
+        f"{name}({', '.join(str(x[at]) for x in inputs)}) = {got[at]}, {error[at]} units away ({options})"
+    )
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -80,8 +82,11 @@ def test_no_library_is_called(name: str) -> None:
         s = te.create_schedule(y)
         s[y].vectorize(s[y].split(y.op.axis[0], lanes)[1])
         for target in TARGETS:
-            called = {line.split()[1] for line in tw.build(s, [*tensors, y], target=target).source("asm").splitlines()
-                      if line.strip().startswith("call")}
+            called = {
+                line.split()[1]
+                for line in tw.build(s, [*tensors, y], target=target).source("asm").splitlines()
+                if line.strip().startswith("call")
+            }
             assert all(callee.startswith(("tw_", "*")) for callee in called), f"{target}, {lanes} lanes: {called}"
 
 

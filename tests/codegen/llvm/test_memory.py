@@ -269,11 +269,17 @@ def test_alignment_is_stated_as_far_as_it_is_known() -> None:
     assert loads == ["4", "4", "32"]
 
 
-@pytest.mark.parametrize(("index", "steps"), [
-    (lambda i: int32(7) - i, ["ptr", "ptr"]),  # -i lies before the buffer, and LLVM lets no inbounds step begin there
-    (lambda i: i - 1, ["ptr", "ptr"]),  # i may lie behind it
-    (lambda i: i + 2, ["inbounds nuw", "inbounds"]),
-])
+@pytest.mark.parametrize(
+    ("index", "steps"),
+    [
+        (
+            lambda i: int32(7) - i,
+            ["ptr", "ptr"],
+        ),  # -i lies before the buffer, and LLVM lets no inbounds step begin there
+        (lambda i: i - 1, ["ptr", "ptr"]),  # i may lie behind it
+        (lambda i: i + 2, ["inbounds nuw", "inbounds"]),
+    ],
+)
 def test_steps_are_inbounds_only_from_within_the_buffer(index, steps) -> None:
     a, b, i = buffer("a", 8), buffer("b", 8), Var("i")
     text = build(Function("f", (a, b), serial(i, 6, BufferStore(b, BufferLoad(a, (index(i),)), (i,))), (b,))).ir_text

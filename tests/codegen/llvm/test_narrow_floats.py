@@ -32,8 +32,11 @@ def floats() -> np.ndarray:
     """Every float16 and bfloat16, what lies halfway between them and next to that, and any floats."""
     half = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
     bfloat = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
-    near = [(x.view(np.uint32) + np.uint32(step)).view(np.float32) for x, steps in
-            ((half, (0, 0x0FFF, 0x1000, 0x1001)), (bfloat, (0, 0x7FFF, 0x8000, 0x8001))) for step in steps]
+    near = [
+        (x.view(np.uint32) + np.uint32(step)).view(np.float32)
+        for x, steps in ((half, (0, 0x0FFF, 0x1000, 0x1001)), (bfloat, (0, 0x7FFF, 0x8000, 0x8001)))
+        for step in steps
+    ]
     small = np.linspace(-1e-6, 1e-6, 1 << 16).astype(np.float32)
     drawn_bits = drawn.rng("narrow floats").integers(0, 1 << 32, 1 << 16, dtype=np.uint32)
     return np.concatenate([*near, small, drawn_bits.view(np.float32)])
@@ -65,7 +68,9 @@ def test_no_library_converts(dtype: str, target: str) -> None:
     for pair in ((dtype, "float32"), ("float32", dtype), (dtype, "float64")):
         for lanes in (1, 16):
             asm = build(64, *pair, lanes, target=target).source("asm")
-            assert not any(name in asm for name in ("truncsfhf", "extendhfsf", "truncsfbf", "truncdfhf", "truncdfbf")), pair
+            assert not any(
+                name in asm for name in ("truncsfhf", "extendhfsf", "truncsfbf", "truncdfhf", "truncdfbf")
+            ), pair
 
 
 def test_the_instruction_of_bfloat16_with_fast_math() -> None:

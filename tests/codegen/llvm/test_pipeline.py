@@ -45,7 +45,12 @@ def draw_function(case: int) -> tuple[Function, list[np.ndarray], tuple[int, ...
 
 
 def outcome(
-    function: Function, inputs: list[np.ndarray], shape: tuple[int, ...], declared: Function, *, check: bool = True,
+    function: Function,
+    inputs: list[np.ndarray],
+    shape: tuple[int, ...],
+    declared: Function,
+    *,
+    check: bool = True,
 ) -> np.ndarray:
     output = np.full(shape, 77, declared.outputs[0].dtype)
     interpreter.run(function, [*inputs, output], declared=declared.params, check=check)

@@ -32,7 +32,10 @@ def test_quick_code_has_the_same_bits_and_is_kept_apart() -> None:
     assert results[0].tobytes() == results[1].tobytes()
     assert full.source("asm") != quick.source("asm")
     assert np.allclose(results[1], np.exp(a) * a + np.sqrt(abs(a)), rtol=1e-5)
-    keys = {build_key(Request((BuildItem("main", s, [A, B]),), Target(), BuildOptions(quick=quick))) for quick in (False, True)}
+    keys = {
+        build_key(Request((BuildItem("main", s, [A, B]),), Target(), BuildOptions(quick=quick)))
+        for quick in (False, True)
+    }
     assert len(keys) == 2
 
 
@@ -49,7 +52,10 @@ def test_quick_code_reads_an_element_and_not_what_lies_behind_it() -> None:
     B = te.compute((3,), lambda i: te.select(C[i] > 0, A[i], A[2 - i]), name="B")
     kernel = build_with_options(te.create_schedule(B.op), [A, C, B], "llvm", "main", BuildOptions(quick=True))
     a, c = np.arange(3, dtype="float32"), np.array([1, -1, 1], "float32")
-    arrays = [Guarded(value, at_end=True, written=value is not a and value is not c) for value in (a, c, np.empty(3, "float32"))]
+    arrays = [
+        Guarded(value, at_end=True, written=value is not a and value is not c)
+        for value in (a, c, np.empty(3, "float32"))
+    ]
     kernel(*(array.view for array in arrays))
     assert arrays[2].view.tolist() == [0, 1, 2]
 

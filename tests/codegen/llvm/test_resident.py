@@ -33,7 +33,10 @@ Private_Dirty:         0 kB
 
 
 def test_what_was_changed_or_can_be_stays():
-    assert list(_unchanged(MAPS, "libllvmlite.so")) == [(0x7f8eda600000, 0x7f8eda965000), (0x7f8eda965000, 0x7f8edf994000)]
+    assert list(_unchanged(MAPS, "libllvmlite.so")) == [
+        (0x7F8EDA600000, 0x7F8EDA965000),
+        (0x7F8EDA965000, 0x7F8EDF994000),
+    ]
 
 
 def resident() -> int:
@@ -51,7 +54,7 @@ def resident() -> int:
 def test_pages_of_code_go_and_come_again():
     a = te.placeholder((37,), name="a")
     x = np.arange(37, dtype="float32")
-    for times in (2, 3):    # the second is compiled once the pages are gone
+    for times in (2, 3):  # the second is compiled once the pages are gone
         y = te.compute((37,), lambda i, times=times: a[i] * times, name="y")
         f, out = tw.build([a, y]), np.empty(37, "float32")
         f(x, out)

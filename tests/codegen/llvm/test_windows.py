@@ -17,7 +17,9 @@ def program(n: int, size: int, reach: int, dtype: str, lanes: int, offsets: str 
     T = te.placeholder((size,), dtype, name="T")
     base = te.placeholder((-(-n // lanes),), "int32", name="base")
     offset = te.placeholder((n,), offsets, name="offset")
-    out = te.compute((n,), lambda i: T[te.max(base[i // lanes], 0) + te.max(te.min(offset[i].astype("int32"), reach), 0)], "out")
+    out = te.compute(
+        (n,), lambda i: T[te.max(base[i // lanes], 0) + te.max(te.min(offset[i].astype("int32"), reach), 0)], "out"
+    )
     s = te.create_schedule(out.op)
     _, lane = s[out].split(out.op.axis[0], factor=lanes)
     s[out].vectorize(lane)
@@ -25,7 +27,9 @@ def program(n: int, size: int, reach: int, dtype: str, lanes: int, offsets: str 
 
 
 @pytest.mark.parametrize(("dtype", "lanes"), [("float32", 16), ("int32", 16), ("uint16", 32), ("float64", 8)])
-@pytest.mark.parametrize(("n", "size", "reach"), [(160, 200, 31), (75, 50, 15), (96, 61, 60), (100, 300, 200), (1, 1, 0)])
+@pytest.mark.parametrize(
+    ("n", "size", "reach"), [(160, 200, 31), (75, 50, 15), (96, 61, 60), (100, 300, 200), (1, 1, 0)]
+)
 def test_against_numpy(dtype: str, lanes: int, n: int, size: int, reach: int) -> None:
     rng = np.random.default_rng(n)
     s, args = program(n, size, reach, dtype, lanes)
@@ -38,13 +42,18 @@ def test_against_numpy(dtype: str, lanes: int, n: int, size: int, reach: int) ->
     np.testing.assert_array_equal(got, table[base.repeat(lanes)[:n] + offset])
 
 
-@pytest.mark.parametrize(("dtype", "lanes", "reach", "picks", "kind"), [
-    ("float32", 16, 31, 1, "ps"), ("int32", 16, 40, 2, "d"), ("uint16", 32, 63, 1, "w")])
+@pytest.mark.parametrize(
+    ("dtype", "lanes", "reach", "picks", "kind"),
+    [("float32", 16, 31, 1, "ps"), ("int32", 16, 40, 2, "d"), ("uint16", 32, 63, 1, "w")],
+)
 def test_code_permutes(dtype: str, lanes: int, reach: int, picks: int, kind: str) -> None:
     s, args = program(16 * lanes, 4096, reach, dtype, lanes)
     code = tw.build(s, args, WIDE).source("asm")
     assert "gather" not in code
-    assert sum(line.split()[0] in (f"vpermi2{kind}", f"vpermt2{kind}") for line in code.splitlines() if line.strip()) == picks
+    assert (
+        sum(line.split()[0] in (f"vpermi2{kind}", f"vpermt2{kind}") for line in code.splitlines() if line.strip())
+        == picks
+    )
 
 
 @pytest.mark.parametrize("target", ["llvm -mcpu=haswell", WIDE])

@@ -60,11 +60,19 @@ def neighbours() -> str:
     """Whether each of eight bytes, or the next one, is 0: all scalar."""
     lines = ["define void @f(ptr noalias %p, ptr noalias %q) {"]
     for at in range(8):
-        lines += [f"%p{at} = getelementptr i8, ptr %p, i64 {at}", f"%x{at} = load i8, ptr %p{at}", f"%c{at} = icmp eq i8 %x{at}, 0"]
+        lines += [
+            f"%p{at} = getelementptr i8, ptr %p, i64 {at}",
+            f"%x{at} = load i8, ptr %p{at}",
+            f"%c{at} = icmp eq i8 %x{at}, 0",
+        ]
     for at in range(8):
         following = f"%c{at + 1}" if at < 7 else "false"
-        lines += [f"%e{at} = or i1 %c{at}, {following}", f"%b{at} = zext i1 %e{at} to i8",
-                  f"%q{at} = getelementptr i8, ptr %q, i64 {at}", f"store i8 %b{at}, ptr %q{at}"]
+        lines += [
+            f"%e{at} = or i1 %c{at}, {following}",
+            f"%b{at} = zext i1 %e{at} to i8",
+            f"%q{at} = getelementptr i8, ptr %q, i64 {at}",
+            f"store i8 %b{at}, ptr %q{at}",
+        ]
     return "\n".join([*lines, "ret void", "}"])
 
 
@@ -91,15 +99,29 @@ def tiles() -> str:
 
 
 FAULTS = {
-    "masked_stores": Fault(masked_stores.VERSIONS, lone_lane,
-                           lambda valid, assembly: re.search(r"movq\s+%r\w+, \(%rsi\)", assembly) is not None),
-    "byte_masks": Fault(byte_masks.VERSIONS, neighbours,
-                        lambda valid, assembly: re.search(r"kshiftrw\s+\$1, %k\d, %k\d", assembly) is not None),
+    "masked_stores": Fault(
+        masked_stores.VERSIONS,
+        lone_lane,
+        lambda valid, assembly: re.search(r"movq\s+%r\w+, \(%rsi\)", assembly) is not None,
+    ),
+    "byte_masks": Fault(
+        byte_masks.VERSIONS,
+        neighbours,
+        lambda valid, assembly: re.search(r"kshiftrw\s+\$1, %k\d, %k\d", assembly) is not None,
+    ),
     "joined_stores": Fault(joined_stores.VERSIONS, tiles, lambda valid, assembly: not valid),
-    "dropped_selects": Fault(dropped_selects.VERSIONS, lambda: dropped_selects.PROGRAM,
-                             lambda valid, assembly: len(re.findall(r"v?(?:maxss|cmp\w*ss|ucomiss)", assembly)) < 2, avoided=True),
-    "saturating_conversions": Fault(saturating_conversions.VERSIONS, lambda: saturating_conversions.PROGRAM,
-                                    lambda valid, assembly: assembly.count("vcvttss2si") >= 8, avoided=True),
+    "dropped_selects": Fault(
+        dropped_selects.VERSIONS,
+        lambda: dropped_selects.PROGRAM,
+        lambda valid, assembly: len(re.findall(r"v?(?:maxss|cmp\w*ss|ucomiss)", assembly)) < 2,
+        avoided=True,
+    ),
+    "saturating_conversions": Fault(
+        saturating_conversions.VERSIONS,
+        lambda: saturating_conversions.PROGRAM,
+        lambda valid, assembly: assembly.count("vcvttss2si") >= 8,
+        avoided=True,
+    ),
 }
 
 
@@ -115,47 +137,71 @@ def test_the_versions_that_have_a_fault_are_those_that_say_so(name: str) -> None
 
 def _compare(name: str, version: int, shown: bool, versions: tuple[int, ...]) -> None:
     assert shown or version not in versions, (
-        f"this fault is gone from LLVM {version}: delete codegen/llvm/workarounds/{name}.py, or take {version} out of its VERSIONS")
-    assert not shown or version in versions, f"LLVM {version} is at fault too: codegen/llvm/workarounds/{name}.py says otherwise"
+        f"this fault is gone from LLVM {version}: delete codegen/llvm/workarounds/{name}.py, or take {version} out of its VERSIONS"
+    )
+    assert not shown or version in versions, (
+        f"LLVM {version} is at fault too: codegen/llvm/workarounds/{name}.py says otherwise"
+    )
 
 
 def test_the_versions_that_read_four_floats_for_one_are_those_that_say_so() -> None:
     machine = Target.parse("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell").machine(0)
-    shown, avoided = (re.search(r"blendvps.*\(%rdi\)", machine.emit_assembly(llvm.parse_assembly(text))) is not None
-                      for text in (scalar_choices.PROGRAM, scalar_choices.load_apart(scalar_choices.PROGRAM)))
+    shown, avoided = (
+        re.search(r"blendvps.*\(%rdi\)", machine.emit_assembly(llvm.parse_assembly(text))) is not None
+        for text in (scalar_choices.PROGRAM, scalar_choices.load_apart(scalar_choices.PROGRAM))
+    )
     assert not avoided
     _compare("scalar_choices", llvm.llvm_version_info[0], shown, scalar_choices.VERSIONS)
 
 
 def test_the_versions_that_cannot_make_vectors_of_bfloat_are_those_that_say_so() -> None:
     """It ends the process, so another one emits the program."""
-    emits = ("import sys; import llvmlite.binding as llvm; llvm.initialize_all_targets(); llvm.initialize_all_asmprinters(); "
-             "machine = llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu=sys.argv[2], opt=3); "
-             "print(len(machine.emit_assembly(llvm.parse_assembly(sys.stdin.read()))))")
-    ran = subprocess.run([sys.executable, "-c", emits, bfloat_vectors.TRIPLE, bfloat_vectors.CPU], input=bfloat_vectors.PROGRAM,
-                         text=True, capture_output=True, check=False)
+    emits = (
+        "import sys; import llvmlite.binding as llvm; llvm.initialize_all_targets(); llvm.initialize_all_asmprinters(); "
+        "machine = llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu=sys.argv[2], opt=3); "
+        "print(len(machine.emit_assembly(llvm.parse_assembly(sys.stdin.read()))))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", emits, bfloat_vectors.TRIPLE, bfloat_vectors.CPU],
+        input=bfloat_vectors.PROGRAM,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     assert ran.returncode == 0 or "LLVM ERROR: Cannot select" in ran.stderr, ran.stderr
     _compare("bfloat_vectors", llvm.llvm_version_info[0], ran.returncode != 0, bfloat_vectors.VERSIONS)
 
 
 def test_the_versions_that_misread_masks_with_a_shared_condition_are_those_that_say_so() -> None:
     """It ends the process by an assertion, so another one emits the program."""
-    emits = ("import sys; import llvmlite.binding as llvm; llvm.initialize_all_targets(); llvm.initialize_all_asmprinters(); "
-             "machine = llvm.Target.from_triple('x86_64-unknown-linux-gnu').create_target_machine(cpu='haswell', opt=3); "
-             "print(len(machine.emit_assembly(llvm.parse_assembly(sys.stdin.read()))))")
-    ran = subprocess.run([sys.executable, "-c", emits], input=scalar_masks.PROGRAM, text=True, capture_output=True, check=False)
+    emits = (
+        "import sys; import llvmlite.binding as llvm; llvm.initialize_all_targets(); llvm.initialize_all_asmprinters(); "
+        "machine = llvm.Target.from_triple('x86_64-unknown-linux-gnu').create_target_machine(cpu='haswell', opt=3); "
+        "print(len(machine.emit_assembly(llvm.parse_assembly(sys.stdin.read()))))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", emits], input=scalar_masks.PROGRAM, text=True, capture_output=True, check=False
+    )
     assert ran.returncode == 0 or "unknown LocationSize" in ran.stderr, ran.stderr
     _compare("scalar_masks", llvm.llvm_version_info[0], ran.returncode != 0, scalar_masks.VERSIONS)
 
 
 def test_the_versions_that_come_to_no_end_over_doubled_bytes_are_those_that_say_so() -> None:
     """Another process emits the program, and is given up."""
-    emits = ("import sys; import llvmlite.binding as llvm; llvm.initialize_all_targets(); llvm.initialize_all_asmprinters(); "
-             "machine = llvm.Target.from_triple('x86_64-unknown-linux-gnu').create_target_machine(cpu='skylake-avx512', opt=3); "
-             "print(len(machine.emit_assembly(llvm.parse_assembly(sys.stdin.read()))))")
+    emits = (
+        "import sys; import llvmlite.binding as llvm; llvm.initialize_all_targets(); llvm.initialize_all_asmprinters(); "
+        "machine = llvm.Target.from_triple('x86_64-unknown-linux-gnu').create_target_machine(cpu='skylake-avx512', opt=3); "
+        "print(len(machine.emit_assembly(llvm.parse_assembly(sys.stdin.read()))))"
+    )
     try:
-        subprocess.run([sys.executable, "-c", emits], input=doubled_bytes.PROGRAM, text=True, capture_output=True, check=True,
-                       timeout=5)
+        subprocess.run(
+            [sys.executable, "-c", emits],
+            input=doubled_bytes.PROGRAM,
+            text=True,
+            capture_output=True,
+            check=True,
+            timeout=5,
+        )
         ends = True
     except subprocess.TimeoutExpired:
         ends = False
@@ -170,7 +216,10 @@ def test_bytes_that_are_repeated_and_doubled_are_compiled(lanes: int) -> None:
     s = te.create_schedule(B.op)
     s[B].vectorize(B.op.axis[1])
     assert "vpadd" in tw.build(s, [A, B], target=AVX512).source("asm")
-    a, b = np.random.default_rng(lanes).integers(0, 256, (5, (lanes + 1) // 2)).astype("uint8"), np.zeros((5, lanes), "uint8")
+    a, b = (
+        np.random.default_rng(lanes).integers(0, 256, (5, (lanes + 1) // 2)).astype("uint8"),
+        np.zeros((5, lanes), "uint8"),
+    )
     tw.build(s, [A, B])(a, b)
     assert np.array_equal(b, (2 * a).repeat(2, axis=1)[:, :lanes])
 
@@ -179,8 +228,13 @@ def test_bytes_that_are_repeated_and_doubled_are_compiled(lanes: int) -> None:
 def test_lanes_that_rows_and_columns_leave_out_are_zeros(processor: str) -> None:
     """70 columns leave 6 of the last 32, in rows that may lie outside."""
     W = te.placeholder((21, 70), name="W")
-    B = te.compute((2, 3, 16, 32), lambda p, g, i, r: te.if_then_else(
-        te.all(p * 16 + i < 21, g * 32 + r < 70), W[p * 16 + i, g * 32 + r], te.const(0, "float32")), name="B")
+    B = te.compute(
+        (2, 3, 16, 32),
+        lambda p, g, i, r: te.if_then_else(
+            te.all(p * 16 + i < 21, g * 32 + r < 70), W[p * 16 + i, g * 32 + r], te.const(0, "float32")
+        ),
+        name="B",
+    )
     s = te.create_schedule(B.op)
     s[B].vectorize(B.op.axis[3])
     assert tw.build(s, [W, B], target=f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={processor}").source("asm")
@@ -211,7 +265,9 @@ def test_conversions_are_clamped_by_whole_vectors_and_ask_for_a_nan_last(dtype: 
     kernel = tw.build(s, [A, B], target=AVX512)
     assert "fptosi.sat" not in kernel.source("llvm") and "fptoui.sat" not in kernel.source("llvm")
     assert re.search(r"vcvttps2u?dq", kernel.source("asm")) and "cvttss2" not in kernel.source("asm")
-    assert "fcmp uno" in kernel.source("llvm") or "fcmp ord" in kernel.source("llvm"), "the question about a NaN is not dropped"
+    assert "fcmp uno" in kernel.source("llvm") or "fcmp ord" in kernel.source("llvm"), (
+        "the question about a NaN is not dropped"
+    )
 
 
 @pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if not fault.avoided])

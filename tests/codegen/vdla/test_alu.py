@@ -64,8 +64,14 @@ def test_a_pool_takes_up_its_window_and_widens_bytes() -> None:
 def test_a_convolution_that_skips_pixels_requantised() -> None:
     X, W = te.placeholder((2, 7, 7, 16), "int8", "X"), te.placeholder((2, 2, 3, 3, 16, 16), "int8", "W")
     ko, ky, kx, ki = (te.reduce_axis((0, extent), "k") for extent in (2, 3, 3, 16))
-    S = te.compute((2, 3, 3, 16), lambda o, y, x, i: te.sum(
-        X[ko, y * 2 + ky, x * 2 + kx, ki].astype("int32") * W[o, ko, ky, kx, i, ki].astype("int32"), axis=[ko, ky, kx, ki]), "S")
+    S = te.compute(
+        (2, 3, 3, 16),
+        lambda o, y, x, i: te.sum(
+            X[ko, y * 2 + ky, x * 2 + kx, ki].astype("int32") * W[o, ko, ky, kx, i, ki].astype("int32"),
+            axis=[ko, ky, kx, ki],
+        ),
+        "S",
+    )
     R = te.compute(S.shape, lambda *at: te.min(te.max(S[at] >> 8, 0), 127), "R")
     Y = te.compute(S.shape, lambda *at: R[at].astype("int8"), "Y")
     s = te.create_schedule(Y.op)

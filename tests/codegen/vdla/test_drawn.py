@@ -12,7 +12,9 @@ from tilewright.codegen import vdla
 from vdla_programs import assert_same_bits
 
 EPILOGUES: list[Any] = [
-    lambda s, b: te.max((s + b) >> 2, -3), lambda s, b: te.min(te.max(s, b) + s, 100), lambda s, b: s - 1,
+    lambda s, b: te.max((s + b) >> 2, -3),
+    lambda s, b: te.min(te.max(s, b) + s, 100),
+    lambda s, b: s - 1,
 ]
 
 
@@ -20,7 +22,11 @@ EPILOGUES: list[Any] = [
 def test_a_drawn_schedule_computes_what_was_declared(number: int) -> None:
     r = random.Random(drawn.SEED * 1000 + number)
     n, m, d = (r.choice([8, 16, 32]) for _ in range(3))
-    A, B, b = te.placeholder((n, d), "int8", "A"), te.placeholder((d, m), "int8", "B"), te.placeholder((m,), "int32", "b")
+    A, B, b = (
+        te.placeholder((n, d), "int8", "A"),
+        te.placeholder((d, m), "int8", "B"),
+        te.placeholder((m,), "int32", "b"),
+    )
     k = te.reduce_axis((0, d), "k")
     S = te.compute((n, m), lambda y, x: te.sum(A[y, k].astype("int32") * B[k, x].astype("int32"), axis=k), "S")
     epilogue, dtype = r.choice(EPILOGUES), r.choice(["int8", "int32"])

@@ -47,7 +47,7 @@ def tokens(stream: Stream) -> Iterator[tuple[int, int, str, str]]:
 
 
 def changed(stream: Stream, at: int, **fields: Any) -> Stream:
-    return (*stream[:at], replace(stream[at], **fields), *stream[at + 1:])
+    return (*stream[:at], replace(stream[at], **fields), *stream[at + 1 :])
 
 
 def without(units: tuple[str, ...], unit: str) -> tuple[str, ...]:
@@ -95,8 +95,12 @@ def test_every_wrong_place_in_a_scratchpad_is_found(threads: int) -> None:
         for number, operand in enumerate(each.operands):
             for by in () if operand.place.is_dram else (-8, operand.place.size // 2):
                 moved = replace(operand, offset=operand.offset + by)
-                operands = (*each.operands[:number], moved, *each.operands[number + 1:])
-                assert found(threads, changed(stream, at, operands=operands)) in (ScratchpadFault, QueueRace), (at, number, by)
+                operands = (*each.operands[:number], moved, *each.operands[number + 1 :])
+                assert found(threads, changed(stream, at, operands=operands)) in (ScratchpadFault, QueueRace), (
+                    at,
+                    number,
+                    by,
+                )
                 wrong += 1
     assert wrong > 40
 
@@ -105,13 +109,17 @@ def test_a_copy_too_short_leaves_what_nobody_has_written() -> None:
     stream = program(1)[0].stream
     at = next(at for at, each in enumerate(stream) if each.unit == "ld")
     short = changed(stream, at, extents=(stream[at].extents[0] - 1, *stream[at].extents[1:]))
-    with pytest.raises(ScratchpadFault, match=r"(?s)TW0445.*`.*ex\.gemm.*` reads what nobody has written.*no value yet"):
+    with pytest.raises(
+        ScratchpadFault, match=r"(?s)TW0445.*`.*ex\.gemm.*` reads what nobody has written.*no value yet"
+    ):
         program(1)[0].with_stream(short).run(program(1)[1])
 
 
 def test_a_race_names_both_sides_and_the_tokens_that_are_missing() -> None:
     stream = tuple(replace(each, pops=(), pushes=()) for each in program(1)[0].stream)
-    with pytest.raises(QueueRace, match=r"(?s)ld\.dma_copy2d\(.*ex\.gemm\(.*ld\.push_dep_to\(ex\).*ex\.pop_dep_from\(ld\)"):
+    with pytest.raises(
+        QueueRace, match=r"(?s)ld\.dma_copy2d\(.*ex\.gemm\(.*ld\.push_dep_to\(ex\).*ex\.pop_dep_from\(ld\)"
+    ):
         program(1)[0].with_stream(stream).run(program(1)[1])
 
 

@@ -18,15 +18,18 @@ def test_matrices_may_lie_any_way_round(layout: str) -> None:
     assert_same_bits(*product((16, 24, 8), tile=(8, 24), depth=8, layout=layout))
 
 
-@pytest.mark.parametrize(("sizes", "options"), [
-    ((8, 8, 8), {"tile": (8, 8), "depth": 8}),
-    ((24, 8, 40), {"tile": (24, 8), "depth": 40}),
-    ((16, 48, 32), {"threads": 1, "intrinsic": 16}),
-    ((32, 16, 32), {"threads": 2}),
-    ((28, 14, 21), {"tile": (7, 7), "depth": 7, "threads": 2, "intrinsic": 7}),
-    ((32, 8, 16), {"tile": (8, 8), "depth": 8, "threads": 4}),
-    ((16, 16, 16), {"weights": vdla.inp_buffer}),
-])
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [
+        ((8, 8, 8), {"tile": (8, 8), "depth": 8}),
+        ((24, 8, 40), {"tile": (24, 8), "depth": 40}),
+        ((16, 48, 32), {"threads": 1, "intrinsic": 16}),
+        ((32, 16, 32), {"threads": 2}),
+        ((28, 14, 21), {"tile": (7, 7), "depth": 7, "threads": 2, "intrinsic": 7}),
+        ((32, 8, 16), {"tile": (8, 8), "depth": 8, "threads": 4}),
+        ((16, 16, 16), {"weights": vdla.inp_buffer}),
+    ],
+)
 def test_results_are_those_of_the_unscheduled_program(sizes: tuple[int, int, int], options: dict) -> None:
     assert_same_bits(*product(sizes, **options))
 
@@ -100,8 +103,10 @@ def test_the_listing_shows_copies_products_and_tokens() -> None:
 
 
 def test_both_operands_in_one_scratchpad_take_turns() -> None:
-    cycles = [compiled(*product((16, 16, 16), weights=scope)).timed().busy["ex"]
-              for scope in (vdla.wgt_buffer, vdla.inp_buffer)]
+    cycles = [
+        compiled(*product((16, 16, 16), weights=scope)).timed().busy["ex"]
+        for scope in (vdla.wgt_buffer, vdla.inp_buffer)
+    ]
     assert cycles[1] - cycles[0] == 16 * 16 * 16 // 8 // 8
 
 

@@ -17,10 +17,19 @@ def refused(args: list[te.Tensor], message: str, s: Any = None) -> None:
     assert caught.value.code == "TW0441" and caught.value.fix
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"tile": (16, 16), "depth": 2112}, r"stage A\.vdla\.inp_buffer does not fit into.*33792 bytes.*there are 32768"),
-    ({"tile": (8, 2112), "depth": 16, "threads": 2}, r"stage C\.vdla\.acc_buffer.*135168 bytes \(2 x 8 x 2112 int32\)"),
-])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"tile": (16, 16), "depth": 2112},
+            r"stage A\.vdla\.inp_buffer does not fit into.*33792 bytes.*there are 32768",
+        ),
+        (
+            {"tile": (8, 2112), "depth": 16, "threads": 2},
+            r"stage C\.vdla\.acc_buffer.*135168 bytes \(2 x 8 x 2112 int32\)",
+        ),
+    ],
+)
 def test_a_stage_that_does_not_fit_is_named_with_its_bytes(options: dict[str, Any], message: str) -> None:
     with pytest.raises(tw.TilewrightError, match=f"(?s)TW0440.*{message}.*split the loops"):
         tw.build(*product((16, 2112, 2112), **options), target="vdla")
@@ -32,7 +41,9 @@ def test_what_lies_beside_a_stage_counts() -> None:
     s = te.create_schedule(R.op)
     s.cache_write(R, vdla.acc_buffer)
     s.cache_read(A, vdla.acc_buffer)
-    with pytest.raises(tw.TilewrightError, match=r"(?s)R\.vdla.*80000 bytes.*beside A\.vdla\.acc_buffer \(80000 bytes\)"):
+    with pytest.raises(
+        tw.TilewrightError, match=r"(?s)R\.vdla.*80000 bytes.*beside A\.vdla\.acc_buffer \(80000 bytes\)"
+    ):
         tw.build(s, [A, R], target="vdla")
 
 
@@ -51,7 +62,9 @@ def test_sums_of_products_need_the_array() -> None:
 
 def test_nothing_is_computed_in_dram() -> None:
     A = te.placeholder((8,), "int32", "A")
-    refused([A, te.compute((8,), lambda i: te.max(A[i], 0), "B")], r"(?s)B lies in DRAM.*cache_write\(B, vdla\.acc_buffer\)")
+    refused(
+        [A, te.compute((8,), lambda i: te.max(A[i], 0), "B")], r"(?s)B lies in DRAM.*cache_write\(B, vdla\.acc_buffer\)"
+    )
 
 
 def test_the_alu_reads_its_own_memory() -> None:

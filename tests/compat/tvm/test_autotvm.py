@@ -16,7 +16,9 @@ from tilewright import autotune
 from tilewright.compat import tvm
 from tilewright.compat.tvm import auto_scheduler, autotvm, te, topi
 
-OPTION = autotvm.measure_option(builder=autotvm.LocalBuilder(n_parallel=1), runner=autotvm.LocalRunner(number=2, repeat=1))
+OPTION = autotvm.measure_option(
+    builder=autotvm.LocalBuilder(n_parallel=1), runner=autotvm.LocalRunner(number=2, repeat=1)
+)
 
 
 @autotvm.template("test/matmul")
@@ -57,9 +59,15 @@ def test_the_simple_template_of_the_tutorial_is_tuned_logged_and_applied(tmp_pat
     assert task.flop == 2 * 24 * 16 * 32
     log, seen = str(tmp_path / "matmul.log"), []
     tuner = autotvm.tuner.RandomTuner(task)
-    tuner.tune(n_trial=4, measure_option=OPTION, callbacks=[
-        autotvm.callback.log_to_file(log), autotvm.callback.progress_bar(4),
-        lambda tuner, inputs, results: seen.extend(zip(inputs, results, strict=True))])
+    tuner.tune(
+        n_trial=4,
+        measure_option=OPTION,
+        callbacks=[
+            autotvm.callback.log_to_file(log),
+            autotvm.callback.progress_bar(4),
+            lambda tuner, inputs, results: seen.extend(zip(inputs, results, strict=True)),
+        ],
+    )
     assert "(4/4)" in capsys.readouterr().out
     rows = list(autotvm.record.load_from_file(log))
     assert len(rows) == len(seen) == 4
@@ -78,7 +86,7 @@ def test_the_simple_template_of_the_tutorial_is_tuned_logged_and_applied(tmp_pat
 def test_a_log_is_applied_in_another_process(tmp_path: Path) -> None:
     task = autotvm.task.create("test/matmul", args=(8, 8, 8, "float32"), target="llvm")
     log = tmp_path / "x.log"
-    log.write_text(record(task, 6, 2e-3) + "\n" + record(task, 9, 1e-3) + "\n")   # 9: [-1, 2], [-1, 4]
+    log.write_text(record(task, 6, 2e-3) + "\n" + record(task, 9, 1e-3) + "\n")  # 9: [-1, 2], [-1, 4]
     program = textwrap.dedent(f"""
         import sys
         sys.path.insert(0, {str(Path(__file__).parent)!r})
@@ -90,7 +98,9 @@ def test_a_log_is_applied_in_another_process(tmp_path: Path) -> None:
         check_matmul(s, args)
         print([line for line in str(tvm.lower(s, args)).splitlines() if "inner in" in line][:2])
     """)
-    done = subprocess.run([sys.executable, "-W", "error::UserWarning", "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", program], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "i.inner in 2" in done.stdout
     assert "j.inner in 4" in done.stdout
@@ -117,8 +127,10 @@ def test_lines_that_are_no_records_are_left_out_with_a_warning(tmp_path: Path) -
 
 
 def test_what_was_not_tuned_takes_first_choices_and_says_so(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match=r"no record for target=llvm, workload=\('test/matmul', 3, 5, 7, 'float32'\)"), \
-            tvm.target.Target("llvm"):
+    with (
+        pytest.warns(UserWarning, match=r"no record for target=llvm, workload=\('test/matmul', 3, 5, 7, 'float32'\)"),
+        tvm.target.Target("llvm"),
+    ):
         s, args = matmul(3, 5, 7, "float32")
     check_matmul(s, args)
     task = autotvm.task.create("test/matmul", args=(8, 8, 8, "float32"), target="llvm")
@@ -132,8 +144,11 @@ def test_tuners_measure_nothing_twice_and_stop_at_the_end_of_the_space(kind: str
     task = autotvm.task.create("test/matmul", args=(4, 3, 2, "float32"), target="llvm")
     tried: list[int] = []
     tuner = getattr(autotvm.tuner, kind)(task)
-    tuner.tune(n_trial=100, measure_option=OPTION,
-               callbacks=[lambda _, inputs, results: tried.extend(one.config.index for one in inputs)])
+    tuner.tune(
+        n_trial=100,
+        measure_option=OPTION,
+        callbacks=[lambda _, inputs, results: tried.extend(one.config.index for one in inputs)],
+    )
     assert sorted(tried) == list(range(6))
     assert tuner.best_config.index in tried
     assert kind != "GridSearchTuner" or tried == list(range(6))
@@ -225,7 +240,9 @@ def test_the_convolution_of_the_tutorial_for_cpus(tmp_path: Path) -> None:
         return s, [data, kernel, conv]
 
     N, H, W, CO, CI, KH, KW, strides, padding = 1, 7, 7, 8, 4, 3, 3, (1, 1), (1, 1)
-    task = autotvm.task.create("test/conv2d_no_batching", args=(N, H, W, CO, CI, KH, KW, strides, padding), target="llvm")
+    task = autotvm.task.create(
+        "test/conv2d_no_batching", args=(N, H, W, CO, CI, KH, KW, strides, padding), target="llvm"
+    )
     log = str(tmp_path / "conv2d.log")
     autotvm.tuner.GATuner(task).tune(n_trial=3, measure_option=OPTION, callbacks=[autotvm.callback.log_to_file(log)])
     context = autotvm.apply_history_best(log)
@@ -292,8 +309,9 @@ def matmul_add(N, L, M, dtype):
     B = te.placeholder((L, M), name="B", dtype=dtype)
     C = te.placeholder((N, M), name="C", dtype=dtype)
     k = te.reduce_axis((0, L), name="k")
-    matmul = te.compute((N, M), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="matmul",
-                        attrs={"layout_free_placeholders": [B]})
+    matmul = te.compute(
+        (N, M), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="matmul", attrs={"layout_free_placeholders": [B]}
+    )
     out = te.compute((N, M), lambda i, j: matmul[i, j] + C[i, j], name="out")
     return [A, B, C, out]
 
@@ -304,9 +322,15 @@ def test_the_auto_scheduler_tutorial_searches_logs_applies_and_resumes(tmp_path:
     assert "matmul(i, j) += A[i, k] * B[k, j]" in str(task.compute_dag)
     assert task.compute_dag.flop_ct == 2 * 16 * 24 * 32 + 16 * 32
     log = str(tmp_path / "matmul.json")
-    task.tune(auto_scheduler.TuningOptions(
-        num_measure_trials=1, measure_callbacks=[auto_scheduler.RecordToFile(log)], verbose=0,
-        runner=auto_scheduler.LocalRunner(min_repeat_ms=0), builder=auto_scheduler.LocalBuilder(n_parallel=1)))
+    task.tune(
+        auto_scheduler.TuningOptions(
+            num_measure_trials=1,
+            measure_callbacks=[auto_scheduler.RecordToFile(log)],
+            verbose=0,
+            runner=auto_scheduler.LocalRunner(min_repeat_ms=0),
+            builder=auto_scheduler.LocalBuilder(n_parallel=1),
+        )
+    )
     sch, args = task.apply_best(log)
     assert [one.name for one in args] == ["A", "B", "C", "out"]
     func = tvm.build(sch, args, target)
@@ -321,7 +345,9 @@ def test_the_auto_scheduler_tutorial_searches_logs_applies_and_resumes(tmp_path:
     model = auto_scheduler.XGBModel()
     model.update_from_file(log)
     policy = auto_scheduler.SketchPolicy(task, model, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)])
-    one_more = auto_scheduler.TuningOptions(num_measure_trials=1, measure_callbacks=[auto_scheduler.RecordToFile(log)], verbose=0)
+    one_more = auto_scheduler.TuningOptions(
+        num_measure_trials=1, measure_callbacks=[auto_scheduler.RecordToFile(log)], verbose=0
+    )
     with pytest.warns(UserWarning, match="is no record and is left out"):
         task.tune(one_more, search_policy=policy)
     uids = {json.loads(line)["uid"] for line in Path(log).read_text().splitlines() if line != '{"broken'}
@@ -369,20 +395,26 @@ def test_buffers_stand_for_arguments() -> None:
     assert b.numpy().sum() == 48
 
 
-@pytest.mark.parametrize(("declared", "reason"), [
-    ({"shape": (5, 7)}, r"the buffer is float32\[5, 7\], and the tensor float32\[5, 8\]"),
-    ({"dtype": "int32"}, r"the buffer is int32\[5, 8\]"),
-    ({"strides": [16, 1]}, "its stride of 16 is not the 8"),
-    ({"elem_offset": 4}, "it begins 4 elements"),
-    ({"scope": "shared"}, "its scope is 'shared'"),
-    (None, "the buffer stands for B already"),
-])
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        ({"shape": (5, 7)}, r"the buffer is float32\[5, 7\], and the tensor float32\[5, 8\]"),
+        ({"dtype": "int32"}, r"the buffer is int32\[5, 8\]"),
+        ({"strides": [16, 1]}, "its stride of 16 is not the 8"),
+        ({"elem_offset": 4}, "it begins 4 elements"),
+        ({"scope": "shared"}, "its scope is 'shared'"),
+        (None, "the buffer stands for B already"),
+    ],
+)
 def test_buffers_that_arguments_cannot_be_are_refused(declared, reason: str) -> None:
     A = te.placeholder((5, 8), name="A")
     B = te.compute((5, 8), lambda i, j: A[i, j] * 2, name="B")
     s = te.create_schedule(B.op)
     whole = tvm.tir.decl_buffer((5, 8), name="whole")
-    binds = {B: whole, A: whole if declared is None else tvm.tir.decl_buffer(**{"shape": (5, 8), "name": "x", **declared})}
+    binds = {
+        B: whole,
+        A: whole if declared is None else tvm.tir.decl_buffer(**{"shape": (5, 8), "name": "x", **declared}),
+    }
     for make in (tvm.lower, tvm.build):
         with pytest.raises(tw.TilewrightError, match=rf"TW0420: cannot bind A to (.|\n)*{reason}"):
             make(s, [A, B], binds=binds)

@@ -49,7 +49,9 @@ def test_the_snippet_as_a_lecture_writes_it() -> None:
     module.run(data=tvm.nd.array(np.ones((2, 3), "float32")))
     output = tvm.nd.empty((2, 4))
     module.get_output(0, output)
-    np.testing.assert_array_equal(output.asnumpy(), np.tile(np.arange(12, dtype="float32").reshape(3, 4).sum(0), (2, 1)))
+    np.testing.assert_array_equal(
+        output.asnumpy(), np.tile(np.arange(12, dtype="float32").reshape(3, 4).sum(0), (2, 1))
+    )
     assert module.module.time_evaluator("run", tvm.cpu(0), number=3)().mean > 0
     assert len(module.benchmark(tvm.cpu(0), repeat=2, number=1, data=np.zeros((2, 3), "float32")).results) == 2
     with pytest.raises(ValueError, match="there is run"):
@@ -68,7 +70,10 @@ def test_programs_of_torch_with_inputs_as_they_are_to_be_called() -> None:
             return (first - second) * self.scale
 
     args = (torch.ones(2, 3), torch.zeros(2, 3))
-    infos = [("second", (2, 3)), ("v3", ((2, 3), "float32"))]       # names that stand for others, and for a value of the graph
+    infos = [
+        ("second", (2, 3)),
+        ("v3", ((2, 3), "float32")),
+    ]  # names that stand for others, and for a value of the graph
     for program in (torch.export.export(Difference(), args), Difference()):
         module, params = relay.frontend.from_pytorch(program, infos)
         assert list(module.inputs) == ["second", "v3"] and list(params) == ["scale"]
@@ -108,8 +113,10 @@ def test_what_is_not_as_it_was_built_is_refused() -> None:
     with pytest.raises(tvm.TVMError, match="'w' was compiled with other values"):
         module.set_input("w", np.zeros((3, 4), "float32"))
     for wrong, reason in (
-        (lambda: module.set_input("nothing", 1), "could not find 'nothing'"), (lambda: module.set_input(3, 1), "no input 3"),
-        (lambda: module.get_input("data"), "'data' was not set"), (lambda: module.get_output(0), "no output 0"),
+        (lambda: module.set_input("nothing", 1), "could not find 'nothing'"),
+        (lambda: module.set_input(3, 1), "no input 3"),
+        (lambda: module.get_input("data"), "'data' was not set"),
+        (lambda: module.get_output(0), "no output 0"),
     ):
         with pytest.raises(tvm.TVMError, match=reason):
             wrong()

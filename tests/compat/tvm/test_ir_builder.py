@@ -54,8 +54,10 @@ def test_statements_of_a_builder_have_tvms_names() -> None:
 
 @pytest.mark.parametrize(("tile", "kernel"), [(2, 3), (4, 3), (6, 3), (3, 2), (1, 5), (4, 1)])
 def test_winograds_matrices_make_a_convolution(tile: int, kernel: int) -> None:
-    matrices = [te.compute(each.shape, lambda i, j, each=each: each[i, j] * 1, name=f"copy_of_{each.op.name}")
-                for each in winograd_transform_matrices(tile, kernel, "float64")]
+    matrices = [
+        te.compute(each.shape, lambda i, j, each=each: each[i, j] * 1, name=f"copy_of_{each.op.name}")
+        for each in winograd_transform_matrices(tile, kernel, "float64")
+    ]
     arrays = [tvm.nd.empty(each.shape, "float64") for each in matrices]
     tvm.build(te.create_schedule([each.op for each in matrices]), matrices, "llvm")(*arrays)
     a, b, g = (array.numpy() for array in arrays)

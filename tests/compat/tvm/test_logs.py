@@ -22,7 +22,7 @@ from tilewright.compat.tvm.auto_scheduler.steps import scheduled
 from tilewright.compat.tvm.logs import imported
 from tilewright.schedule import to_json
 
-PROGRAM = '''
+PROGRAM = """
 from tilewright.compat.tvm import auto_scheduler, autotvm, te
 
 def product(n, l, m):
@@ -43,13 +43,23 @@ def logged_sum(n, l, m):
     A, B, P = product(n, l, m)
     C = te.placeholder((n, m), name="C")
     return [A, B, C, te.compute((n, m), lambda i, j: P[i, j] + C[i, j], name="out")]
-'''
+"""
 
 MULTI_LEVEL = [
-    ["SP", 2, 0, 16, [2, 1, 4], 1], ["SP", 2, 4, 24, [1, 1, 8], 1], ["SP", 2, 8, 7, [7], 1],
-    ["RE", 2, [0, 4, 1, 5, 8, 2, 6, 9, 3, 7]], ["FSP", 4, 0, 0, 2], ["FSP", 4, 3, 1, 2], ["RE", 4, [0, 3, 1, 4, 2, 5]],
-    ["CA", 2, 4, 3], ["FU", 4, [0, 1, 2, 3]], ["AN", 4, 0, 3], ["PR", 2, 0, "auto_unroll_max_step$16"], ["AN", 2, 9, 2],
-    ["AN", 4, 2, 2]]
+    ["SP", 2, 0, 16, [2, 1, 4], 1],
+    ["SP", 2, 4, 24, [1, 1, 8], 1],
+    ["SP", 2, 8, 7, [7], 1],
+    ["RE", 2, [0, 4, 1, 5, 8, 2, 6, 9, 3, 7]],
+    ["FSP", 4, 0, 0, 2],
+    ["FSP", 4, 3, 1, 2],
+    ["RE", 4, [0, 3, 1, 4, 2, 5]],
+    ["CA", 2, 4, 3],
+    ["FU", 4, [0, 1, 2, 3]],
+    ["AN", 4, 0, 3],
+    ["PR", 2, 0, "auto_unroll_max_step$16"],
+    ["AN", 2, 9, 2],
+    ["AN", 4, 2, 2],
+]
 CACHED = [["CHW", 4, "local"], ["CA", 4, 5, 0], ["CHR", 0, "local", [2]], ["CA", 1, 3, 0], ["AN", 6, 1, 1]]
 PARTIAL = [["SP", 2, 2, 7, [3], 1], ["RF", 2, 3, 2], ["CR", 2], ["SA", 2, 0, 16, 1], ["SP", 2, 0, 16, [4], 0]]
 FUSED = [["SP", 2, 0, 16, [4, 2], 1], ["FU", 4, [0, 1]], ["FFSP", 4, 0, [0, 0], 1, 1]]
@@ -57,14 +67,26 @@ FUSED = [["SP", 2, 0, 16, [4, 2], 1], ["FU", 4, [0, 1]], ["FFSP", 4, 0, [0, 0], 
 
 def of_template(size: int, failed: int = 0, name: str = "tests/logged product") -> str:
     config = {"index": 9, "code_hash": None, "entity": [["tile_x", "sp", [-1, size]]]}
-    return json.dumps({"input": ["llvm -keys=cpu -link-params=0", name, [16, 7, 24], {}], "config": config,
-                       "result": [[1e-6, 3e-6], failed, 1.5, 1612345678.25], "version": 0.2, "tvm_version": "0.8.0"})
+    return json.dumps(
+        {
+            "input": ["llvm -keys=cpu -link-params=0", name, [16, 7, 24], {}],
+            "config": config,
+            "result": [[1e-6, 3e-6], failed, 1.5, 1612345678.25],
+            "version": 0.2,
+            "tvm_version": "0.8.0",
+        }
+    )
 
 
 def of_workload(steps: list[Any], failed: int = 0, name: str = "logged_sum") -> str:
     key = json.dumps([name, 16, 7, 24])
-    return json.dumps({"i": [[key, "llvm -keys=cpu", [8, 64, 64, 0, 0, 0, 0, 0], "", 1, []], [[], steps]],
-                       "r": [[1e-6], failed, 0.8, 1612345678], "v": "v0.6"})
+    return json.dumps(
+        {
+            "i": [[key, "llvm -keys=cpu", [8, 64, 64, 0, 0, 0, 0, 0], "", 1, []], [[], steps]],
+            "r": [[1e-6], failed, 0.8, 1612345678],
+            "v": "v0.6",
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +96,12 @@ def program() -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("steps", [MULTI_LEVEL, CACHED, PARTIAL, FUSED], ids=["multi-level", "cached", "partial", "fused"])
-def test_the_steps_of_auto_scheduler_are_a_schedule_that_computes_the_same(program: dict[str, Any], steps: list[Any]) -> None:
+@pytest.mark.parametrize(
+    "steps", [MULTI_LEVEL, CACHED, PARTIAL, FUSED], ids=["multi-level", "cached", "partial", "fused"]
+)
+def test_the_steps_of_auto_scheduler_are_a_schedule_that_computes_the_same(
+    program: dict[str, Any], steps: list[Any]
+) -> None:
     tensors = program["logged_sum"](16, 7, 24)
     schedule = scheduled(tensors, steps)
     kernel = tw.build(schedule, tensors)
@@ -87,18 +113,34 @@ def test_the_steps_of_auto_scheduler_are_a_schedule_that_computes_the_same(progr
     assert len(schedule.trace) >= len(steps)
 
 
-def test_a_log_of_both_is_imported_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                         capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_of_both_is_imported_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("program.py").write_text(PROGRAM)
-    lines = [of_template(8), of_template(8, failed=4), of_template(5), of_template(8, name="nobody's"), "",
-             of_workload(MULTI_LEVEL), of_workload([["XX", 1]]), of_workload([], name="nothing"), of_workload([["AN", 99, 0, 1]])]
+    lines = [
+        of_template(8),
+        of_template(8, failed=4),
+        of_template(5),
+        of_template(8, name="nobody's"),
+        "",
+        of_workload(MULTI_LEVEL),
+        of_workload([["XX", 1]]),
+        of_workload([], name="nothing"),
+        of_workload([["AN", 99, 0, 1]]),
+    ]
     Path("tvm.log").write_text("\n".join(lines))
     assert main(["db", "import", "tvm.log", "--program", "program.py"]) == 0
     said = capsys.readouterr().err
     assert "2 new trials from tvm.log" in said
-    for reason in ("it failed where it was measured", "none of those that the template", "no template \"nobody's\"",
-                   "KeyError: 'XX'", "no workload 'nothing'", "list index out of range"):
+    for reason in (
+        "it failed where it was measured",
+        "none of those that the template",
+        'no template "nobody\'s"',
+        "KeyError: 'XX'",
+        "no workload 'nothing'",
+        "list index out of range",
+    ):
         assert reason in said
     assert main(["db", "import", "tvm.log", "--program", "program.py"]) == 0
     assert "0 new trials" in capsys.readouterr().err, "a line is one trial, however often it comes"
@@ -109,20 +151,26 @@ def test_a_log_of_both_is_imported_from_the_command_line(tmp_path: Path, monkeyp
     task, trial = found.trials[0]
     with Database("tune.sqlite") as database:
         assert not database.is_marked(task.key, trial), "what it says is not believed"
-        schedule = find_schedule(task.args, Target(), database)     # which runs it here first
+        schedule = find_schedule(task.args, Target(), database)  # which runs it here first
         assert schedule is not None and "parallel" in schedule.as_python()
         best = database.candidates(task.key, 0)[1]
         assert best is not None and best.time is not None and best.time != 1e-6
 
 
-def test_a_log_of_autotvm_is_of_a_template_in_our_own_names_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                                 capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_of_autotvm_is_of_a_template_in_our_own_names_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    ours = PROGRAM.partition("@auto_scheduler")[0].replace("import auto_scheduler, autotvm, te", "import te").replace(
-        "@autotvm.template", "from tilewright import autotune\n@autotune.template").replace("logged product", "logged in our names")
+    ours = (
+        PROGRAM.partition("@auto_scheduler")[0]
+        .replace("import auto_scheduler, autotvm, te", "import te")
+        .replace("@autotvm.template", "from tilewright import autotune\n@autotune.template")
+        .replace("logged product", "logged in our names")
+    )
     Path("asks.py").write_text(ours.replace("autotvm.", "autotune.templates."))
-    Path("takes.py").write_text(ours.replace("autotvm.get_config()", "cfg").replace(
-        "(n, l, m):\n    A, B, C", "(cfg, n, l, m):\n    A, B, C"))
+    Path("takes.py").write_text(
+        ours.replace("autotvm.get_config()", "cfg").replace("(n, l, m):\n    A, B, C", "(cfg, n, l, m):\n    A, B, C")
+    )
     Path("tvm.log").write_text(of_template(8, name="tests/logged in our names"))
     for program in ("asks", "takes"):
         monkeypatch.setattr("tilewright.compat.tvm.autotvm.task.task.TASK_TABLE", {})

@@ -26,13 +26,17 @@ def test_a_state_is_split_fused_and_marked_and_computes_what_it_did() -> None:
     assert [op.name for op in state.stage_ops] == ["A", "B", "C"]
     i, j, k = state[c].iters
     tiles = state.split(c, i, [4, 3])
-    assert [axis.var.name for axis in state[c].iters[:3]] == [axis.var.name for axis in tiles] and len(state[c].iters) == 5
+    assert [axis.var.name for axis in state[c].iters[:3]] == [axis.var.name for axis in tiles] and len(
+        state[c].iters
+    ) == 5
     state.reorder(c, [*tiles, k, j])
     both = state.fuse(c, tiles[:2])
     state.parallel(c, both)
     state.vectorize(c, j)
     state.unroll(c, k, max_unroll=8)
-    assert [step[0] for step in state.transform_steps] == ["SP", "RE", "FU", "AN", "AN"], "a loop of 10 is longer than 8"
+    assert [step[0] for step in state.transform_steps] == ["SP", "RE", "FU", "AN", "AN"], (
+        "a loop of 10 is longer than 8"
+    )
     s = product_of(dag, state, 24, 14, 10)
     text = str(s)
     assert "parallel" in text and "vectorize" in text
@@ -87,17 +91,23 @@ def test_states_refuse_what_they_do_not_hold() -> None:
 
 def test_the_workloads_of_tvms_tests_have_their_keys() -> None:
     dag, state = workloads.get_tiled_matmul()
-    assert [axis.var.name for axis in state[dag.tensors[2]].iters][:4] == ["i.outer.outer.outer", "j.outer.outer.outer",
-                                                                          "i.outer.outer.inner", "j.outer.outer.inner"]
+    assert [axis.var.name for axis in state[dag.tensors[2]].iters][:4] == [
+        "i.outer.outer.outer",
+        "j.outer.outer.outer",
+        "i.outer.outer.inner",
+        "j.outer.outer.inner",
+    ]
     same = auto_scheduler.ComputeDAG(workloads.matmul_auto_scheduler_test(512, 512, 512))
     other = auto_scheduler.ComputeDAG(workloads.matmul_auto_scheduler_test(512, 512, 256))
     assert dag.hash_key() == same.hash_key() != other.hash_key()
     key = auto_scheduler.make_workload_key("softmax_nm_auto_scheduler_test", (3, 5))
     assert [tuple(map(int, tensor.shape)) for tensor in auto_scheduler.workload_key_to_tensors(key)] == [(3, 5), (3, 5)]
-    for function, args, flop in ((workloads.double_matmul_auto_scheduler_test, (4,), 256),
-                                 (workloads.parallel_matmul_auto_scheduler_test, (4,), 256),
-                                 (workloads.min_nm_auto_scheduler_test, (3, 4), 12),
-                                 (workloads.zero_rank_compute_auto_scheduler_test, (8,), 9)):
+    for function, args, flop in (
+        (workloads.double_matmul_auto_scheduler_test, (4,), 256),
+        (workloads.parallel_matmul_auto_scheduler_test, (4,), 256),
+        (workloads.min_nm_auto_scheduler_test, (3, 4), 12),
+        (workloads.zero_rank_compute_auto_scheduler_test, (8,), 9),
+    ):
         assert auto_scheduler.ComputeDAG(function(*args)).flop_ct == flop, function.__name__
     conv = workloads.conv2d_nchw_bn_relu_auto_scheduler_test(1, 7, 7, 3, 4, 3, 1, 1)
     assert tuple(map(int, conv[-1].shape)) == (1, 4, 7, 7)

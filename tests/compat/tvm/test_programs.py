@@ -133,7 +133,11 @@ def test_conv2d_with_padding_by_if_then_else() -> None:
         ),
         name="Apad",
     )
-    rc, ry, rx = te.reduce_axis((0, channels), "rc"), te.reduce_axis((0, kernel), "ry"), te.reduce_axis((0, kernel), "rx")
+    rc, ry, rx = (
+        te.reduce_axis((0, channels), "rc"),
+        te.reduce_axis((0, kernel), "ry"),
+        te.reduce_axis((0, kernel), "rx"),
+    )
     B = te.compute(
         (size, size, out_channels, batch),
         lambda yy, xx, ff, nn: te.sum(Apad[yy + ry, xx + rx, rc, nn] * W[ry, rx, rc, ff], axis=[ry, rx, rc]),

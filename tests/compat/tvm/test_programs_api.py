@@ -21,11 +21,24 @@ def ones(n=8):
 def test_tir_constructors_build_and_are_types() -> None:
     x, y = tir.Var("x", "int32"), tir.Var("y", "int32")
     for made, kind in (
-        (tir.Add(x, 1), tir.Add), (tir.Sub(x, y), tir.Sub), (tir.Mul(2, x), tir.Mul), (tir.FloorDiv(x, 3), tir.FloorDiv),
-        (tir.FloorMod(x, 3), tir.FloorMod), (tir.Min(x, 4), tir.Min), (tir.Max(x, y), tir.Max), (tir.EQ(x, 1), tir.EQ),
-        (tir.NE(x, 1), tir.NE), (tir.LT(x, 1), tir.LT), (tir.And(x < 1, y < 2), tir.And), (tir.Or(x < 1, y < 2), tir.Or),
-        (tir.Not(x < 1), tir.Not), (tir.Select(x < 1, x, y), tir.Select), (tir.Cast("float32", x), tir.Cast),
-        (tir.IntImm("int32", 7), tir.IntImm), (tir.FloatImm("float32", 0.5), tir.FloatImm), (tir.StringImm("s"), tir.StringImm),
+        (tir.Add(x, 1), tir.Add),
+        (tir.Sub(x, y), tir.Sub),
+        (tir.Mul(2, x), tir.Mul),
+        (tir.FloorDiv(x, 3), tir.FloorDiv),
+        (tir.FloorMod(x, 3), tir.FloorMod),
+        (tir.Min(x, 4), tir.Min),
+        (tir.Max(x, y), tir.Max),
+        (tir.EQ(x, 1), tir.EQ),
+        (tir.NE(x, 1), tir.NE),
+        (tir.LT(x, 1), tir.LT),
+        (tir.And(x < 1, y < 2), tir.And),
+        (tir.Or(x < 1, y < 2), tir.Or),
+        (tir.Not(x < 1), tir.Not),
+        (tir.Select(x < 1, x, y), tir.Select),
+        (tir.Cast("float32", x), tir.Cast),
+        (tir.IntImm("int32", 7), tir.IntImm),
+        (tir.FloatImm("float32", 0.5), tir.FloatImm),
+        (tir.StringImm("s"), tir.StringImm),
     ):
         assert isinstance(made, kind), made
         assert isinstance(made, tir.PrimExpr)
@@ -46,16 +59,24 @@ def test_tir_expressions_run() -> None:
         "truncmod": (lambda a: tir.truncmod(a, 5), lambda a: np.fmod(a, 5)),
         "floormod": (lambda a: tir.floormod(a, 5), lambda a: a % 5),
         "shift": (lambda a: tir.shift_left(a, 2) + tir.shift_right(a, 1), lambda a: (a << 2) + (a >> 1)),
-        "bits": (lambda a: tir.bitwise_xor(tir.bitwise_and(a, 12), tir.bitwise_not(a)) | tir.bitwise_or(a, 1),
-                 lambda a: ((a & 12) ^ ~a) | (a | 1)),
-        "choice": (lambda a: tir.if_then_else(tir.any(a < -3, a > 3), a, tir.max(a, 0)),
-                   lambda a: np.where((a < -3) | (a > 3), a, np.maximum(a, 0))),
-        "select": (lambda a: tir.Select(tir.all(a > 0, a % 2 == 0), a * 10, -a),
-                   lambda a: np.where((a > 0) & (a % 2 == 0), a * 10, -a)),
+        "bits": (
+            lambda a: tir.bitwise_xor(tir.bitwise_and(a, 12), tir.bitwise_not(a)) | tir.bitwise_or(a, 1),
+            lambda a: ((a & 12) ^ ~a) | (a | 1),
+        ),
+        "choice": (
+            lambda a: tir.if_then_else(tir.any(a < -3, a > 3), a, tir.max(a, 0)),
+            lambda a: np.where((a < -3) | (a > 3), a, np.maximum(a, 0)),
+        ),
+        "select": (
+            lambda a: tir.Select(tir.all(a > 0, a % 2 == 0), a * 10, -a),
+            lambda a: np.where((a > 0) & (a % 2 == 0), a * 10, -a),
+        ),
         "limits": (lambda a: tir.min(tir.max_value("int32"), a) + tir.abs(a), lambda a: a + abs(a)),
         "popcount": (lambda a: tir.popcount(tir.abs(a)), lambda a: np.bitwise_count(abs(a))),
-        "cast": (lambda a: tir.Cast("int32", tir.round(tir.Cast("float32", a) * 1.5)),
-                 lambda a: np.round(a * 1.5 + 1e-3 * np.sign(a))),
+        "cast": (
+            lambda a: tir.Cast("int32", tir.round(tir.Cast("float32", a) * 1.5)),
+            lambda a: np.round(a * 1.5 + 1e-3 * np.sign(a)),
+        ),
     }
     a = np.array([-9, -6, -5, -4, -1, 0, 1, 2, 3, 4, 5, 11], "int32")
     for name, (build, reference) in cases.items():
@@ -69,7 +90,9 @@ def test_tir_expressions_run() -> None:
 def test_conditions_written_with_tir_any_and_all_in_a_mask() -> None:
     n = 9
     A = te.placeholder((n, n), name="A")
-    B = te.compute((n, n), lambda i, j: tir.if_then_else(tir.all(i <= j, tir.Not(tir.EQ(i, 3))), A[i, j], tir.const(0, "float32")))
+    B = te.compute(
+        (n, n), lambda i, j: tir.if_then_else(tir.all(i <= j, tir.Not(tir.EQ(i, 3))), A[i, j], tir.const(0, "float32"))
+    )
     f = tvm.build(te.create_schedule(B.op), [A, B])
     a, b = np.random.rand(n, n).astype("float32"), tvm.nd.empty((n, n))
     f(tvm.nd.array(a), b)
@@ -80,7 +103,9 @@ def test_conditions_written_with_tir_any_and_all_in_a_mask() -> None:
 
 def test_pass_context_and_its_predecessor() -> None:
     s, A, B = increment()
-    with tvm.transform.PassContext(opt_level=3, config={"tir.disable_vectorize": False, "tir.UnrollLoop": {"auto_max_step": 16}}):
+    with tvm.transform.PassContext(
+        opt_level=3, config={"tir.disable_vectorize": False, "tir.UnrollLoop": {"auto_max_step": 16}}
+    ):
         assert tvm.transform.PassContext.current().opt_level == 3
         f = tvm.build(s, [A, B], target="llvm")
     b = tvm.nd.empty((8,))
@@ -112,7 +137,14 @@ def test_build_takes_modules_lists_and_dicts() -> None:
     assert isinstance(first, tvm.IRModule)
     assert [str(v) for v in first.get_global_vars()] == ["plus_one"]
     b = tvm.nd.empty((8,))
-    for what in (first, first["plus_one"], [first], [first["plus_one"]], {"llvm": first}, {tvm.target.Target("llvm"): first}):
+    for what in (
+        first,
+        first["plus_one"],
+        [first],
+        [first["plus_one"]],
+        {"llvm": first},
+        {tvm.target.Target("llvm"): first},
+    ):
         mod = tvm.build(what, target=None if isinstance(what, dict) else "llvm")
         mod["plus_one"](ones(), b)
         assert (b.numpy() == 2).all()
@@ -146,8 +178,15 @@ def test_time_evaluator_gives_results_and_their_mean() -> None:
 
 
 def test_arrays_and_devices() -> None:
-    for dev in (tvm.cpu(), tvm.cpu(0), tvm.device("cpu", 0), tvm.device("llvm"), tvm.context("llvm", 0), tvm.nd.cpu(0),
-                tvm.runtime.device("cpu")):
+    for dev in (
+        tvm.cpu(),
+        tvm.cpu(0),
+        tvm.device("cpu", 0),
+        tvm.device("llvm"),
+        tvm.context("llvm", 0),
+        tvm.nd.cpu(0),
+        tvm.runtime.device("cpu"),
+    ):
         assert dev == tvm.cpu(0)
         assert dev.exist
         assert (dev.device_type, dev.device_id) == (1, 0)
@@ -242,13 +281,16 @@ def test_sets_of_integers() -> None:
     assert ana.can_prove_equal(lanes.max_value - lanes.min_value, 28)
 
 
-@pytest.mark.parametrize(("written", "wanted"), [
-    (lambda x, y, n: x * 3 + y + n, [3, 1, "n"]),
-    (lambda x, y, n: (x - y) * n - x, ["n - 1", "-n", 0]),
-    (lambda x, y, n: x * 0 + n * 2, [0, 0, "n * 2"]),
-    (lambda x, y, n: x * y, []),
-    (lambda x, y, n: x // 2 + y, []),
-])
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        (lambda x, y, n: x * 3 + y + n, [3, 1, "n"]),
+        (lambda x, y, n: (x - y) * n - x, ["n - 1", "-n", 0]),
+        (lambda x, y, n: x * 0 + n * 2, [0, 0, "n * 2"]),
+        (lambda x, y, n: x * y, []),
+        (lambda x, y, n: x // 2 + y, []),
+    ],
+)
 def test_linear_equations(written, wanted) -> None:
     x, y, n = te.var("x"), te.var("y"), te.var("n")
     found = tvm.arith.detect_linear_equation(written(x, y, n), [x, y])

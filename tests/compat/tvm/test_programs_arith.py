@@ -61,7 +61,9 @@ def test_bindings_are_divided_into_outer_and_inner() -> None:
 def test_loops_are_told_by_the_values_of_a_bijective_map() -> None:
     a, b = (te.var("a"), 64), (te.var("b"), 64)
     (a0, a1), (b0, b1) = _split(a, 16), _split(b, 4)
-    sums = tvm.arith.detect_iter_map([_fused([a1, b1])[0], _fused([b0, a0])[0]], _domain([a, b]), require_bijective=True)
+    sums = tvm.arith.detect_iter_map(
+        [_fused([a1, b1])[0], _fused([b0, a0])[0]], _domain([a, b]), require_bijective=True
+    )
     outputs = [te.var("p"), te.var("q")]
     found = tvm.arith.inverse_affine_iter_map(sums, outputs)
     expected = flm(outputs[1], 4) * 16 + fld(outputs[0], 4)
@@ -100,9 +102,16 @@ def test_lists_of_passes_run_and_those_that_are_none_of_ours_say_so() -> None:
     B = te.compute((13,), lambda i: tvm.tir.if_then_else(i < 5, A[i], 0.0), name="B")
     s = te.create_schedule(B.op)
     s[B].unroll(s[B].split(B.op.axis[0], 4)[1])
-    passes = tvm.transform.Sequential([
-        tvm.tir.transform.StorageFlatten(64), tvm.tir.transform.NarrowDataType(32), tvm.tir.transform.UnrollLoop(),
-        tvm.tir.transform.ThreadSync("shared"), tvm.tir.transform.MakePackedAPI(), tvm.tir.transform.Simplify()])
+    passes = tvm.transform.Sequential(
+        [
+            tvm.tir.transform.StorageFlatten(64),
+            tvm.tir.transform.NarrowDataType(32),
+            tvm.tir.transform.UnrollLoop(),
+            tvm.tir.transform.ThreadSync("shared"),
+            tvm.tir.transform.MakePackedAPI(),
+            tvm.tir.transform.Simplify(),
+        ]
+    )
     module = passes(tvm.lower(s, [A, B]))
     assert "unroll" not in str(module), "the pass of that name did its work"
     names: list[str] = []

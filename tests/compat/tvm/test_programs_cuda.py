@@ -21,7 +21,11 @@ def test_a_kernel_and_its_arrays_are_on_the_emulated_gpu() -> None:
     assert dev.max_threads_per_block == 1024 and dev.max_shared_memory_per_block == 48 * 1024 and dev.warp_size == 32
     with tvm.target.Target("cuda"):
         target = tvm.target.current_target(allow_none=False)
-    assert target.max_num_threads == 1024 and target.thread_warp_size == 32 and tvm.target.Target("llvm").max_num_threads == 1
+    assert (
+        target.max_num_threads == 1024
+        and target.thread_warp_size == 32
+        and tvm.target.Target("llvm").max_num_threads == 1
+    )
     n = te.var("n")
     A = te.placeholder((n,), name="A")
     B = te.compute((n,), lambda i: A[i] * 3, name="B")
@@ -37,7 +41,9 @@ def test_a_kernel_and_its_arrays_are_on_the_emulated_gpu() -> None:
     np.testing.assert_array_equal(b.numpy(), 3 * a.numpy())
     assert "__global__" in f.imported_modules[0].get_source()
     timed = f.time_evaluator(f.entry_name, dev, number=10**9, repeat=2)(a, b)
-    assert timed.mean > 0 and len(timed.results) == 2 and timed.number == 1, "each repeat is one call where times say nothing"
+    assert timed.mean > 0 and len(timed.results) == 2 and timed.number == 1, (
+        "each repeat is one call where times say nothing"
+    )
 
 
 def test_a_gpu_that_is_not_there_has_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,13 +56,27 @@ def _load(scope: str, rows: int, columns: int, order: str = "row_major"):
     A = te.placeholder((rows, columns), "float16", "A")
     C = te.compute((rows, columns), lambda i, j: A[i, j], name="C")
     size = rows * columns
-    binds = {A: tvm.tir.decl_buffer(A.shape, A.dtype, scope="shared", data_alignment=32, offset_factor=size),
-             C: tvm.tir.decl_buffer(C.shape, C.dtype, scope=scope, data_alignment=32, offset_factor=size)}
+    binds = {
+        A: tvm.tir.decl_buffer(A.shape, A.dtype, scope="shared", data_alignment=32, offset_factor=size),
+        C: tvm.tir.decl_buffer(C.shape, C.dtype, scope=scope, data_alignment=32, offset_factor=size),
+    }
 
     def body(ins, outs):
         ib = tvm.tir.ir_builder.create()
-        ib.emit(tvm.tir.call_intrin("handle", "tir.tvm_load_matrix_sync", outs[0].data, rows, columns, 16,
-                                    outs[0].elem_offset // size, ins[0].access_ptr("r"), columns, order))
+        ib.emit(
+            tvm.tir.call_intrin(
+                "handle",
+                "tir.tvm_load_matrix_sync",
+                outs[0].data,
+                rows,
+                columns,
+                16,
+                outs[0].elem_offset // size,
+                ins[0].access_ptr("r"),
+                columns,
+                order,
+            )
+        )
         return ib.get()
 
     return te.decl_tensor_intrin(C.op, body, binds=binds)
@@ -66,8 +86,10 @@ def _product(m: int, n: int):
     A, B = te.placeholder((m, 16), "float16", "A"), te.placeholder((16, n), "float16", "B")
     k = te.reduce_axis((0, 16), "k")
     C = te.compute((m, n), lambda i, j: te.sum(A[i, k].astype("float") * B[k, j].astype("float"), axis=k), name="C")
-    binds = {T: tvm.tir.decl_buffer(T.shape, T.dtype, scope=scope, offset_factor=m * n)
-             for T, scope in ((A, "wmma.matrix_a"), (B, "wmma.matrix_b"), (C, "wmma.accumulator"))}
+    binds = {
+        T: tvm.tir.decl_buffer(T.shape, T.dtype, scope=scope, offset_factor=m * n)
+        for T, scope in ((A, "wmma.matrix_a"), (B, "wmma.matrix_b"), (C, "wmma.accumulator"))
+    }
 
     def body(ins, outs):
         def call(name, *args):
@@ -85,12 +107,18 @@ def _product(m: int, n: int):
 def _store(m: int, n: int):
     A = te.placeholder((m, n), name="A")
     C = te.compute((m, n), lambda i, j: A[i, j], name="C")
-    binds = {A: tvm.tir.decl_buffer(A.shape, A.dtype, scope="wmma.accumulator"), C: tvm.tir.decl_buffer(C.shape, C.dtype)}
+    binds = {
+        A: tvm.tir.decl_buffer(A.shape, A.dtype, scope="wmma.accumulator"),
+        C: tvm.tir.decl_buffer(C.shape, C.dtype),
+    }
 
     def body(ins, outs):
         ib = tvm.tir.ir_builder.create()
-        ib.emit(tvm.tir.call_intrin("handle", "tir.tvm_store_matrix_sync", ins[0].data, m, n, 16, 0, outs[0].access_ptr("w"), n,
-                                    "row_major"))
+        ib.emit(
+            tvm.tir.call_intrin(
+                "handle", "tir.tvm_store_matrix_sync", ins[0].data, m, n, 16, 0, outs[0].access_ptr("w"), n, "row_major"
+            )
+        )
         return ib.get()
 
     return te.decl_tensor_intrin(C.op, body, binds=binds)
@@ -103,8 +131,11 @@ def test_matrices_of_tensor_cores(m: int, n: int) -> None:
     A = te.placeholder((2, 2, m, 16), "float16", "A")
     B = te.placeholder((2, 2, 16, n), "float16", "B")
     ko, ki = te.reduce_axis((0, 2), "ko"), te.reduce_axis((0, 16), "ki")
-    C = te.compute((2, 2, m, n), lambda i, j, ii, jj: te.sum(
-        A[i, ko, ii, ki].astype("float") * B[ko, j, ki, jj].astype("float"), axis=[ko, ki]), name="C")
+    C = te.compute(
+        (2, 2, m, n),
+        lambda i, j, ii, jj: te.sum(A[i, ko, ii, ki].astype("float") * B[ko, j, ki, jj].astype("float"), axis=[ko, ki]),
+        name="C",
+    )
     s = te.create_schedule(C.op)
     shared = [s.cache_read(T, "shared", [C]) for T in (A, B)]
     AF, BF = (s.cache_read(T, f"wmma.matrix_{which}", [C]) for T, which in zip(shared, "ab", strict=True))
@@ -137,7 +168,9 @@ def test_matrices_of_tensor_cores(m: int, n: int) -> None:
 def test_tiles_that_are_none_of_ours_are_refused() -> None:
     with pytest.raises(tvm.TVMError, match=r"TW0132(.*\n)*.*tvm_load_matrix_sync is asked for col_major"):
         _load("wmma.matrix_b", 16, 16, "col_major")
-    with pytest.raises(tvm.TVMError, match=r"TW0132: a tensor core takes no 8 by 16 elements in mma_a(.*\n)*.*16 by 16"):
+    with pytest.raises(
+        tvm.TVMError, match=r"TW0132: a tensor core takes no 8 by 16 elements in mma_a(.*\n)*.*16 by 16"
+    ):
         _product(8, 32)
 
 

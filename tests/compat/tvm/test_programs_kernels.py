@@ -25,11 +25,13 @@ class Gemm:
         self.A, self.B = te.placeholder((M, K), name="A"), te.placeholder((K, N), name="B")
         A, B, k = self.A, self.B, self.k
         if packed:
-            self.packedB = te.compute((N // bn, K, bn), lambda bigN, k, littleN: B[k, bigN * bn + littleN],
-                                      name="packedB")
+            self.packedB = te.compute(
+                (N // bn, K, bn), lambda bigN, k, littleN: B[k, bigN * bn + littleN], name="packedB"
+            )
             packedB = self.packedB
-            self.C = te.compute((M, N), lambda m, n: te.sum(A[m, k] * packedB[n // bn, k, tvm.tir.indexmod(n, bn)], axis=k),
-                                name="C")
+            self.C = te.compute(
+                (M, N), lambda m, n: te.sum(A[m, k] * packedB[n // bn, k, tvm.tir.indexmod(n, bn)], axis=k), name="C"
+            )
         else:
             self.C = te.compute((M, N), lambda m, n: te.sum(A[m, k] * B[k, n], axis=k), name="C")
         self.s = te.create_schedule(self.C.op)
@@ -172,10 +174,16 @@ def test_conv_with_shared_memory_and_virtual_threads() -> None:
         ),
         name="Apad",
     )
-    rc, ry, rx = te.reduce_axis((0, in_channel), "rc"), te.reduce_axis((0, kernel), "ry"), te.reduce_axis((0, kernel), "rx")
+    rc, ry, rx = (
+        te.reduce_axis((0, in_channel), "rc"),
+        te.reduce_axis((0, kernel), "ry"),
+        te.reduce_axis((0, kernel), "rx"),
+    )
     B = te.compute(
         (out_size, out_size, out_channel, batch),
-        lambda yy, xx, ff, nn: te.sum(Apad[yy * stride + ry, xx * stride + rx, rc, nn] * W[ry, rx, rc, ff], axis=[ry, rx, rc]),
+        lambda yy, xx, ff, nn: te.sum(
+            Apad[yy * stride + ry, xx * stride + rx, rc, nn] * W[ry, rx, rc, ff], axis=[ry, rx, rc]
+        ),
         name="B",
     )
     s = te.create_schedule(B.op)
@@ -187,7 +195,10 @@ def test_conv_with_shared_memory_and_virtual_threads() -> None:
     block_factor = tile * num_thread
     block_x, block_y, block_z = (te.thread_axis(f"blockIdx.{d}") for d in "xyz")
     thread_x, thread_y = te.thread_axis((0, num_thread), "threadIdx.x"), te.thread_axis((0, num_thread), "threadIdx.y")
-    thread_xz, thread_yz = te.thread_axis((0, vthread), "vthread", name="vx"), te.thread_axis((0, vthread), "vthread", name="vy")
+    thread_xz, thread_yz = (
+        te.thread_axis((0, vthread), "vthread", name="vx"),
+        te.thread_axis((0, vthread), "vthread", name="vy"),
+    )
     hi, wi, fi, ni = s[B].op.axis
     bz = s[B].fuse(hi, wi)
     by, fi = s[B].split(fi, factor=block_factor)
@@ -234,7 +245,9 @@ def test_conv_with_shared_memory_and_virtual_threads() -> None:
     w = np.random.uniform(size=(kernel, kernel, in_channel, out_channel)).astype(W.dtype)
     b = tvm.nd.array(np.zeros((out_size, out_size, out_channel, batch), dtype=B.dtype))
     func(tvm.nd.array(a), tvm.nd.array(w), b)
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(a, ((1, 1), (1, 1), (0, 0), (0, 0))), (kernel, kernel), (0, 1))
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(a, ((1, 1), (1, 1), (0, 0), (0, 0))), (kernel, kernel), (0, 1)
+    )
     tvm.testing.assert_allclose(b.numpy(), np.einsum("yxcnij,ijcf->yxfn", windows, w), rtol=1e-4)
 
 
@@ -258,7 +271,9 @@ def padding(X, ph, pw, val=0):
     return te.compute(
         (*X.shape[0:-2], nh + ph * 2, nw + pw * 2),
         lambda *i: te.if_then_else(
-            te.any(i[-2] < ph, i[-2] >= nh + ph, i[-1] < pw, i[-1] >= nw + pw), val, X[(*i[:-2], i[-2] - ph, i[-1] - pw)]
+            te.any(i[-2] < ph, i[-2] >= nh + ph, i[-1] < pw, i[-1] >= nw + pw),
+            val,
+            X[(*i[:-2], i[-2] - ph, i[-1] - pw)],
         ),
         name="PaddedX",
     )
@@ -308,8 +323,14 @@ def test_course_broadcast_add() -> None:
         A, B = te.placeholder(shape1, name="A"), te.placeholder(shape2, name="B")
         m = shape1[0] if shape2[0] == 1 else shape2[0]
         n = shape1[1] if shape2[1] == 1 else shape2[1]
-        C = te.compute((m, n), lambda x, y: A[0 if shape1[0] == 1 else x, 0 if shape1[1] == 1 else y]
-                       + B[0 if shape2[0] == 1 else x, 0 if shape2[1] == 1 else y], name="C")
+        C = te.compute(
+            (m, n),
+            lambda x, y: (
+                A[0 if shape1[0] == 1 else x, 0 if shape1[1] == 1 else y]
+                + B[0 if shape2[0] == 1 else x, 0 if shape2[1] == 1 else y]
+            ),
+            name="C",
+        )
         return A, B, C
 
     for shapes in (((3, 1), (3, 4)), ((1, 4), (3, 1)), ((2, 2), (2, 2))):
@@ -384,17 +405,23 @@ def test_course_packed_convolution() -> None:
     X, K = te.placeholder((ic, n, n), name="X"), te.placeholder((oc, ic, kernel, kernel), name="K")
     PaddedX = padding(X, 1, 1)
     PackedX = te.compute(
-        (ic // tic, n + 2, n + 2, tic), lambda ic_out, x, y, ic_in: PaddedX[ic_out * tic + ic_in, x, y], name="PackedX")
+        (ic // tic, n + 2, n + 2, tic), lambda ic_out, x, y, ic_in: PaddedX[ic_out * tic + ic_in, x, y], name="PackedX"
+    )
     PackedK = te.compute(
         (oc // toc, ic // tic, kernel, kernel, tic, toc),
-        lambda oc_out, ic_out, x, y, ic_in, oc_in: K[oc_out * toc + oc_in, ic_out * tic + ic_in, x, y], name="PackedK")
+        lambda oc_out, ic_out, x, y, ic_in, oc_in: K[oc_out * toc + oc_in, ic_out * tic + ic_in, x, y],
+        name="PackedK",
+    )
     ric_in, ric_out = te.reduce_axis((0, tic), name="ric_in"), te.reduce_axis((0, ic // tic), name="ric_out")
     rkh, rkw = te.reduce_axis((0, kernel), name="rkh"), te.reduce_axis((0, kernel), name="rkw")
     PackedY = te.compute(
         (oc // toc, n, n, toc),
         lambda oc_out, x, y, oc_in: te.sum(
             PackedX[ric_out, x + rkh, y + rkw, ric_in] * PackedK[oc_out, ric_out, rkh, rkw, ric_in, oc_in],
-            axis=[ric_out, rkh, rkw, ric_in]), name="Y")
+            axis=[ric_out, rkh, rkw, ric_in],
+        ),
+        name="Y",
+    )
     Y = te.compute((oc, n, n), lambda o, x, y: PackedY[o // toc, x, y, o % toc], name="PackedY")
     s = te.create_schedule(Y.op)
     CachedY = s.cache_write(PackedY, "local")
@@ -421,10 +448,17 @@ def test_course_depthwise_convolution() -> None:
     oh = conv_out_size(n, kernel, pad, stride)
     X, K = te.placeholder((ic, n, n), name="X"), te.placeholder((ic, 1, kernel, kernel), name="K")
     PaddedX = padding(X, pad, pad)
-    Y = te.compute((ic, oh, oh), lambda c, i, j: te.sum(
-        PaddedX[c, i * stride + rkh, j * stride + rkw] * K[c, 0, rkh, rkw], axis=[rkh, rkw]), name="Y")
+    Y = te.compute(
+        (ic, oh, oh),
+        lambda c, i, j: te.sum(PaddedX[c, i * stride + rkh, j * stride + rkw] * K[c, 0, rkh, rkw], axis=[rkh, rkw]),
+        name="Y",
+    )
     s = te.create_schedule(Y.op)
-    _, y, x, = s[Y].op.axis
+    (
+        _,
+        y,
+        x,
+    ) = s[Y].op.axis
     s[PaddedX].compute_at(s[Y], Y.op.axis[0])
     s[Y].reorder(y, rkh, rkw, x)
     s[Y].vectorize(x)
@@ -445,12 +479,20 @@ def test_course_pooling(kind) -> None:
     oh = conv_out_size(n, kernel, pad, stride)
     if kind == "max":
         PaddedX = padding(X, pad, pad, val=te.min_value(X.dtype))
-        Y = te.compute((c, oh, oh), lambda c, h, w: te.max(
-            PaddedX[c, h * stride + rkh, w * stride + rkw], axis=[rkh, rkw]), tag="pool_max", name="PoolMax")
+        Y = te.compute(
+            (c, oh, oh),
+            lambda c, h, w: te.max(PaddedX[c, h * stride + rkh, w * stride + rkw], axis=[rkh, rkw]),
+            tag="pool_max",
+            name="PoolMax",
+        )
     else:
         PaddedX = padding(X, pad, pad)
-        tsum = te.compute((c, oh, oh), lambda c, h, w: te.sum(
-            PaddedX[c, h * stride + rkh, w * stride + rkw], axis=[rkh, rkw]), tag="pool_avg", name="PoolAvg")
+        tsum = te.compute(
+            (c, oh, oh),
+            lambda c, h, w: te.sum(PaddedX[c, h * stride + rkh, w * stride + rkw], axis=[rkh, rkw]),
+            tag="pool_avg",
+            name="PoolAvg",
+        )
         Y = te.compute((c, oh, oh), lambda c, h, w: tsum[c, h, w] / (kernel * kernel), name="PoolAvg")
     s = te.create_schedule(Y.op)
     s[PaddedX].compute_inline()
@@ -573,4 +615,6 @@ def test_bfloat16_and_half_go_through_float() -> None:
         f = tvm.build(te.create_schedule(B.op), [A, B])
         a, b = np.linspace(-2, 2, 40).astype(np_dtype), tvm.nd.empty((40,), dtype)
         f(tvm.nd.array(a), b)
-        np.testing.assert_array_equal(b.numpy().astype("float32"), (a.astype("float32") * 3 + 1).astype(np_dtype).astype("float32"))
+        np.testing.assert_array_equal(
+            b.numpy().astype("float32"), (a.astype("float32") * 3 + 1).astype(np_dtype).astype("float32")
+        )

@@ -78,8 +78,12 @@ def test_recurrent_cell_with_a_matrix_product_each_step() -> None:
     s_state = te.placeholder((num_step, batch, num_hidden))
     s_init = te.compute((1, batch, num_hidden), lambda _, i, j: 0.0)
     k = te.reduce_axis((0, num_hidden), name="k")
-    h2h = te.compute((num_step, batch, num_hidden), lambda t, i, j: te.sum(s_state[t - 1, i, k] * Wh2h[j, k], axis=k), name="h2h")
-    update = te.compute((num_step, batch, num_hidden), lambda t, i, j: te.tanh(h2h[t, i, j] + Xi2h[t, i, j]), name="update")
+    h2h = te.compute(
+        (num_step, batch, num_hidden), lambda t, i, j: te.sum(s_state[t - 1, i, k] * Wh2h[j, k], axis=k), name="h2h"
+    )
+    update = te.compute(
+        (num_step, batch, num_hidden), lambda t, i, j: te.tanh(h2h[t, i, j] + Xi2h[t, i, j]), name="update"
+    )
     scan = te.scan(s_init, update, s_state, inputs=[Xi2h, Wh2h], name="rnn")
     s = te.create_schedule(scan.op)
     s[h2h].compute_at(s[update], update.op.axis[1])
@@ -180,17 +184,32 @@ def test_packed_channel_convolution_with_a_fused_tail() -> None:
     pad = te.compute(
         (n, ic // block, size + 2, size + 2, block),
         lambda b, c, y, x, ci: te.if_then_else(
-            te.all(y >= 1, y < size + 1, x >= 1, x < size + 1), data[b, c, y - 1, x - 1, ci], tvm.tir.const(0, "float32")),
-        name="pad", tag="injective,pad")
+            te.all(y >= 1, y < size + 1, x >= 1, x < size + 1),
+            data[b, c, y - 1, x - 1, ci],
+            tvm.tir.const(0, "float32"),
+        ),
+        name="pad",
+        tag="injective,pad",
+    )
     co, ci = te.reduce_axis((0, ic // block), name="co"), te.reduce_axis((0, block), name="ci")
     ky, kx = te.reduce_axis((0, kernel), name="ky"), te.reduce_axis((0, kernel), name="kx")
     conv = te.compute(
         (n, oc // block, size, size, block),
-        lambda b, o, y, x, oi: te.sum(pad[b, co, y + ky, x + kx, ci] * weight[o, co, ky, kx, ci, oi], axis=[co, ky, kx, ci]),
-        name="conv2d_NCHWc", tag="conv2d_NCHWc")
-    biased = te.compute(conv.shape, lambda b, o, y, x, oi: conv[b, o, y, x, oi] + bias[o, oi], name="biased", tag="broadcast")
-    relu = te.compute(conv.shape, lambda *i: te.max(biased(*i), tvm.tir.const(0, "float32")), name="relu", tag="elemwise")
-    unpacked = te.compute((n, oc, size, size), lambda b, o, y, x: relu[b, o // block, y, x, o % block], name="out", tag="injective")
+        lambda b, o, y, x, oi: te.sum(
+            pad[b, co, y + ky, x + kx, ci] * weight[o, co, ky, kx, ci, oi], axis=[co, ky, kx, ci]
+        ),
+        name="conv2d_NCHWc",
+        tag="conv2d_NCHWc",
+    )
+    biased = te.compute(
+        conv.shape, lambda b, o, y, x, oi: conv[b, o, y, x, oi] + bias[o, oi], name="biased", tag="broadcast"
+    )
+    relu = te.compute(
+        conv.shape, lambda *i: te.max(biased(*i), tvm.tir.const(0, "float32")), name="relu", tag="elemwise"
+    )
+    unpacked = te.compute(
+        (n, oc, size, size), lambda b, o, y, x: relu[b, o // block, y, x, o % block], name="out", tag="injective"
+    )
     s = te.create_schedule(unpacked.op)
     te.schedule.AutoInlineInjective(s)
     cached = s.cache_write(conv, "global")
@@ -255,13 +274,25 @@ def test_transposed_convolution_by_dilation() -> None:
     spread = te.compute(
         ((n - 1) * stride + 1 + 2 * pad,) * 2,
         lambda i, j: te.if_then_else(
-            te.all(i >= pad, i - pad <= (n - 1) * stride, j >= pad, j - pad <= (n - 1) * stride,
-                   tvm.tir.indexmod(i - pad, stride).equal(0), tvm.tir.indexmod(j - pad, stride).equal(0)),
-            X[tvm.tir.indexdiv(i - pad, stride), tvm.tir.indexdiv(j - pad, stride)], 0.0),
-        name="spread")
+            te.all(
+                i >= pad,
+                i - pad <= (n - 1) * stride,
+                j >= pad,
+                j - pad <= (n - 1) * stride,
+                tvm.tir.indexmod(i - pad, stride).equal(0),
+                tvm.tir.indexmod(j - pad, stride).equal(0),
+            ),
+            X[tvm.tir.indexdiv(i - pad, stride), tvm.tir.indexdiv(j - pad, stride)],
+            0.0,
+        ),
+        name="spread",
+    )
     di, dj = te.reduce_axis((0, kernel), name="di"), te.reduce_axis((0, kernel), name="dj")
-    Y = te.compute((out, out), lambda i, j: te.sum(
-        spread[i + di, j + dj] * K[kernel - 1 - di, kernel - 1 - dj], axis=[di, dj]), name="Y")
+    Y = te.compute(
+        (out, out),
+        lambda i, j: te.sum(spread[i + di, j + dj] * K[kernel - 1 - di, kernel - 1 - dj], axis=[di, dj]),
+        name="Y",
+    )
     s = te.create_schedule(Y.op)
     s[spread].compute_inline()
     f = tvm.build(s, [X, K, Y])
@@ -271,7 +302,7 @@ def test_transposed_convolution_by_dilation() -> None:
     expected = np.zeros((out, out), "float32")
     for i in range(n):
         for j in range(n):
-            expected[i * stride:i * stride + kernel, j * stride:j * stride + kernel] += x[i, j] * w
+            expected[i * stride : i * stride + kernel, j * stride : j * stride + kernel] += x[i, j] * w
     tvm.testing.assert_allclose(y.numpy(), expected, rtol=1e-4)
 
 
@@ -279,10 +310,15 @@ def test_layer_normalisation_by_a_reducer_of_sums_and_squares() -> None:
     n, m = te.var("n"), 48
     X = te.placeholder((n, m), name="X")
     k = te.reduce_axis((0, m), name="k")
-    both = te.comm_reducer(lambda x, y: (x[0] + y[0], x[1] + y[1]), lambda t0, t1: (tvm.tir.const(0, t0), tvm.tir.const(0, t1)),
-                           name="both")
+    both = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], x[1] + y[1]),
+        lambda t0, t1: (tvm.tir.const(0, t0), tvm.tir.const(0, t1)),
+        name="both",
+    )
     S, Q = te.compute((n,), lambda i: both((X[i, k], X[i, k] * X[i, k]), axis=k), name="moments")
-    Y = te.compute((n, m), lambda i, j: (X[i, j] - S[i] / m) * te.rsqrt(Q[i] / m - (S[i] / m) * (S[i] / m) + 1e-5), name="Y")
+    Y = te.compute(
+        (n, m), lambda i, j: (X[i, j] - S[i] / m) * te.rsqrt(Q[i] / m - (S[i] / m) * (S[i] / m) + 1e-5), name="Y"
+    )
     s = te.create_schedule(Y.op)
     s[S].compute_at(s[Y], Y.op.axis[0])
     s[Y].parallel(Y.op.axis[0])

@@ -14,7 +14,11 @@ SEED = np.random.default_rng(5)
 
 
 def drawn(*shape, dtype="float32"):
-    return SEED.uniform(-1, 1, shape).astype(dtype) if dtype.startswith("float") else SEED.integers(-9, 9, shape).astype(dtype)
+    return (
+        SEED.uniform(-1, 1, shape).astype(dtype)
+        if dtype.startswith("float")
+        else SEED.integers(-9, 9, shape).astype(dtype)
+    )
 
 
 def run(operator, *arrays, schedule=topi.generic.schedule_injective):
@@ -28,26 +32,52 @@ def run(operator, *arrays, schedule=topi.generic.schedule_injective):
     return result.numpy()
 
 
-@pytest.mark.parametrize(("data_layout", "kernel_layout", "schedule"), [
-    ("NCHW", "OIHW", "schedule_conv2d_nchw"), ("NHWC", "HWIO", "schedule_conv2d_nhwc"), ("HWCN", "HWIO", "schedule_conv2d_hwcn"),
-    ("NCHW", "HWIO", "schedule_conv2d_nchw")])
+@pytest.mark.parametrize(
+    ("data_layout", "kernel_layout", "schedule"),
+    [
+        ("NCHW", "OIHW", "schedule_conv2d_nchw"),
+        ("NHWC", "HWIO", "schedule_conv2d_nhwc"),
+        ("HWCN", "HWIO", "schedule_conv2d_hwcn"),
+        ("NCHW", "HWIO", "schedule_conv2d_nchw"),
+    ],
+)
 def test_convolution_in_every_layout(data_layout, kernel_layout, schedule) -> None:
     data, kernel = drawn(2, 3, 7, 6), drawn(4, 3, 3, 3)
     want = topi.testing.conv2d_nchw_python(data, kernel, (2, 1), (1, 1))
-    got = run(lambda a, w: topi.nn.conv2d(input=a, filter=w, strides=(2, 1), padding=(1, 1, 1, 1), dilation=1,
-                                          data_layout=data_layout, kernel_layout=kernel_layout, out_dtype="float32"),
-              data.transpose(["NCHW".index(one) for one in data_layout]).copy(),
-              kernel.transpose(["OIHW".index(one) for one in kernel_layout]).copy(), schedule=getattr(topi.generic, schedule))
+    got = run(
+        lambda a, w: topi.nn.conv2d(
+            input=a,
+            filter=w,
+            strides=(2, 1),
+            padding=(1, 1, 1, 1),
+            dilation=1,
+            data_layout=data_layout,
+            kernel_layout=kernel_layout,
+            out_dtype="float32",
+        ),
+        data.transpose(["NCHW".index(one) for one in data_layout]).copy(),
+        kernel.transpose(["OIHW".index(one) for one in kernel_layout]).copy(),
+        schedule=getattr(topi.generic, schedule),
+    )
     tvm.testing.assert_allclose(got, want.transpose(["NCHW".index(one) for one in data_layout]), rtol=1e-4, atol=1e-5)
 
 
 def test_convolutions_by_their_own_names_and_keywords() -> None:
     data, kernel, depth = drawn(1, 4, 6, 5), drawn(6, 2, 3, 3), drawn(4, 2, 3, 3)
-    got = run(lambda a, w: topi.nn.group_conv2d_nchw(Input=a, Filter=w, stride=1, padding="SAME", dilation=1, groups=2), data,
-              kernel)
-    tvm.testing.assert_allclose(got, topi.testing.conv2d_nchw_python(data, kernel, 1, "SAME", groups=2), rtol=1e-4, atol=1e-5)
-    got = run(lambda a, w: topi.nn.depthwise_conv2d_nchw(Input=a, Filter=w, stride=(1, 2), padding=0, dilation=1), data, depth)
-    tvm.testing.assert_allclose(got, topi.testing.depthwise_conv2d_python_nchw(data, depth, (1, 2), "VALID"), rtol=1e-4, atol=1e-5)
+    got = run(
+        lambda a, w: topi.nn.group_conv2d_nchw(Input=a, Filter=w, stride=1, padding="SAME", dilation=1, groups=2),
+        data,
+        kernel,
+    )
+    tvm.testing.assert_allclose(
+        got, topi.testing.conv2d_nchw_python(data, kernel, 1, "SAME", groups=2), rtol=1e-4, atol=1e-5
+    )
+    got = run(
+        lambda a, w: topi.nn.depthwise_conv2d_nchw(Input=a, Filter=w, stride=(1, 2), padding=0, dilation=1), data, depth
+    )
+    tvm.testing.assert_allclose(
+        got, topi.testing.depthwise_conv2d_python_nchw(data, depth, (1, 2), "VALID"), rtol=1e-4, atol=1e-5
+    )
     back = run(lambda a, w: topi.nn.conv2d_transpose_nchw(a, w, (2, 2), (1, 1), "float32", (1, 1)), data, depth)
     assert back.shape == (1, 2, 12, 10)
     wide = np.pad(topi.testing.dilate_python(data, (1, 1, 2, 2)), ((0, 0), (0, 0), (1, 2), (1, 2)))
@@ -57,33 +87,77 @@ def test_convolutions_by_their_own_names_and_keywords() -> None:
 
 def test_products_by_their_keywords() -> None:
     a, w, b = drawn(5, 9), drawn(4, 9), drawn(4)
-    got = run(lambda x, y, z: topi.nn.dense(data=x, weight=y, bias=z, out_dtype=None), a, w, b, schedule=topi.x86.schedule_dense)
+    got = run(
+        lambda x, y, z: topi.nn.dense(data=x, weight=y, bias=z, out_dtype=None),
+        a,
+        w,
+        b,
+        schedule=topi.x86.schedule_dense,
+    )
     tvm.testing.assert_allclose(got, a @ w.T + b, rtol=1e-4, atol=1e-5)
     got = run(lambda x, y: topi.matmul(x, y, transp_a=True, transp_b=True), a.T.copy(), w)
     tvm.testing.assert_allclose(got, a @ w.T, rtol=1e-4, atol=1e-5)
     x, y = drawn(3, 2, 5), drawn(3, 4, 5)
-    tvm.testing.assert_allclose(run(lambda p, q: topi.nn.batch_matmul(p, q, oshape=(3, 2, 4)), x, y),
-                                topi.testing.batch_matmul(x, y), rtol=1e-4, atol=1e-5)
+    tvm.testing.assert_allclose(
+        run(lambda p, q: topi.nn.batch_matmul(p, q, oshape=(3, 2, 4)), x, y),
+        topi.testing.batch_matmul(x, y),
+        rtol=1e-4,
+        atol=1e-5,
+    )
 
 
-@pytest.mark.parametrize(("operator", "reference"), [
-    (lambda a: topi.nn.log_softmax(a, axis=1), lambda a: topi.testing.log_softmax_python(a, 1)),
-    (lambda a: topi.nn.pool2d(a, kernel=(3, 2), stride=(2, 2), dilation=(1, 1), padding=(1, 0, 1, 0), pool_type="avg",
-                              ceil_mode=True, layout="NCHW", count_include_pad=False),
-     lambda a: topi.testing.poolnd_python(a, (3, 2), (2, 2), (1, 1), (1, 0), (1, 0), "avg", False, True)),
-    (lambda a: topi.nn.pool(a, (2, 2), (1, 1), (0, 0, 0, 0), "max"),
-     lambda a: topi.testing.poolnd_python(a, (2, 2), (1, 1), (1, 1), (0, 0), (0, 0), "max")),
-    (lambda a: topi.nn.adaptive_pool(a, (2, 3), pool_type="avg"), lambda a: topi.testing.adaptive_pool(a, (2, 3), "avg")),
-    (lambda a: topi.nn.upsampling(a, 2, 3), lambda a: topi.testing.upsampling_python(a, (2, 3))),
-    (lambda a: topi.nn.l2_normalize(a, 1e-3, axis=[1, 2]), lambda a: topi.testing.l2_normalize_python(a, 1e-3, (1, 2))),
-    (lambda a: topi.strided_slice(a, [0, 0, 4], [1, 2, -5], [1, 1, -2], assume_inbound=False),
-     lambda a: topi.testing.strided_slice_python(a, [0, 0, 4], [1, 2, -5], [1, 1, -2])),
-    (lambda a: topi.image.resize2d(a, (0.0,) * 4, (10, 12), method="nearest_neighbor", coordinate_transformation_mode="asymmetric",
-                                   bicubic_exclude=0, extrapolation_value=0.0, out_dtype="float32"),
-     lambda a: topi.testing.upsampling_python(a, (2, 2))),
-    (lambda a: topi.cumsum(a, axis=2, exclusive=None), lambda a: a.cumsum(2)),
-    (lambda a: topi.fast_tanh(a), np.tanh),
-])
+@pytest.mark.parametrize(
+    ("operator", "reference"),
+    [
+        (lambda a: topi.nn.log_softmax(a, axis=1), lambda a: topi.testing.log_softmax_python(a, 1)),
+        (
+            lambda a: topi.nn.pool2d(
+                a,
+                kernel=(3, 2),
+                stride=(2, 2),
+                dilation=(1, 1),
+                padding=(1, 0, 1, 0),
+                pool_type="avg",
+                ceil_mode=True,
+                layout="NCHW",
+                count_include_pad=False,
+            ),
+            lambda a: topi.testing.poolnd_python(a, (3, 2), (2, 2), (1, 1), (1, 0), (1, 0), "avg", False, True),
+        ),
+        (
+            lambda a: topi.nn.pool(a, (2, 2), (1, 1), (0, 0, 0, 0), "max"),
+            lambda a: topi.testing.poolnd_python(a, (2, 2), (1, 1), (1, 1), (0, 0), (0, 0), "max"),
+        ),
+        (
+            lambda a: topi.nn.adaptive_pool(a, (2, 3), pool_type="avg"),
+            lambda a: topi.testing.adaptive_pool(a, (2, 3), "avg"),
+        ),
+        (lambda a: topi.nn.upsampling(a, 2, 3), lambda a: topi.testing.upsampling_python(a, (2, 3))),
+        (
+            lambda a: topi.nn.l2_normalize(a, 1e-3, axis=[1, 2]),
+            lambda a: topi.testing.l2_normalize_python(a, 1e-3, (1, 2)),
+        ),
+        (
+            lambda a: topi.strided_slice(a, [0, 0, 4], [1, 2, -5], [1, 1, -2], assume_inbound=False),
+            lambda a: topi.testing.strided_slice_python(a, [0, 0, 4], [1, 2, -5], [1, 1, -2]),
+        ),
+        (
+            lambda a: topi.image.resize2d(
+                a,
+                (0.0,) * 4,
+                (10, 12),
+                method="nearest_neighbor",
+                coordinate_transformation_mode="asymmetric",
+                bicubic_exclude=0,
+                extrapolation_value=0.0,
+                out_dtype="float32",
+            ),
+            lambda a: topi.testing.upsampling_python(a, (2, 2)),
+        ),
+        (lambda a: topi.cumsum(a, axis=2, exclusive=None), lambda a: a.cumsum(2)),
+        (lambda a: topi.fast_tanh(a), np.tanh),
+    ],
+)
 def test_operators_against_the_references_of_topi_testing(operator, reference) -> None:
     data = drawn(2, 3, 5, 6)
     got = run(operator, data)
@@ -99,18 +173,26 @@ def test_powers_of_rows_that_are_no_vectors(size) -> None:
     s[B].vectorize(B.op.axis[0])
     out = tvm.nd.empty((size,))
     tvm.build(s, [A, B])(tvm.nd.array(data), out)
-    tvm.testing.assert_allclose(out.numpy(), data**np.float32(0.75), rtol=1e-5)
+    tvm.testing.assert_allclose(out.numpy(), data ** np.float32(0.75), rtol=1e-5)
     image = drawn(2, 3, 4, 5)
-    tvm.testing.assert_allclose(run(lambda a: topi.nn.lrn(a, 3, 1, 0.5, 0.75, 2), image),
-                                topi.testing.lrn_python(image, 3, 1, 2, 0.5, 0.75), rtol=1e-4, atol=1e-5)
+    tvm.testing.assert_allclose(
+        run(lambda a: topi.nn.lrn(a, 3, 1, 0.5, 0.75, 2), image),
+        topi.testing.lrn_python(image, 3, 1, 2, 0.5, 0.75),
+        rtol=1e-4,
+        atol=1e-5,
+    )
 
 
 def test_lookups_from_the_end() -> None:
     data, places = drawn(4, 3), np.array([[0, -1, 2], [-4, 1, -2]], "int32")
-    np.testing.assert_array_equal(run(lambda a, i: topi.gather(a, 0, i), data, places), topi.testing.gather_python(data, 0, places))
+    np.testing.assert_array_equal(
+        run(lambda a, i: topi.gather(a, 0, i), data, places), topi.testing.gather_python(data, 0, places)
+    )
     coordinates = np.array([[3, 0], [1, 2]], "int32")
-    np.testing.assert_array_equal(run(lambda a, i: topi.gather_nd(a, i, batch_dims=0, index_rank=2), data, coordinates),
-                                  topi.testing.gather_nd_python(data, coordinates))
+    np.testing.assert_array_equal(
+        run(lambda a, i: topi.gather_nd(a, i, batch_dims=0, index_rank=2), data, coordinates),
+        topi.testing.gather_nd_python(data, coordinates),
+    )
     hot = run(lambda i: topi.one_hot(i, 1, 0, 4, -1, "int32"), coordinates)
     np.testing.assert_array_equal(hot, topi.testing.one_hot(coordinates, 1, 0, 4, -1, "int32"))
 

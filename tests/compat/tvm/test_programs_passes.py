@@ -119,7 +119,9 @@ def test_config_keys_say_what_passes_do() -> None:
     x = np.random.rand(n, n).astype("float32")
 
     def final(**config) -> str:
-        with tvm.transform.PassContext(opt_level=3, config={key.replace("__", "."): value for key, value in config.items()}):
+        with tvm.transform.PassContext(
+            opt_level=3, config={key.replace("__", "."): value for key, value in config.items()}
+        ):
             f = tvm.build(s, [A, B])
         y = tvm.nd.empty((n, n))
         f(tvm.nd.array(x), y)
@@ -130,7 +132,9 @@ def test_config_keys_say_what_passes_do() -> None:
     assert "ramp(" in usual
     assert "ramp(" not in final(tir__disable_vectorize=True)
     assert usual.count("sqrt") < final(tir__disable_cse_tir=True).count("sqrt")
-    assert usual.count("for ") - 1 == final(tir__UnrollLoop={"auto_max_step": 16, "explicit_unroll": True}).count("for ")
+    assert usual.count("for ") - 1 == final(tir__UnrollLoop={"auto_max_step": 16, "explicit_unroll": True}).count(
+        "for "
+    )
     assert usual.count("for ") == final(tir__UnrollLoop={"auto_max_step": 16, "explicit_unroll": False}).count("for ")
     for hint in ("tir__noalias", "tir__debug_keep_trivial_loop"):
         assert final(**{hint: True}) == usual
@@ -213,7 +217,8 @@ def test_external_tensor_functions_by_a_blas() -> None:
     A = te.placeholder((n, k), name="A")
     B = te.placeholder((k, m), name="B")
     C = te.extern(
-        (n, m), [A, B],
+        (n, m),
+        [A, B],
         lambda ins, outs: tvm.tir.call_packed("tvm.contrib.cblas.matmul", ins[0], ins[1], outs[0], False, False),
         name="C",
     )
@@ -245,7 +250,9 @@ def test_a_python_function_as_an_extern_operation() -> None:
 
     n = 15
     A = te.placeholder((n,), name="A")
-    B = te.extern(A.shape, [A], lambda ins, outs: tvm.tir.call_packed("tvm.contrib.my_tvm_addone", ins[0], outs[0]), name="C")
+    B = te.extern(
+        A.shape, [A], lambda ins, outs: tvm.tir.call_packed("tvm.contrib.my_tvm_addone", ins[0], outs[0]), name="C"
+    )
     s = te.create_schedule(B.op)
     f = tvm.build(s, [A, B], "llvm")
     a, b = tvm.nd.array(np.random.uniform(size=(n,)).astype("float32")), tvm.nd.empty((n,))
@@ -269,7 +276,10 @@ def test_math_functions_by_extern_by_intrinsic_and_by_a_rule_of_ones_own() -> No
     run(te.compute(A.shape, lambda i: tvm.tir.call_pure_extern("float32", "expf", A[i]), name="B"), np.exp)
     run(te.compute(A.shape, lambda i: tvm.tir.call_intrin("float32", "tir.exp", A[i]), name="B"), np.exp)
     one = tvm.tir.const(1, "uint32")
-    run(te.compute(A.shape, lambda i: tvm.tir.call_llvm_pure_intrin("float32", "llvm.fabs", one, A[i]), name="B"), np.abs)
+    run(
+        te.compute(A.shape, lambda i: tvm.tir.call_llvm_pure_intrin("float32", "llvm.fabs", one, A[i]), name="B"),
+        np.abs,
+    )
 
     def mylog(x):
         """A logarithm of one's own."""
@@ -353,7 +363,9 @@ def test_ir_builder_points_to_memory_of_somebody_elses() -> None:
     A, B = ib.pointer("float32", name="A"), ib.pointer("float32", name="B")
     with ib.for_range(0, n, name="i") as i, ib.if_scope(i % 2 == 0):
         B[i] = A[i] + 1
-    f = tvm.build(tvm.IRModule.from_expr(tvm.tir.PrimFunc([A, B, n], ib.get()).with_attr("global_symbol", "steps")), target="llvm")
+    f = tvm.build(
+        tvm.IRModule.from_expr(tvm.tir.PrimFunc([A, B, n], ib.get()).with_attr("global_symbol", "steps")), target="llvm"
+    )
     a, b = np.arange(7, dtype="float32"), np.full(7, -1, "float32")
     f(a, b, 7)
     np.testing.assert_array_equal(b, np.where(np.arange(7) % 2 == 0, a + 1, -1))

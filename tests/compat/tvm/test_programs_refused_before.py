@@ -119,6 +119,7 @@ def test_a_hybrid_script_is_built_by_itself() -> None:
 
 def test_loops_on_threads_are_an_operation_again() -> None:
     """Some elements stay zeros, which threads store too where the loops have no axes of a schedule."""
+
     @te.hybrid.script
     def most(a):
         b = output_tensor((77,), "float32")  # noqa: F821  # pyright: ignore
@@ -203,7 +204,12 @@ def test_where_cuda_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 def test_what_capabilities_have() -> None:
     assert get_target_compute_version("cuda -arch=sm_90a") == "9.0"
     assert [have_fp16("5.3"), have_fp16("5.2"), have_int8("6.1"), have_tensorcore("7.0"), have_bf16("7.5")] == [
-        True, False, True, True, False]
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -212,9 +218,15 @@ def test_a_reducer_that_reads_axes(cached: bool) -> None:
     A = te.placeholder((n, m), name="A")
     k = te.reduce_axis((0, m), name="k")
     # The sum of the first half of a row, the greatest of the other half of them.
-    C = te.compute((n,), lambda i: te.comm_reducer(
-        lambda x, y: tvm.tir.Select(te.all(i < 3, k < 4), x + y, te.max(x, y)), lambda t: tvm.tir.const(0, t), name="mixed")(
-            A[i, k], axis=k), name="C")
+    C = te.compute(
+        (n,),
+        lambda i: te.comm_reducer(
+            lambda x, y: tvm.tir.Select(te.all(i < 3, k < 4), x + y, te.max(x, y)),
+            lambda t: tvm.tir.const(0, t),
+            name="mixed",
+        )(A[i, k], axis=k),
+        name="C",
+    )
     s = te.create_schedule(C.op)
     stage = s[s.cache_write(C, "local")] if cached else s[C]
     outer, inner = stage.split(stage.op.axis[0], 2)
@@ -237,7 +249,9 @@ def test_references_of_convolutions_take_a_dilation_and_groups() -> None:
     data, kernel = np.arange(18, dtype="float32").reshape(1, 2, 9), np.array([[[1, 2, 5]], [[3, -1, 4]]], "float32")
     got = topi.testing.group_conv1d_ncw_python(data, kernel, 2, (1, 0), 3, 2)
     padded = np.pad(data, ((0, 0), (0, 0), (1, 0)))
-    want = [[sum(padded[0, c, 2 * x + 3 * tap] * kernel[c, 0, tap] for tap in range(3)) for x in range(2)] for c in range(2)]
+    want = [
+        [sum(padded[0, c, 2 * x + 3 * tap] * kernel[c, 0, tap] for tap in range(3)) for x in range(2)] for c in range(2)
+    ]
     np.testing.assert_array_equal(got[0], want)
     dense = np.concatenate([kernel, kernel], 1)
     plain = topi.testing.conv1d_ncw_python(data, dense, 1, "SAME", 2)
@@ -262,8 +276,10 @@ def test_names_stand_in_tvms_modules() -> None:
     assert [binds[A], binds[C]] == args and args[0].name == "A"
     mod = form_irmodule(te.create_schedule(C.op), args, "both", binds)
     assert [name.name_hint for name in mod.get_global_vars()] == ["both"]
-    (key, function), = mod.functions.items()
-    assert isinstance(key, tvm.ir.GlobalVar) and mod[key] is function is mod["both"] and mod.get_global_var("both") == key
+    ((key, function),) = mod.functions.items()
+    assert (
+        isinstance(key, tvm.ir.GlobalVar) and mod[key] is function is mod["both"] and mod.get_global_var("both") == key
+    )
     with pytest.raises(ValueError, match="no function 'none'; there are both"):
         mod.get_global_var("none")
 
@@ -284,4 +300,11 @@ def test_what_only_moves_elements_has_no_arithmetic_to_count() -> None:
         autotvm.task.compute_flop(te.create_schedule(moved.op))
     space = autotvm.task.space.ConfigSpace()
     space.define_split("t", space.axis(12), num_outputs=2)
-    assert [one.size for one in space.space_map["t"].entities] == [(-1, 1), (-1, 2), (-1, 3), (-1, 4), (-1, 6), (-1, 12)]
+    assert [one.size for one in space.space_map["t"].entities] == [
+        (-1, 1),
+        (-1, 2),
+        (-1, 3),
+        (-1, 4),
+        (-1, 6),
+        (-1, 12),
+    ]

@@ -23,9 +23,11 @@ def test_a_schedule_as_graphs(tmp_path: Path) -> None:
     s[B].compute_at(s[C], outer)
     s = s.normalize()
     flow = tedd.viz_dataflow_graph(s, output_dot_string=True)
-    assert "s0 -> s1" in flow and "s1 -> s2" in flow and r'C \"x\|y\"' in flow
+    assert "s0 -> s1" in flow and "s1 -> s2" in flow and r"C \"x\|y\"" in flow
     tree = tedd.viz_schedule_tree(s, output_dot_string=True)
-    assert "s1 -> s2:l0" in tree and "s2 -> root" in tree and "i.outer in 3, parallel" in tree and "i.inner in 8" in tree
+    assert (
+        "s1 -> s2:l0" in tree and "s2 -> root" in tree and "i.outer in 3, parallel" in tree and "i.inner in 8" in tree
+    )
     place = tmp_path / "axes.dot"
     assert tedd.viz_itervar_relationship_graph(s, dot_file_path=str(place)) is None
     text = place.read_text()
@@ -92,8 +94,11 @@ def test_an_identity_that_reads_an_axis(cached: bool) -> None:
 
     def row(n):
         k = te.reduce_axis((0, n), "k")
-        from_one = te.comm_reducer(lambda x, y: te.max(x + y, n.astype("float32")),
-                                   lambda dtype: tvm.tir.Select(n > 1, tvm.tir.const(0, dtype), n.astype(dtype) + 10), name="sum")
+        from_one = te.comm_reducer(
+            lambda x, y: te.max(x + y, n.astype("float32")),
+            lambda dtype: tvm.tir.Select(n > 1, tvm.tir.const(0, dtype), n.astype(dtype) + 10),
+            name="sum",
+        )
         return from_one(X[k], axis=k)
 
     Y = te.compute((9,), row, name="Y")

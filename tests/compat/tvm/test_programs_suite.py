@@ -102,8 +102,11 @@ def test_cache_write_of_a_tuple() -> None:
     m, n = 9, 30
     A0, A1 = te.placeholder((m, n), name="A0"), te.placeholder((m, n), name="A1")
     k = te.reduce_axis((0, n), name="k")
-    pair = te.comm_reducer(lambda x, y: (x[0] + y[0], te.max(x[1], y[1])),
-                           lambda t0, t1: (tvm.tir.const(0, t0), te.min_value(t1)), name="sum_and_max")
+    pair = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], te.max(x[1], y[1])),
+        lambda t0, t1: (tvm.tir.const(0, t0), te.min_value(t1)),
+        name="sum_and_max",
+    )
     S, M = te.compute((m,), lambda i: pair((A0[i, k], A1[i, k]), axis=k), name="R")
     s = te.create_schedule(S.op)
     SC, MC = s.cache_write([S, M], "local")
@@ -253,14 +256,24 @@ def test_int8_quantised_dense_with_requantisation() -> None:
     X, W = te.placeholder((batch, inner), "int8", name="X"), te.placeholder((outer, inner), "int8", name="W")
     bias = te.placeholder((outer,), "int32", name="bias")
     k = te.reduce_axis((0, inner), "k")
-    acc = te.compute((batch, outer), lambda i, j: te.sum(X[i, k].astype("int32") * W[j, k].astype("int32"), axis=k), name="acc")
-    out = te.compute((batch, outer), lambda i, j: tvm.te.max(tvm.te.min((acc[i, j] + bias[j]) >> 7, 127), -128).astype("int8"),
-                     name="out")
+    acc = te.compute(
+        (batch, outer), lambda i, j: te.sum(X[i, k].astype("int32") * W[j, k].astype("int32"), axis=k), name="acc"
+    )
+    out = te.compute(
+        (batch, outer),
+        lambda i, j: tvm.te.max(tvm.te.min((acc[i, j] + bias[j]) >> 7, 127), -128).astype("int8"),
+        name="out",
+    )
     s = te.create_schedule(out.op)
     s[acc].compute_at(s[out], out.op.axis[1])
     s[out].parallel(out.op.axis[0])
     rng = np.random.default_rng(0)
-    x, w = rng.integers(-128, 128, (batch, inner)).astype("int8"), rng.integers(-128, 128, (outer, inner)).astype("int8")
+    x, w = (
+        rng.integers(-128, 128, (batch, inner)).astype("int8"),
+        rng.integers(-128, 128, (outer, inner)).astype("int8"),
+    )
     b, y = rng.integers(-1000, 1000, outer).astype("int32"), tvm.nd.empty((batch, outer), "int8")
     run(s, [X, W, bias, out], x, w, b, y)
-    np.testing.assert_array_equal(y.numpy(), np.clip((x.astype("int32") @ w.T.astype("int32") + b) >> 7, -128, 127).astype("int8"))
+    np.testing.assert_array_equal(
+        y.numpy(), np.clip((x.astype("int32") @ w.T.astype("int32") + b) >> 7, -128, 127).astype("int8")
+    )

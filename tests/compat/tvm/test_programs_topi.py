@@ -41,7 +41,7 @@ def test_the_introduction_to_topi() -> None:
     tarray = te.placeholder((512, 512), name="tarray")
     softmax_topi = topi.nn.softmax(tarray)
     ss = topi.x86.schedule_softmax(softmax_topi)
-    t, = arrays((512, 512))
+    (t,) = arrays((512, 512))
     out = tvm.nd.empty((512, 512))
     tvm.build(ss, [tarray, softmax_topi])(t, out)
     np.testing.assert_allclose(out.numpy().sum(1), 1, rtol=1e-5)
@@ -57,7 +57,9 @@ def test_a_convolution_with_its_tail() -> None:
     d, k = arrays((1, 3, 12, 14), (10, 3, 5, 5))
     o = tvm.nd.empty((1, 10, 12, 14))
     tvm.build(s, [data, kernel, out], "llvm")(d, k, o)
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(d.numpy(), ((0, 0), (0, 0), (2, 2), (2, 2))), (5, 5), (2, 3))
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(d.numpy(), ((0, 0), (0, 0), (2, 2), (2, 2))), (5, 5), (2, 3)
+    )
     want = np.maximum(np.einsum("nchwyx,ocyx->nohw", windows, k.numpy()), 0)
     tvm.testing.assert_allclose(o.numpy(), want, rtol=1e-4, atol=1e-4)
     with pytest.raises(ValueError, match="layout names H, I, O, W"):

@@ -213,10 +213,19 @@ def _primitive_unroll_and_pragmas(s, C):
     s[C].pragma(outer, "unroll_explicit", True)
 
 
-@pytest.mark.parametrize("primitive", [
-    _primitive_split, _primitive_nparts, _primitive_tile, _primitive_fuse, _primitive_reorder, _primitive_bind,
-    _primitive_fuse_all_and_parallel, _primitive_unroll_and_pragmas,
-])
+@pytest.mark.parametrize(
+    "primitive",
+    [
+        _primitive_split,
+        _primitive_nparts,
+        _primitive_tile,
+        _primitive_fuse,
+        _primitive_reorder,
+        _primitive_bind,
+        _primitive_fuse_all_and_parallel,
+        _primitive_unroll_and_pragmas,
+    ],
+)
 def test_schedule_primitives_one_by_one(primitive) -> None:
     n, m = te.var("n"), te.var("m")
     A, B, C = _elementwise(n, m)
@@ -269,8 +278,14 @@ def test_intrinsics_and_math_functions() -> None:
     a, b = np.linspace(-3, 3, 101, dtype="float32"), tvm.nd.empty((101,))
     f(tvm.nd.array(a), b)
     tvm.testing.assert_allclose(b.numpy(), np.exp(a), rtol=1e-5)
-    for unary, reference in ((te.tanh, np.tanh), (te.log1p, np.log1p), (te.sqrt, np.sqrt), (tvm.tir.floor, np.floor),
-                             (tvm.tir.sigmoid, lambda x: 1 / (1 + np.exp(-x))), (tvm.tir.abs, np.abs)):
+    for unary, reference in (
+        (te.tanh, np.tanh),
+        (te.log1p, np.log1p),
+        (te.sqrt, np.sqrt),
+        (tvm.tir.floor, np.floor),
+        (tvm.tir.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
+        (tvm.tir.abs, np.abs),
+    ):
         C = te.compute(A.shape, lambda i: unary(A[i] + 4), name="C")
         f = tvm.build(te.create_schedule(C.op), [A, C])
         c = tvm.nd.empty((101,))

@@ -93,7 +93,9 @@ def test_a_packed_function_gets_an_address_for_a_pointer() -> None:
         seen.append((place.value, count))
 
     A = te.placeholder((6,), name="A")
-    B = te.extern((6,), [A], lambda ins, outs: tvm.tir.call_packed("test.address", outs[0].access_ptr("w", offset=2), 4), name="B")
+    B = te.extern(
+        (6,), [A], lambda ins, outs: tvm.tir.call_packed("test.address", outs[0].access_ptr("w", offset=2), 4), name="B"
+    )
     a, b = np.zeros(6, "float32"), np.zeros(6, "float32")
     tvm.build(te.create_schedule(B.op), [A, B])(a, b)
     assert seen == [(b.ctypes.data + 8, 4)]

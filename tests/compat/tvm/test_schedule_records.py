@@ -57,5 +57,7 @@ def test_tensorizing_what_an_intrinsic_computes_changes_nothing() -> None:
 @pytest.mark.parametrize("name", ["shape", "dtype", "colour"])
 def test_what_a_tensor_is_cannot_be_assigned(name: str) -> None:
     a, _ = doubled()
-    with pytest.raises(AttributeError, match=f"TW0136: tensor A('s {name} cannot be| has no {name} that could be) assigned"):
+    with pytest.raises(
+        AttributeError, match=f"TW0136: tensor A('s {name} cannot be| has no {name} that could be) assigned"
+    ):
         setattr(a, name, (3,))

@@ -12,7 +12,8 @@ from tilewright.compat.tvm import te
 from tilewright.compat.tvm.contrib import clang, utils
 
 needs_compiler = pytest.mark.skipif(
-    not any(map(shutil.which, ("clang", "clang++", "c++", "g++"))), reason="no C++ compiler")
+    not any(map(shutil.which, ("clang", "clang++", "c++", "g++"))), reason="no C++ compiler"
+)
 
 FUNCTIONS = """
   extern "C" int {update}(float *cc, float *aa, float *bb, int m, int l, int stride) {{
@@ -53,8 +54,11 @@ def intrin_gemv(m, l, update, reset):
         def _body():
             ib = tvm.tir.ir_builder.create()
             ib.emit(tvm.tir.call_extern("int32", reset, cc.access_ptr("w"), m))
-            ib.emit(tvm.tir.call_extern(
-                "int32", update, cc.access_ptr("w"), aa.access_ptr("r"), bb.access_ptr("r"), m, l, bb.strides[0]))
+            ib.emit(
+                tvm.tir.call_extern(
+                    "int32", update, cc.access_ptr("w"), aa.access_ptr("r"), bb.access_ptr("r"), m, l, bb.strides[0]
+                )
+            )
             return ib.get()
 
         def _reduce_reset():
@@ -64,8 +68,11 @@ def intrin_gemv(m, l, update, reset):
 
         def _reduce_update():
             ib = tvm.tir.ir_builder.create()
-            ib.emit(tvm.tir.call_extern(
-                "int32", update, cc.access_ptr("rw"), aa.access_ptr("r"), bb.access_ptr("r"), m, l, bb.strides[0]))
+            ib.emit(
+                tvm.tir.call_extern(
+                    "int32", update, cc.access_ptr("rw"), aa.access_ptr("r"), bb.access_ptr("r"), m, l, bb.strides[0]
+                )
+            )
             return ib.get()
 
         return _body(), _reduce_reset(), _reduce_update()
@@ -122,7 +129,10 @@ attributes #0 = { nounwind }
     a = te.placeholder((4,), name="a")
     c = te.compute((4,), lambda i: a[i] + a[i], name="c")
     twice = te.decl_tensor_intrin(
-        c.op, lambda ins, outs: te.call_extern("int32", "tw_test_twice", outs[0].access_ptr("w"), ins[0].access_ptr("r")), "twice")
+        c.op,
+        lambda ins, outs: te.call_extern("int32", "tw_test_twice", outs[0].access_ptr("w"), ins[0].access_ptr("r")),
+        "twice",
+    )
     A = te.placeholder((16,), name="A")
     C = te.compute((16,), lambda i: A[i] + A[i], name="C")
     s = te.create_schedule(C.op)
@@ -144,10 +154,11 @@ def test_vnni_as_operator_libraries_for_tvm_declare_it():
     data = te.placeholder((4,), dtype="uint8", name="data")
     kernel = te.placeholder((16, 4), dtype="int8", name="kernel")
     k = te.reduce_axis((0, 4), name="k")
-    C = te.compute(
-        (16,), lambda i: te.sum(data[k].astype("int32") * kernel[i, k].astype("int32"), axis=k), name="C")
+    C = te.compute((16,), lambda i: te.sum(data[k].astype("int32") * kernel[i, k].astype("int32"), axis=k), name="C")
     a_buffer = tvm.tir.decl_buffer(data.shape, dtype="uint8", name="a_buffer", offset_factor=1, strides=[1])
-    b_buffer = tvm.tir.decl_buffer(kernel.shape, dtype="int8", name="b_buffer", offset_factor=1, strides=[te.var("ldw"), 1])
+    b_buffer = tvm.tir.decl_buffer(
+        kernel.shape, dtype="int8", name="b_buffer", offset_factor=1, strides=[te.var("ldw"), 1]
+    )
 
     def _intrin_func(ins, outs):
         def _instr(index):
@@ -160,20 +171,26 @@ def test_vnni_as_operator_libraries_for_tvm_declare_it():
             vec_b = ins[1].vload([0, 0], "int8x64")
             ones = tvm.tir.const(1, "int16x32")
             pairs = tvm.tir.call_llvm_pure_intrin(
-                "int16x32", "llvm.x86.avx512.pmaddubs.w.512", tvm.tir.const(0, "uint32"), vec_a, vec_b)
+                "int16x32", "llvm.x86.avx512.pmaddubs.w.512", tvm.tir.const(0, "uint32"), vec_a, vec_b
+            )
             quads = tvm.tir.call_llvm_pure_intrin(
-                "int32x16", "llvm.x86.avx512.pmaddw.d.512", tvm.tir.const(0, "uint32"), pairs, ones)
+                "int32x16", "llvm.x86.avx512.pmaddw.d.512", tvm.tir.const(0, "uint32"), pairs, ones
+            )
             ib.emit(outs[0].vstore(0, quads if index == 0 else quads + outs[0].vload([0], "int32x16")))
             return ib.get()
 
         return _instr(0), _instr(1), _instr(2)
 
     intrin = te.decl_tensor_intrin(
-        C.op, _intrin_func, binds={data: a_buffer, kernel: b_buffer}, default_buffer_params={"offset_factor": 1})
+        C.op, _intrin_func, binds={data: a_buffer, kernel: b_buffer}, default_buffer_params={"offset_factor": 1}
+    )
     X, W = te.placeholder((8, 32), "uint8", name="X"), te.placeholder((2, 8, 16, 4), "int8", name="W")
     r = te.reduce_axis((0, 32), name="r")
-    Y = te.compute((8, 32), lambda i, j: te.sum(
-        X[i, r].astype("int32") * W[j // 16, r // 4, j % 16, r % 4].astype("int32"), axis=r), name="Y")
+    Y = te.compute(
+        (8, 32),
+        lambda i, j: te.sum(X[i, r].astype("int32") * W[j // 16, r // 4, j % 16, r % 4].astype("int32"), axis=r),
+        name="Y",
+    )
     s = te.create_schedule(Y.op)
     jo, ji = s[Y].split(Y.op.axis[1], 16)
     ro, ri = s[Y].split(Y.op.reduce_axis[0], 4)
@@ -217,12 +234,16 @@ def test_a_compute_that_calls_a_gemm_over_tiles():
     k = te.reduce_axis((0, L // factor), name="k")
     C = te.compute(
         (M // factor1, N // factor2, factor1, factor2),
-        lambda i, j: vgemm(A[i, k, 0:factor1, 0:factor], B[j, k, 0:factor2, 0:factor], reduce_axis=k), name="C")
+        lambda i, j: vgemm(A[i, k, 0:factor1, 0:factor], B[j, k, 0:factor2, 0:factor], reduce_axis=k),
+        name="C",
+    )
     s = te.create_schedule(C.op)
     text = str(tvm.lower(s, [A, B, C], simple_mode=True))
     assert text.index("fill_zero") < text.index("for k in 3") < text.index("gemv_add")
-    a, b = (np.random.default_rng(seed).standard_normal(shape).astype("float32")
-            for seed, shape in ((0, (2, 3, 32, 16)), (1, (1, 3, 32, 16))))
+    a, b = (
+        np.random.default_rng(seed).standard_normal(shape).astype("float32")
+        for seed, shape in ((0, (2, 3, 32, 16)), (1, (1, 3, 32, 16)))
+    )
     c = np.zeros((2, 1, 32, 32), "float32")
     tw.build(s, [A, B, C], target="interpret")(a, b, c)
     np.testing.assert_allclose(c, np.einsum("iarc,jasc->ijrs", a, b), rtol=1e-3, atol=1e-3)

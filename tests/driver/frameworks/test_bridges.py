@@ -157,7 +157,9 @@ def test_a_jitted_function_gives_jax_what_is_jaxs() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool", "float64"])
 def test_results_of_any_size_become_jaxs(dtype) -> None:
     jax = pytest.importorskip("jax")
-    f = tw.jit(dynamic={"a": (0,)})(lambda a: te.compute(a.shape, lambda i, j: te.select(a[i, j] > 0.5, 1, 0).astype(dtype)))
+    f = tw.jit(dynamic={"a": (0,)})(
+        lambda a: te.compute(a.shape, lambda i, j: te.select(a[i, j] > 0.5, 1, 0).astype(dtype))
+    )
     for rows in (0, 3, 3000):
         values = np.random.default_rng(0).random((rows, 100), "float32")
         got = f(jax.numpy.asarray(values))

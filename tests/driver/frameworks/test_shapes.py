@@ -18,7 +18,11 @@ def reader_of(rows: object, columns: object, width: object) -> object:
 def test_extents_are_those_of_the_inputs_or_computed_of_them() -> None:
     n, m = te.var("n"), te.var("m")
     given = [np.zeros((3, 7), "float32")]
-    for reader, shape in ((reader_of(n, m, m), (3, 7)), (reader_of(n, m, m * 2 + 1), (3, 15)), (reader_of(3, 7, 5), (3, 5))):
+    for reader, shape in (
+        (reader_of(n, m, m), (3, 7)),
+        (reader_of(n, m, m * 2 + 1), (3, 15)),
+        (reader_of(3, 7, 5), (3, 5)),
+    ):
         assert callable(reader) and reader(given) == [shape]
 
 

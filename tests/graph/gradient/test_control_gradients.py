@@ -20,7 +20,7 @@ def check(g: Graph, wrt: list[str], *arrays: Any) -> None:
     for ours, theirs in zip(tw.build(d)(*arrays), found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
     loss = list(g.outputs).index("loss")
-    for name, gradient in zip(wrt, found[-len(wrt):], strict=True):
+    for name, gradient in zip(wrt, found[-len(wrt) :], strict=True):
         number, step = list(g.inputs).index(name), 1e-6
         for at in np.ndindex(gradient.shape):
             sides: list[float] = []
@@ -44,7 +44,9 @@ def power(count: tuple[int, ...] = (16,)) -> Graph:
     b = Builder("power")
     x, n = b.input("x", (), REAL), b.input("n", (), "int64")
     go = b.node("greater", n, b.param("zero", np.asarray(0)))
-    y, _ = b.nodes("loop", "", go, b.param("start", np.float64(1)), n, x, bodies=(body.graph(),), carried=2, count=count)
+    y, _ = b.nodes(
+        "loop", "", go, b.param("start", np.float64(1)), n, x, bodies=(body.graph(),), carried=2, count=count
+    )
     b.output("loss", y)
     return b.graph()
 
@@ -53,7 +55,7 @@ def test_a_power_by_a_while_loop() -> None:
     d = power().gradient("loss", "x")
     m = tw.build(d)
     for n in (0, 1, 5, 16):
-        expected = [1.3 ** n, n * 1.3 ** (n - 1)]
+        expected = [1.3**n, n * 1.3 ** (n - 1)]
         np.testing.assert_allclose(d.run(np.asarray(1.3), np.asarray(n)), expected, rtol=1e-12)
         np.testing.assert_allclose(m(np.asarray(1.3), np.asarray(n)), expected, rtol=1e-12)
 
@@ -84,14 +86,18 @@ def test_a_recurrence_whose_rows_count_too() -> None:
     body.output("row", body.node("square", following))
     b = Builder("recurrent")
     xs, w, h = b.input("xs", (5, 4), REAL), b.input("w", (4, 4), REAL), b.input("h", (4,), REAL)
-    last, rows = b.nodes("loop", b.param("trips", np.asarray(5)), "", h, w, xs, bodies=(body.graph(),), carried=1, count=(5,))
+    last, rows = b.nodes(
+        "loop", b.param("trips", np.asarray(5)), "", h, w, xs, bodies=(body.graph(),), carried=1, count=(5,)
+    )
     b.output("loss", b.node("add", b.node("sum", rows, axes=(0, 1)), b.node("sum", last, axes=(0,))))
     random = np.random.default_rng(0)
     check(b.graph(), ["xs", "w", "h"], *(random.standard_normal(shape) for shape in ((5, 4), (4, 4), (4,))))
 
 
 def test_a_loop_of_which_nobody_says_how_often_it_runs_is_refused() -> None:
-    with pytest.raises(tw.GraphError, match=r"TW0930: a loop has no gradient whose iterations nobody counts beforehand"):
+    with pytest.raises(
+        tw.GraphError, match=r"TW0930: a loop has no gradient whose iterations nobody counts beforehand"
+    ):
         power(count=()).gradient("loss", "x")
 
 

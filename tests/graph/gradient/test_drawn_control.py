@@ -47,10 +47,14 @@ def test_gradients_of_drawn_programs(at: int) -> None:
     loss, *found = g.run(**env)
     assert loss == pytest.approx(loss_of(program, env, np), rel=1e-9)
     for ours, theirs in zip(found, gradients_by_differences(program, env), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5 * max(1, np.abs(theirs).max()), err_msg=str(program))
+        np.testing.assert_allclose(
+            ours, theirs, rtol=1e-4, atol=1e-5 * max(1, np.abs(theirs).max()), err_msg=str(program)
+        )
     if importlib.util.find_spec("torch"):
         for ours, theirs in zip(found, gradients_by_torch(program, env), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10 * max(1, np.abs(theirs).max()), err_msg=str(program))
+            np.testing.assert_allclose(
+                ours, theirs, rtol=1e-8, atol=1e-10 * max(1, np.abs(theirs).max()), err_msg=str(program)
+            )
     if at % 4 == 0:
         for ours, theirs in zip(tw.build(g)(**env), [loss, *found], strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11 * max(1, np.abs(theirs).max()))

@@ -51,8 +51,10 @@ def differences(g: Graph, arrays: list[Any], floats: list[str], gradients: list[
         along = random.choice([-1.0, 1.0], gradient.shape) * random.uniform(0.5, 1, gradient.shape)
         expected += float((gradient * along).sum())
         moved[int(name[1:])] = along * step
-    sides = [float(g.run(*(array + sign * moved[at] if at in moved else array for at, array in enumerate(arrays)))[0])
-             for sign in (1, -1)]
+    sides = [
+        float(g.run(*(array + sign * moved[at] if at in moved else array for at, array in enumerate(arrays)))[0])
+        for sign in (1, -1)
+    ]
     return expected, (sides[0] - sides[1]) / (2 * step)
 
 
@@ -125,9 +127,14 @@ def test_a_value_that_is_not_needed_has_zeros() -> None:
     assert by_y.shape == (3, 4) and not by_y.any()
 
 
-@pytest.mark.parametrize("of, wrt, reason", [
-    ("nothing", "w", "no such output"), ("y", "w", r"it is float32\[7, 3\]"), ("loss", "v", "no such value"),
-])
+@pytest.mark.parametrize(
+    "of, wrt, reason",
+    [
+        ("nothing", "w", "no such output"),
+        ("y", "w", r"it is float32\[7, 3\]"),
+        ("loss", "v", "no such value"),
+    ],
+)
 def test_what_has_no_gradient_is_refused(of: str, wrt: str, reason: str) -> None:
     with pytest.raises(tw.TilewrightError, match=f"(?s)TW0930.*{reason}"):
         perceptron().gradient(of, wrt)

@@ -39,7 +39,7 @@ Rule = Callable[[Any, Any, dict[str, Any], int], Any]
 def _adam(w: Any, g: Any, kept: dict[str, Any], t: int, lr: float = 0.1, decay: float = 0.0) -> Any:
     kept["m"] = 0.8 * kept.get("m", 0) + 0.2 * g
     kept["v"] = 0.9 * kept.get("v", 0) + 0.1 * g * g
-    return w * (1 - lr * decay) - lr * kept["m"] / (1 - 0.8 ** t) / (np.sqrt(kept["v"] / (1 - 0.9 ** t)) + 1e-8)
+    return w * (1 - lr * decay) - lr * kept["m"] / (1 - 0.8**t) / (np.sqrt(kept["v"] / (1 - 0.9**t)) + 1e-8)
 
 
 def _momentum(w: Any, g: Any, kept: dict[str, Any], t: int) -> Any:
@@ -69,7 +69,11 @@ CASES: list[tuple[str, dict[str, Any], Rule]] = [
     ("rmsprop", {"alpha": 0.9, "eps": 1e-6}, _rmsprop),
     ("adagrad", {"lr": 0.1}, _adagrad),
     ("adam", {"lr": 0.1, "betas": (0.8, 0.9)}, _adam),
-    ("adamw", {"lr": 0.1, "betas": (0.8, 0.9), "weight_decay": 0.3}, lambda w, g, kept, t: _adam(w, g, kept, t, decay=0.3)),
+    (
+        "adamw",
+        {"lr": 0.1, "betas": (0.8, 0.9), "weight_decay": 0.3},
+        lambda w, g, kept, t: _adam(w, g, kept, t, decay=0.3),
+    ),
 ]
 
 
@@ -84,7 +88,7 @@ def test_optimizers_compute_what_they_say(optimizer: str, options: dict[str, Any
     for t in range(1, 5):
         results = dict(zip(step.outputs, step.run(x, y, **state), strict=True))
         error = x @ weights["w"] + weights["b"] - y
-        assert results["loss"] == pytest.approx((error ** 2).mean(), rel=1e-12)
+        assert results["loss"] == pytest.approx((error**2).mean(), rel=1e-12)
         gradients = {"w": 2 * x.T @ error / len(x), "b": 2 * error.sum(0) / len(x)}
         weights = {name: rule(weights[name], gradients[name], kept[name], t) for name in weights}
         state = {name: results[follows] for name, follows in step.state.items()}
@@ -126,11 +130,15 @@ def test_constants_are_trained_only_where_they_are_named() -> None:
     assert list(g.training_step("loss", ["half"], optimizer="sgd").state) == ["half"]
 
 
-@pytest.mark.parametrize("change, reason", [
-    ({"optimizer": "newton"}, "there is no optimizer 'newton'"),
-    ({"betas": (0.5, 0.5), "optimizer": "sgd"}, "sgd has no option 'betas'"),
-    ({"wrt": ["v"]}, "'v' is neither a parameter nor an input"), ({"wrt": []}, "no weights are given"),
-])
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        ({"optimizer": "newton"}, "there is no optimizer 'newton'"),
+        ({"betas": (0.5, 0.5), "optimizer": "sgd"}, "sgd has no option 'betas'"),
+        ({"wrt": ["v"]}, "'v' is neither a parameter nor an input"),
+        ({"wrt": []}, "no weights are given"),
+    ],
+)
 def test_a_training_that_is_none_is_refused(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(tw.GraphError, match=f"(?s)TW0931.*{reason}"):
         regression().training_step("loss", **change)

@@ -18,11 +18,24 @@ LOWEST = float(np.finfo("float32").min)
 def written_out(form: str, mask: str, shared: int = 1, keys: int | str = 7) -> Builder:
     """Six heads of five queries; keys for so many heads together; how scores are scaled; what says which keys are seen."""
     b = Builder("written")
-    q, k, v = b.input("q", (2, 6, 5, 4)), b.input("k", (2, 6 // shared, keys, 4)), b.input("v", (2, 6 // shared, keys, 3))
+    q, k, v = (
+        b.input("q", (2, 6, 5, 4)),
+        b.input("k", (2, 6 // shared, keys, 4)),
+        b.input("v", (2, 6 // shared, keys, 3)),
+    )
     if shared > 1:
-        k, v = (b.node("reshape", b.node("broadcast_to", b.node("reshape", each, shape=(2, 6 // shared, 1, keys, depth)),
-                                         shape=(2, 6 // shared, shared, keys, depth)), shape=(2, 6, keys, depth))
-                for each, depth in ((k, 4), (v, 3)))
+        k, v = (
+            b.node(
+                "reshape",
+                b.node(
+                    "broadcast_to",
+                    b.node("reshape", each, shape=(2, 6 // shared, 1, keys, depth)),
+                    shape=(2, 6 // shared, shared, keys, depth),
+                ),
+                shape=(2, 6, keys, depth),
+            )
+            for each, depth in ((k, 4), (v, 3))
+        )
     number = itertools.count()
 
     def param(value: float) -> str:
@@ -36,8 +49,11 @@ def written_out(form: str, mask: str, shared: int = 1, keys: int | str = 7) -> B
     elif form == "quotient":
         scores = b.node("divide", scores, param(4.0))
     if "add" in mask:
-        added = b.node("where", b.input("m", (2, 1, 5, keys), "bool"), param(0.0), param(LOWEST)) if "chosen" in mask else \
-            b.input("m", (6, 1, keys))
+        added = (
+            b.node("where", b.input("m", (2, 1, 5, keys), "bool"), param(0.0), param(LOWEST))
+            if "chosen" in mask
+            else b.input("m", (6, 1, keys))
+        )
         scores = b.node("add", added, scores)
     if "twice" in mask:
         scores = b.node("add", scores, b.input("n", (2, 1, 5, keys)))
@@ -55,21 +71,32 @@ def written_out(form: str, mask: str, shared: int = 1, keys: int | str = 7) -> B
 def arrays(g: Any, sizes: dict[str, int]) -> list[np.ndarray]:
     random = np.random.default_rng(3)
     shapes = [tuple(sizes.get(str(extent), extent) for extent in kind.shape) for kind in g.inputs.values()]
-    return [random.random(shape) < 0.4 if kind.dtype == "bool" else random.standard_normal(shape).astype("float32")
-            for shape, kind in zip(shapes, g.inputs.values(), strict=True)]
+    return [
+        random.random(shape) < 0.4 if kind.dtype == "bool" else random.standard_normal(shape).astype("float32")
+        for shape, kind in zip(shapes, g.inputs.values(), strict=True)
+    ]
 
 
-@pytest.mark.parametrize(("form", "mask", "shared"), [
-    ("plain", "none", 3), ("product", "add", 1), ("quotient", "add chosen", 2), ("operands", "where", 1), ("plain", "filled", 6),
-    ("operands", "add twice", 1),
-])
+@pytest.mark.parametrize(
+    ("form", "mask", "shared"),
+    [
+        ("plain", "none", 3),
+        ("product", "add", 1),
+        ("quotient", "add chosen", 2),
+        ("operands", "where", 1),
+        ("plain", "filled", 6),
+        ("operands", "add twice", 1),
+    ],
+)
 def test_what_models_write_is_one_operator(form: str, mask: str, shared: int) -> None:
     g = written_out(form, mask, shared).graph()
     after = g.transform()
     assert [node.operator for node in after.nodes].count("attention") == 1
     assert not {"softmax", "matmul"} & {node.operator for node in after.nodes}
-    assert after.inputs["q"].shape[1] == shared * after.types[next(
-        node for node in after.nodes if node.operator == "attention").inputs[1]].shape[1]
+    assert (
+        after.inputs["q"].shape[1]
+        == shared * after.types[next(node for node in after.nodes if node.operator == "attention").inputs[1]].shape[1]
+    )
     given = arrays(g, {})
     assert difference(after.run(*given)[0], g.run(*given)[0]) <= 1e-6
 
@@ -102,9 +129,18 @@ def test_what_others_read_stays_as_it_is() -> None:
     assert {"softmax", "matmul"} <= {node.operator for node in after.nodes}
 
 
-@pytest.mark.parametrize(("kind", "queries", "keys"), [
-    ("bool", 7, 7), ("added", 3, 7), ("lowest", 5, 5), ("all", 2, 3), ("row", 2, 3), ("another", 5, 5), ("weak", 5, 5),
-])
+@pytest.mark.parametrize(
+    ("kind", "queries", "keys"),
+    [
+        ("bool", 7, 7),
+        ("added", 3, 7),
+        ("lowest", 5, 5),
+        ("all", 2, 3),
+        ("row", 2, 3),
+        ("another", 5, 5),
+        ("weak", 5, 5),
+    ],
+)
 def test_a_mask_that_is_known_to_be_causal_is_no_mask(kind: str, queries: int, keys: int) -> None:
     b = Builder("known")
     q, k, v = b.input("q", (2, queries, 4)), b.input("k", (2, keys, 4)), b.input("v", (2, keys, 3))
@@ -117,7 +153,7 @@ def test_a_mask_that_is_known_to_be_causal_is_no_mask(kind: str, queries: int, k
     mask = seen if hidden is None else np.where(seen, np.float32(0), np.float32(hidden))[None]
     b.output("y", b.node("attention", q, k, v, b.param("m", mask), scale=0.5))
     g = b.graph()
-    node, = g.transform("attention").nodes
+    (node,) = g.transform("attention").nodes
     assert (len(node.inputs) == 4) == (kind in ("another", "weak"))
     assert node.attributes["causal"] == (kind in ("bool", "added", "lowest"))
     given = arrays(g, {})

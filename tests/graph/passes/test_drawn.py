@@ -27,9 +27,15 @@ def is_float(array: NDArray[Any]) -> bool:
 
 
 def same(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> bool:
-    return all(a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=True)
-               and np.array_equal(np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b)) if is_float(a)
-               else a.dtype == b.dtype and np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    return all(
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and np.array_equal(a, b, equal_nan=True)
+        and np.array_equal(np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b))
+        if is_float(a)
+        else a.dtype == b.dtype and np.array_equal(a, b)
+        for a, b in zip(ours, theirs, strict=True)
+    )
 
 
 def unit(g: Graph) -> tuple[float, float]:
@@ -43,16 +49,24 @@ def is_steady(g: Graph, arrays: Sequence[NDArray[Any]], expected: Sequence[NDArr
     random, (far, most) = np.random.default_rng(0), unit(g)
 
     def nudged(array: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(array * (1 + random.uniform(-far, far, array.shape))).astype(array.dtype) if is_float(array) else array
+        return (
+            np.asarray(array * (1 + random.uniform(-far, far, array.shape))).astype(array.dtype)
+            if is_float(array)
+            else array
+        )
 
     steady = [True] * len(expected)
     for _ in range(3):
         # A parameter of one element is an exponent, a limit or a scale: no pass rounds it.
-        params = {name: Param.of(nudged(param.data)) if param.data is not None and param.data.size > 1 else param
-                  for name, param in g.constants.items()}
+        params = {
+            name: Param.of(nudged(param.data)) if param.data is not None and param.data.size > 1 else param
+            for name, param in g.constants.items()
+        }
         made = Graph.of(replace(g, constants=params)).run(*map(nudged, arrays))
-        steady = [was and difference(one, other) <= (most / 3 if is_float(one) else 0)
-                  for was, one, other in zip(steady, made, expected, strict=True)]
+        steady = [
+            was and difference(one, other) <= (most / 3 if is_float(one) else 0)
+            for was, one, other in zip(steady, made, expected, strict=True)
+        ]
     return steady
 
 

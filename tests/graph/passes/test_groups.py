@@ -26,7 +26,10 @@ def test_a_group_is_built_as_its_nodes_are() -> None:
     g = network()
     after = g.transform()
     assert [node.operator for node in after.nodes] == ["fused"] * 3
-    assert after.nodes[0].attributes["body"] == "relu(add(clip(conv(x0, x1, padding=(1, 1, 1, 1)), low=-1.0, high=inf), x0))"
+    assert (
+        after.nodes[0].attributes["body"]
+        == "relu(add(clip(conv(x0, x1, padding=(1, 1, 1, 1)), low=-1.0, high=inf), x0))"
+    )
     assert after.nodes[0].source == "conv 0 relu 0"
     x = np.random.default_rng(1).standard_normal((1, 3, 6, 5)).astype("float32")
     np.testing.assert_array_equal(after.run(x)[0], g.run(x)[0])
@@ -52,7 +55,7 @@ def test_extents_over_symbols_stand_beside_the_body() -> None:
     b.output("y", b.node("exp", b.node("reshape", x, shape=("n * 3", 1))))
     g = b.graph()
     after = g.transform("groups")
-    node, = after.nodes
+    (node,) = after.nodes
     assert node.attributes == {"body": "exp(reshape(relu(x0), shape=(size0, 1)))", "sizes": ("n * 3",)}
     assert tw.graph.parse(str(after)) == after and after.outputs == g.outputs
     x = np.zeros((2, 3), "float32")
@@ -70,13 +73,33 @@ def test_what_not_all_sizes_fit_stays_outside_of_groups() -> None:
         tw.build(g.transform())(np.zeros((3, 3), "float32"))
 
 
-@pytest.mark.parametrize("body", [
-    "relu(", "x0", "relu(x9)", "relu()", "relu(None)", "relo(x0)", "fused(x0, body='relu(x0)')", "__import__('os')",
-    "relu(x0)(x0)", "reshape(x0, shape=('n',))", "reshape(x0, shape=(size0,))",
-    "reshape(x0, shape=size0)", "relu(x0, **x1)", "split(x0, sizes=(1, 1), axis=0)", "relu(relu)", "relu(x00)",
-    "clip(x0, low=[1])",
-    "relu(" * 70 + "x0" + ")" * 70, "(" * 5000, "relu(x0) #" + "x" * 20_000, "relu(lambda: x0)", "add(x0, *x0)",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "relu(",
+        "x0",
+        "relu(x9)",
+        "relu()",
+        "relu(None)",
+        "relo(x0)",
+        "fused(x0, body='relu(x0)')",
+        "__import__('os')",
+        "relu(x0)(x0)",
+        "reshape(x0, shape=('n',))",
+        "reshape(x0, shape=(size0,))",
+        "reshape(x0, shape=size0)",
+        "relu(x0, **x1)",
+        "split(x0, sizes=(1, 1), axis=0)",
+        "relu(relu)",
+        "relu(x00)",
+        "clip(x0, low=[1])",
+        "relu(" * 70 + "x0" + ")" * 70,
+        "(" * 5000,
+        "relu(x0) #" + "x" * 20_000,
+        "relu(lambda: x0)",
+        "add(x0, *x0)",
+    ],
+)
 def test_a_text_that_is_no_body_is_refused(body: str) -> None:
     b = Builder()
     with pytest.raises(tw.GraphError, match="TW0903"):

@@ -13,8 +13,11 @@ from tilewright.graph import PASSES
 def pictures(page: str) -> list[str]:
     """The indented blocks of a page, as graphs."""
     blocks = re.split(r"\n(?=\S)", page)
-    return ["graph g {\n" + "\n".join(line for line in block.splitlines() if line.startswith("    ")) + "\n}"
-            for block in blocks if "\n    " in block]
+    return [
+        "graph g {\n" + "\n".join(line for line in block.splitlines() if line.startswith("    ")) + "\n}"
+        for block in blocks
+        if "\n    " in block
+    ]
 
 
 HELD = {"winograd": {"w": np.ones((32, 32, 3, 3), "float32")}}

@@ -47,7 +47,7 @@ def test_passes_are_chosen_by_name() -> None:
 
 
 def test_a_build_takes_the_passes_that_its_options_allow() -> None:
-    x = np.full((2, 3), 10, "float32")                      # exp(100) overflows
+    x = np.full((2, 3), 10, "float32")  # exp(100) overflows
     g = tw.graph.parse(TEXT)
     assert np.isinf(tw.build(g)(x)).all()
     np.testing.assert_array_equal(tw.build(g, fast_math=True)(x), np.full((2, 3), 200, "float32"))
@@ -58,7 +58,9 @@ def test_the_list_says_which_passes_change_rounding() -> None:
     assert str(PASSES["dead"]) == "nodes and parameters that no output needs are left out (keeps every bit)"
 
 
-def test_what_each_pass_changed_is_written_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_each_pass_changed_is_written_where_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TILEWRIGHT_DUMP", str(tmp_path))
     tw.graph.parse(TEXT).transform("dead", "common", "powers")
     texts = {path.name: path.read_text() for path in (tmp_path / "graph.g").iterdir()}
@@ -81,7 +83,7 @@ def test_symbols_stay_symbols() -> None:
 def test_without_names_there_is_a_node_for_each_kernel() -> None:
     g = tw.graph.parse(TEXT)
     after = g.transform()
-    assert operators(after) == ["square", "fused"]          # two read the square, so it is a kernel of its own
+    assert operators(after) == ["square", "fused"]  # two read the square, so it is a kernel of its own
     assert after.nodes[1].attributes["body"] == "add(x0, log(exp(x0)))" and after.nodes[1].inputs == ("a",)
 
 
@@ -124,7 +126,9 @@ def test_a_stack_of_one_value_moves_nothing() -> None:
 def test_what_is_known_is_read_at_a_place_that_symbols_tell() -> None:
     b = tw.graph.Builder()
     x, w = b.input("x", ("n", 2)), b.param("w", np.arange(10, dtype="float32").reshape(5, 2))
-    row = b.node("slice", w, begin=("n",), end=("n + 1",), step=(1,), axes=(0,))      # of shapes without symbols, both of them
+    row = b.node(
+        "slice", w, begin=("n",), end=("n + 1",), step=(1,), axes=(0,)
+    )  # of shapes without symbols, both of them
     b.output("y", b.node("add", x, row))
     b.output("at", b.node("arange", shape=(2,), start=("n",)))
     g = b.graph()

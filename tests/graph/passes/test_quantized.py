@@ -29,7 +29,9 @@ class Model(Builder):
         return self.node("dequantize", self.known(RNG.integers(-127, 128, shape), "int8"), spread), scales
 
     def bias(self, step: np.ndarray) -> str:
-        return self.node("dequantize", self.known(RNG.integers(-900, 900, step.shape), "int32"), self.known(step, "float32"))
+        return self.node(
+            "dequantize", self.known(RNG.integers(-900, 900, step.shape), "int32"), self.known(step, "float32")
+        )
 
 
 def network() -> tw.graph.Graph:
@@ -54,10 +56,17 @@ def test_what_multiplies_bytes_does_so_in_whole_numbers() -> None:
     after = g.transform("quantized", "dead", "moves", "sinks", "common", "folded")
     operators = [node.operator for node in after.nodes]
     assert [name for name in operators if name in ("conv", "matmul", "integer_conv", "integer_matmul")] == [
-        "integer_conv", "integer_conv", "integer_matmul"]
-    assert after.outputs == g.outputs and all(array.dtype != "float32" or array.size <= 17 for array in after.params.values())
+        "integer_conv",
+        "integer_conv",
+        "integer_matmul",
+    ]
+    assert after.outputs == g.outputs and all(
+        array.dtype != "float32" or array.size <= 17 for array in after.params.values()
+    )
     pool = next(node for node in after.nodes if node.operator == "max_pool")
-    assert pool.types[0].dtype == "uint8" and pool.types[0].shape[-1] == 17, "channels last, so that nothing is turned between"
+    assert pool.types[0].dtype == "uint8" and pool.types[0].shape[-1] == 17, (
+        "channels last, so that nothing is turned between"
+    )
 
 
 def test_bytes_are_those_of_the_operators_or_one_step_off_the_floats() -> None:
@@ -68,11 +77,15 @@ def test_bytes_are_those_of_the_operators_or_one_step_off_the_floats() -> None:
     assert np.abs(whole - floats).max() / np.float32(0.2) < 1.001
 
 
-@pytest.mark.parametrize(("operator", "how"), [
-    ("avg_pool", {"kernel": (3, 2), "stride": (2, 1)}),
-    ("avg_pool", {"kernel": (2, 2), "padding": (1, 0, 0, 1), "count_padding": True}),
-    ("mean", {"axes": (2, 3), "keepdims": True}), ("mean", {"axes": (1,)}),
-])
+@pytest.mark.parametrize(
+    ("operator", "how"),
+    [
+        ("avg_pool", {"kernel": (3, 2), "stride": (2, 1)}),
+        ("avg_pool", {"kernel": (2, 2), "padding": (1, 0, 0, 1), "count_padding": True}),
+        ("mean", {"axes": (2, 3), "keepdims": True}),
+        ("mean", {"axes": (1,)}),
+    ],
+)
 def test_means_of_bytes_are_sums_of_them(operator: str, how: dict[str, Any]) -> None:
     b = Model()
     x = b.bytes_of(b.input("x", (2, 3, 7, 5)), 0.02, 113)
@@ -88,7 +101,9 @@ def test_means_of_bytes_are_sums_of_them(operator: str, how: dict[str, Any]) -> 
 
 def test_windows_of_several_sizes_stay_floats() -> None:
     b = Model()
-    b.output("y", b.node("avg_pool", b.bytes_of(b.input("x", (1, 2, 5, 5)), 0.1, 3), kernel=(2, 2), padding=(1, 1, 1, 1)))
+    b.output(
+        "y", b.node("avg_pool", b.bytes_of(b.input("x", (1, 2, 5, 5)), 0.1, 3), kernel=(2, 2), padding=(1, 1, 1, 1))
+    )
     assert "avg_pool" in str(b.graph().transform("quantized"))
 
 
@@ -107,7 +122,9 @@ def test_products_of_attention_are_done_in_whole_numbers() -> None:
     assert np.abs(whole - floats).max() / np.float32(0.02) < 1.001
 
 
-@pytest.mark.parametrize("spoiled", ["a scale that comes as an input", "weights of floats", "another scale at each row"])
+@pytest.mark.parametrize(
+    "spoiled", ["a scale that comes as an input", "weights of floats", "another scale at each row"]
+)
 def test_what_is_no_product_of_bytes_by_known_scales_stays(spoiled: str) -> None:
     b = Model()
     by_row = b.known(np.full((3, 1), 0.5) if "row" in spoiled else 0.5, "float32")

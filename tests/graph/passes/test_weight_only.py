@@ -14,10 +14,18 @@ from tilewright.graph import PASSES, Builder
 def two_layers(rows: int | str, depth: int = 97) -> tw.graph.Graph:
     random = np.random.default_rng(3)
     b = Builder("two_layers")
-    first, second = (b.param(name, (random.standard_normal(shape) / 8).astype("float32"))
-                     for name, shape in (("w", (depth, 129)), ("v", (65, 129))))
-    hidden = b.node("relu", b.node("add", b.node("matmul", b.input("x", (1, rows, depth)), first),
-                                   b.param("c", random.standard_normal(129).astype("float32"))))
+    first, second = (
+        b.param(name, (random.standard_normal(shape) / 8).astype("float32"))
+        for name, shape in (("w", (depth, 129)), ("v", (65, 129)))
+    )
+    hidden = b.node(
+        "relu",
+        b.node(
+            "add",
+            b.node("matmul", b.input("x", (1, rows, depth)), first),
+            b.param("c", random.standard_normal(129).astype("float32")),
+        ),
+    )
     b.output("y", b.node("matmul", hidden, second, transpose_b=True))
     return b.graph()
 
@@ -59,10 +67,14 @@ def test_a_table_that_is_looked_up_and_turned_for_scores_is_packed_for_them() ->
 
 def test_what_is_no_matrix_of_finite_weights_stays() -> None:
     g = two_layers(2, depth=31)
-    assert next(node.operator for node in g.transform("weights_int4").nodes) == "matmul", "less than a group along the sum"
+    assert next(node.operator for node in g.transform("weights_int4").nodes) == "matmul", (
+        "less than a group along the sum"
+    )
     b = Builder()
     b.output("y", b.node("matmul", b.input("x", (2, 33)), b.param("w", np.full((33, 4), np.inf, "float32"))))
-    assert b.graph().transform("weights_int4") is not None and "weight_only" not in str(b.graph().transform("weights_int4"))
+    assert b.graph().transform("weights_int4") is not None and "weight_only" not in str(
+        b.graph().transform("weights_int4")
+    )
 
 
 def test_a_library_holds_the_packed_weights(tmp_path: Path) -> None:

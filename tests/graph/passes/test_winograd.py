@@ -20,13 +20,17 @@ def operators(g: tw.graph.Graph) -> list[str]:
     return [node.operator for node in g.nodes]
 
 
-def convolved(channels: int = 32, outputs: int = 40, size: tuple[int, int] = (13, 15), known: bool = True,
-              **attributes: Any) -> tw.graph.Graph:
+def convolved(
+    channels: int = 32, outputs: int = 40, size: tuple[int, int] = (13, 15), known: bool = True, **attributes: Any
+) -> tw.graph.Graph:
     b = Builder("convolved")
     x = b.input("x", (1, channels, *size))
     weights = values(outputs, channels, 3, 3)
     w = b.param("w", weights) if known else b.input("w", weights.shape)
-    b.output("y", b.node("relu", b.node("conv", x, w, b.param("b", values(outputs)), **{"padding": (1, 0, 1, 2), **attributes})))
+    b.output(
+        "y",
+        b.node("relu", b.node("conv", x, w, b.param("b", values(outputs)), **{"padding": (1, 0, 1, 2), **attributes})),
+    )
     return b.graph()
 
 
@@ -35,7 +39,7 @@ def test_a_convolution_in_the_usual_order() -> None:
     after = g.transform("winograd")
     assert operators(after) == ["winograd", "add", "relu"]
     x = values(1, 32, 13, 15)
-    expected, = g.run(x)
+    (expected,) = g.run(x)
     for y in (after.run(x)[0], tw.build(g)(x)):
         np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
 
@@ -54,9 +58,17 @@ def test_convolutions_in_blocks() -> None:
     np.testing.assert_allclose(tw.build(g)(x), g.run(x)[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("how", [
-    {"channels": 16, "outputs": 16}, {"size": (8, 8)}, {"known": False}, {"stride": (2, 1)}, {"dilation": (1, 2)},
-], ids=str)
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"channels": 16, "outputs": 16},
+        {"size": (8, 8)},
+        {"known": False},
+        {"stride": (2, 1)},
+        {"dilation": (1, 2)},
+    ],
+    ids=str,
+)
 def test_what_gains_nothing_stays_as_it_is(how: dict[str, Any]) -> None:
     g = convolved(**how)
     assert g.transform("winograd") is g or g.transform("winograd") == g
@@ -64,5 +76,7 @@ def test_what_gains_nothing_stays_as_it_is(how: dict[str, Any]) -> None:
 
 def test_exact_sums_stay() -> None:
     g = convolved()
-    exact = g.transform(*(name for name, one in tw.graph.PASSES.items() if one.rounding == "exact" and name != "groups"))
+    exact = g.transform(
+        *(name for name, one in tw.graph.PASSES.items() if one.rounding == "exact" and name != "groups")
+    )
     assert "conv" in operators(exact)

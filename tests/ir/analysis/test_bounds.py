@@ -17,8 +17,10 @@ from tilewright.ir.ops import const
 @pytest.mark.parametrize("case", range(drawn.count(60, 3000)))
 def test_intervals_hold_every_value(case: int, dtype: str) -> None:
     sample = Drawn("intervals " + dtype, case, DType(dtype))
-    ranges = {var: Interval(begin, begin + extent - 1)
-              for var, begin, extent in zip(sample.variables, sample.begins, sample.extents, strict=True)}
+    ranges = {
+        var: Interval(begin, begin + extent - 1)
+        for var, begin, extent in zip(sample.variables, sample.begins, sample.extents, strict=True)
+    }
     interval = IntervalEvaluator(ranges.__getitem__)(sample.expr)
     values = sample.values(sample.expr, wraps=True)
     assert interval.lo is None or interval.lo <= values.min(), f"{sample.expr} in {interval}, {ranges}"

@@ -22,14 +22,17 @@ def knowing() -> Analyzer:
     return analyzer
 
 
-@pytest.mark.parametrize("choice, expected", [
-    (E.Select(i < 0, const(0), i), E.Max(i, const(0))),
-    (E.Select(i >= n, n - 1, i), E.Min(i, n - 1)),
-    (E.Select(n <= i, n - 1, i), E.Min(i, n - 1)),
-    (E.IfThenElse(i > 0, i - 1, const(0)), E.Max(i - 1, const(0))),
-    (E.Select(i < 4, i // 2, i // 2), i // 2),
-    (E.Select(E.And(i >= 0, i < n), i, i % n), i % n),
-])
+@pytest.mark.parametrize(
+    "choice, expected",
+    [
+        (E.Select(i < 0, const(0), i), E.Max(i, const(0))),
+        (E.Select(i >= n, n - 1, i), E.Min(i, n - 1)),
+        (E.Select(n <= i, n - 1, i), E.Min(i, n - 1)),
+        (E.IfThenElse(i > 0, i - 1, const(0)), E.Max(i - 1, const(0))),
+        (E.Select(i < 4, i // 2, i // 2), i // 2),
+        (E.Select(E.And(i >= 0, i < n), i, i % n), i % n),
+    ],
+)
 def test_choices_by_comparison_are_extrema(choice: E.Select | E.IfThenElse, expected: E.Expr) -> None:
     analyzer = knowing()
     whole = merged(choice, analyzer)
@@ -37,10 +40,16 @@ def test_choices_by_comparison_are_extrema(choice: E.Select | E.IfThenElse, expe
     assert analyzer.can_prove_equal(whole, expected), f"{whole} is not {expected}"
 
 
-@pytest.mark.parametrize("choice", [
-    E.Select(i < 0, const(5), i), E.Select(i < 0, i, const(0) - i), E.Select(i.equal(3), const(0), i),
-    E.Select(i < n, i, n + 1), E.Select(i < 0, n - 1, i),
-])
+@pytest.mark.parametrize(
+    "choice",
+    [
+        E.Select(i < 0, const(5), i),
+        E.Select(i < 0, i, const(0) - i),
+        E.Select(i.equal(3), const(0), i),
+        E.Select(i < n, i, n + 1),
+        E.Select(i < 0, n - 1, i),
+    ],
+)
 def test_other_choices_are_left(choice: E.Select) -> None:
     assert merged(choice, knowing()) is None
 

@@ -41,33 +41,60 @@ def test_equations_leave_the_solutions_within_the_bounds() -> None:
     for case in range(drawn.count(300, 20_000)):
         rng = drawn.rng("equations", case)
         names = "abcd"[: rng.integers(1, 5)]
-        bounds = {("x", name): Interval(int(low := rng.integers(-4, 2)), int(low + rng.integers(0, 6))) for name in names}
-        equations = [LinearForm({unknown: int(factor) for unknown in bounds if (factor := rng.integers(-9, 10))}, int(constant))
-                     for constant in rng.integers(-12, 13, rng.integers(1, 3))]
-        points = [dict(zip(bounds, values, strict=True)) for values in product(*(range(b.lo, b.hi + 1) for b in bounds.values()))]
-        solutions = [at for at in points if all(sum(factor * at[unknown] for unknown, factor in equation.coeffs.items())
-                                                + equation.const == 0 for equation in equations)]
+        bounds = {
+            ("x", name): Interval(int(low := rng.integers(-4, 2)), int(low + rng.integers(0, 6))) for name in names
+        }
+        equations = [
+            LinearForm({unknown: int(factor) for unknown in bounds if (factor := rng.integers(-9, 10))}, int(constant))
+            for constant in rng.integers(-12, 13, rng.integers(1, 3))
+        ]
+        points = [
+            dict(zip(bounds, values, strict=True))
+            for values in product(*(range(b.lo, b.hi + 1) for b in bounds.values()))
+        ]
+        solutions = [
+            at
+            for at in points
+            if all(
+                sum(factor * at[unknown] for unknown, factor in equation.coeffs.items()) + equation.const == 0
+                for equation in equations
+            )
+        ]
         answer = solve(equations, bounds)
         if answer is None:
             assert not solutions, (equations, bounds, drawn.SEED, case)
         else:
             assert all(at[unknown] in answer[unknown] for at in solutions for unknown in at), (
-                equations, bounds, drawn.SEED, case)
+                equations,
+                bounds,
+                drawn.SEED,
+                case,
+            )
             narrowed += answer != bounds
     assert narrowed > 10
 
 
-@pytest.mark.parametrize("terms, constant, bounds, expected", [
-    ({"d": 16, "e": 1}, 0, {"d": (-3, 3), "e": (-15, 15)}, {"d": (0, 0), "e": (0, 0)}),       # digits
-    ({"d": 16, "e": 1}, 0, {"e": (-15, 15)}, {"d": (0, 0), "e": (0, 0)}),                     # the greatest has no bounds
-    ({"d": 2, "e": 4}, 1, {}, None),                                                          # an odd constant
-    ({"d": 1}, 20, {"d": (-15, 15)}, None),                                                   # out of reach
-    ({"x": 1, "y": 4, "z": 13}, 0, {"x": (-1, 1), "y": (-2, 2), "z": (-3, 3)}, {"x": (0, 0), "y": (0, 0), "z": (0, 0)}),
-    ({"d": 4, "e": 1}, -9, {"e": (0, 3)}, {"d": (2, 2), "e": (1, 1)}),
-])
+@pytest.mark.parametrize(
+    "terms, constant, bounds, expected",
+    [
+        ({"d": 16, "e": 1}, 0, {"d": (-3, 3), "e": (-15, 15)}, {"d": (0, 0), "e": (0, 0)}),  # digits
+        ({"d": 16, "e": 1}, 0, {"e": (-15, 15)}, {"d": (0, 0), "e": (0, 0)}),  # the greatest has no bounds
+        ({"d": 2, "e": 4}, 1, {}, None),  # an odd constant
+        ({"d": 1}, 20, {"d": (-15, 15)}, None),  # out of reach
+        (
+            {"x": 1, "y": 4, "z": 13},
+            0,
+            {"x": (-1, 1), "y": (-2, 2), "z": (-3, 3)},
+            {"x": (0, 0), "y": (0, 0), "z": (0, 0)},
+        ),
+        ({"d": 4, "e": 1}, -9, {"e": (0, 3)}, {"d": (2, 2), "e": (1, 1)}),
+    ],
+)
 def test_an_equation_is_taken_apart(terms: dict, constant: int, bounds: dict, expected: dict | None) -> None:
-    answer = solve([LinearForm({("", name): factor for name, factor in terms.items()}, constant)],
-                   {("", name): Interval(*ends) for name, ends in bounds.items()})
+    answer = solve(
+        [LinearForm({("", name): factor for name, factor in terms.items()}, constant)],
+        {("", name): Interval(*ends) for name, ends in bounds.items()},
+    )
     assert answer == (None if expected is None else {("", name): Interval(*ends) for name, ends in expected.items()})
 
 
@@ -135,13 +162,21 @@ def drawn_question(case: int, symbol: Var | None) -> Question:
     around, over = {shared: Range(const(0), extent())}, {loop: Range(const(int(rng.integers(0, 2))), extent())}
     variables = [shared, loop, *ranges, *([symbol] if symbol is not None else [])]
     if rng.random() < 0.2:  # a fused index taken apart
-        fused, size = sum((var * int(rng.choice([1, 2, 4])) for var in (loop, *ranges)), const(0)), int(rng.integers(2, 6))
+        fused, size = (
+            sum((var * int(rng.choice([1, 2, 4])) for var in (loop, *ranges)), const(0)),
+            int(rng.integers(2, 6)),
+        )
         first: tuple[Expr, ...] = (fused // size, fused % size)
     else:
         first = tuple(drawn_index(rng, variables) for _ in range(rng.integers(1, 3)))
     alike = rng.random()
-    second = first if alike < 0.3 else tuple(index + int(rng.integers(-3, 6)) for index in first) if alike < 0.5 else tuple(
-        drawn_index(rng, variables) for _ in first)
+    second = (
+        first
+        if alike < 0.3
+        else tuple(index + int(rng.integers(-3, 6)) for index in first)
+        if alike < 0.5
+        else tuple(drawn_index(rng, variables) for _ in first)
+    )
     return Question(around, over, ranges, first, second)
 
 
@@ -150,8 +185,10 @@ def truth(question: Question, at: dict[str, int]) -> tuple[Counter, Counter]:
     meeting, pairs = Counter(), Counter()
     for around in places(question.shared, at):
         both = list(places({**question.loop, **question.own}, around))
-        first, second = ([tuple(value(index, one) for index in indices) for one in both]
-                         for indices in (question.first, question.second))
+        first, second = (
+            [tuple(value(index, one) for index in indices) for one in both]
+            for indices in (question.first, question.second)
+        )
         for (one, a), (other, b) in product(zip(both, first, strict=True), zip(both, second, strict=True)):
             pairs[other["i"] - one["i"]] += 1
             meeting[other["i"] - one["i"]] += a == b
@@ -180,7 +217,10 @@ def test_answers_hold_for_every_pair_of_iterations() -> None:
         tally[answer.meets, answer.distance is None, carried] += 1
     independent = sum(number for (*_, carried), number in tally.items() if not carried)
     unknown = tally[Meets.MAYBE, True, False]
-    print(f"{tally.total()} questions: {independent} of independent iterations, of which {unknown} are not proved", dict(tally))
+    print(
+        f"{tally.total()} questions: {independent} of independent iterations, of which {unknown} are not proved",
+        dict(tally),
+    )
     assert unknown < 0.2 * independent
     answers = (drawn_question(case, None).answer() for case in range(5_000))
     assert any(answer.meets is Meets.ALWAYS and answer.distance is not None for answer in answers), "one of a hundred"
@@ -200,29 +240,32 @@ def test_answers_hold_for_every_value_of_a_symbol() -> None:
 i, j, s, n = (Var(name) for name in "ijsn")
 
 
-@pytest.mark.parametrize("first, second, expected", [
-    ((i,), (i,), always(0)),
-    ((i,), (i - 1,), always(1)),
-    ((i + 2,), (i,), always(2)),
-    ((i,), (i + 64,), NEVER),
-    ((s,), (s,), ALWAYS),
-    ((s,), (s + 1,), NEVER),
-    ((s,), (n,), UNKNOWN),
-    ((i * 16 + j,), (i * 16 + j,), maybe(0)),
-    ((i * 16 + j,), (i * 16 + j - 16,), maybe(1)),
-    ((i * 8 + j,), (i * 8 + j,), UNKNOWN),
-    ((i * 2,), (i * 2 + 1,), NEVER),
-    ((i + j, j), (i + j, j), maybe(0)),
-    ((i // 16, i % 16), (i // 16, i % 16), maybe(0)),
-    ((i // 16, i % 16), (i // 8, i % 8), UNKNOWN),        # 16 and 8 are at [1, 0]
-    ((n * 4 + i,), (i + 4 * n,), always(0)),
-    ((j, s % 2), (j, (s + 1) % 2), NEVER),                # halves that take turns
-    ((i % 64,), (i % 64,), maybe(0)),
-    ((i % 8,), (i % 8,), UNKNOWN),
-    ((i * n,), (i * n,), UNKNOWN),
-    ((i * 3,), (i,), UNKNOWN),
-    ((i * 3,), (i + 200,), NEVER),
-])
+@pytest.mark.parametrize(
+    "first, second, expected",
+    [
+        ((i,), (i,), always(0)),
+        ((i,), (i - 1,), always(1)),
+        ((i + 2,), (i,), always(2)),
+        ((i,), (i + 64,), NEVER),
+        ((s,), (s,), ALWAYS),
+        ((s,), (s + 1,), NEVER),
+        ((s,), (n,), UNKNOWN),
+        ((i * 16 + j,), (i * 16 + j,), maybe(0)),
+        ((i * 16 + j,), (i * 16 + j - 16,), maybe(1)),
+        ((i * 8 + j,), (i * 8 + j,), UNKNOWN),
+        ((i * 2,), (i * 2 + 1,), NEVER),
+        ((i + j, j), (i + j, j), maybe(0)),
+        ((i // 16, i % 16), (i // 16, i % 16), maybe(0)),
+        ((i // 16, i % 16), (i // 8, i % 8), UNKNOWN),  # 16 and 8 are at [1, 0]
+        ((n * 4 + i,), (i + 4 * n,), always(0)),
+        ((j, s % 2), (j, (s + 1) % 2), NEVER),  # halves that take turns
+        ((i % 64,), (i % 64,), maybe(0)),
+        ((i % 8,), (i % 8,), UNKNOWN),
+        ((i * n,), (i * n,), UNKNOWN),
+        ((i * 3,), (i,), UNKNOWN),
+        ((i * 3,), (i + 200,), NEVER),
+    ],
+)
 def test_known_answers(first: tuple, second: tuple, expected: Dependence) -> None:
     own = {i: Range(const(0), const(64)), j: Range(const(0), const(16))}
     assert Iterations(i, own).between(first, second) == expected

@@ -32,8 +32,10 @@ def box(ranges: dict[Var, Range]) -> list[dict[Var, int]]:
 
 
 def holds(system: Constraints, at: dict[Var, int]) -> bool:
-    inside = all(value(within.begin, at) <= at[var] < value(within.begin + within.extent, at)
-                 for var, within in system.ranges.items())
+    inside = all(
+        value(within.begin, at) <= at[var] < value(within.begin + within.extent, at)
+        for var, within in system.ranges.items()
+    )
     return inside and all(value(relation, at) for relation in system.relations)
 
 
@@ -68,7 +70,9 @@ def test_where_the_free_variables_lie_follows_from_where_the_old_ones_do() -> No
 def test_equations_that_exclude_each_other_have_no_solution() -> None:
     for equations in ([tir.EQ(x + y, 0), tir.EQ(x + y, 10)], [tir.EQ(x * 2, 5)]):
         solution = arith.solve_linear_equations(equations, [x, y])
-        assert [str(relation) for relation in solution.dst.relations] == ["False"] and list(solution.dst.variables) == []
+        assert [str(relation) for relation in solution.dst.relations] == ["False"] and list(
+            solution.dst.variables
+        ) == []
 
 
 def test_symbols_that_are_no_variables_stay_in_the_solution() -> None:

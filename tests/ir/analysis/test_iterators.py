@@ -35,11 +35,13 @@ def _drawn(draw: random.Random, extents: dict[str, int]) -> list[tuple[str, int]
 def test_what_is_accepted_holds_for_every_iteration(seed: int) -> None:
     draw, accepted = random.Random(seed), 0
     for _ in range(16):
-        extents = {name: draw.choice([1, 2, 3, 4, 6, 9]) for name in "xyz"[:draw.randint(1, 3)]}
+        extents = {name: draw.choice([1, 2, 3, 4, 6, 9]) for name in "xyz"[: draw.randint(1, 3)]}
         pool = _drawn(draw, extents)
-        texts = [draw.choice(["{}", "{}", "{} + 3", "{} * 2"]).format(text) for text, _ in pool[:draw.randint(1, 3)]]
+        texts = [draw.choice(["{}", "{}", "{} + 3", "{} * 2"]).format(text) for text, _ in pool[: draw.randint(1, 3)]]
         text, extent = draw.choice(pool)
-        condition = draw.choice([None, f"{text} < {draw.randint(1, extent)}", f"{text} >= {draw.randint(0, extent - 1)}"])
+        condition = draw.choice(
+            [None, f"{text} < {draw.randint(1, extent)}", f"{text} >= {draw.randint(0, extent - 1)}"]
+        )
         accepted += _check(extents, texts, condition, draw)
     assert accepted > 6, "most of what is drawn is a map"
 
@@ -81,7 +83,11 @@ def _value(extent: object) -> int:
 
 
 def _variables(source: Var | IterSum) -> list[Var]:
-    return [source] if isinstance(source, Var) else [var for split in source.args for var in _variables(split.source.source)]
+    return (
+        [source]
+        if isinstance(source, Var)
+        else [var for split in source.args for var in _variables(split.source.source)]
+    )
 
 
 def _span(total: IterSum) -> range:
@@ -103,7 +109,9 @@ def test_indices_that_do_not_move_independently_are_no_map() -> None:
     assert not detect([x * 10 + y // 5, y % 5], ranges), "y // 5 leaves gaps under x * 10"
     assert not detect([x, y], ranges, x * 10 + y < 28), "how far y runs depends on x"
     assert not detect([x * y], ranges), "a product is no sum of digits"
-    assert detect([y % 5], ranges) and not detect([y % 5], ranges, bijective=True), "every value is reached, by several iterations"
+    assert detect([y % 5], ranges) and not detect([y % 5], ranges, bijective=True), (
+        "every value is reached, by several iterations"
+    )
 
 
 def test_conditions_that_lie_in_each_other_shorten_the_fused_iterator() -> None:

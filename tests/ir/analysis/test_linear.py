@@ -22,7 +22,9 @@ def test_a_form_is_its_expression(case: int) -> None:
     sample = Drawn("linear", case)
     form = linear(sample.expr)
     assert (sample.values(expression(form, INT64)) == sample.values(sample.expr)).all(), str(sample.expr)
-    total = sum((factor * sample.values(atom) for atom, factor in terms(form)), form.const + 0 * sample.values(sample.expr))
+    total = sum(
+        (factor * sample.values(atom) for atom, factor in terms(form)), form.const + 0 * sample.values(sample.expr)
+    )
     assert (total == sample.values(sample.expr)).all(), f"{sample.expr}: {form}"
     assert all(form.coeffs.values())
     other = sample.draw(3)
@@ -55,8 +57,13 @@ def test_replacing_a_variable_replaces_it_in_the_terms(case: int) -> None:
         return
     replaced = rewrite(sample.expr, lambda node: value if node is var else None)
     assert (sample.values(expression(form.replaced(var, linear(value)), INT64)) == sample.values(replaced)).all()
-    assert form.coefficient(var) == (sample.values(rewrite(sample.expr, lambda node: var + 1 if node is var else None))
-                                     - sample.values(sample.expr))[0]
+    assert (
+        form.coefficient(var)
+        == (
+            sample.values(rewrite(sample.expr, lambda node: var + 1 if node is var else None))
+            - sample.values(sample.expr)
+        )[0]
+    )
 
 
 def test_quotient_and_remainder_of_one_dividend_are_it_again() -> None:

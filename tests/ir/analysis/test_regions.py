@@ -19,7 +19,9 @@ def draw_index(rng: np.random.Generator, variables: list[Var], depth: int) -> Ex
     if depth == 0 or rng.random() < 0.15:
         return variables[rng.integers(len(variables))] if rng.random() < 0.8 else const(int(rng.integers(-4, 9)))
     a = draw_index(rng, variables, depth - 1)
-    kind = rng.choice(["+", "-", "*", "//", "%", "min", "max", "choose", "truncdiv", "truncmod", "&", ">>", "<<", "cast"])
+    kind = rng.choice(
+        ["+", "-", "*", "//", "%", "min", "max", "choose", "truncdiv", "truncmod", "&", ">>", "<<", "cast"]
+    )
     number = int(rng.integers(1, 7))
     if kind in ("+", "-", "min", "max", "choose"):
         b = draw_index(rng, variables, depth - 1)
@@ -28,8 +30,16 @@ def draw_index(rng: np.random.Generator, variables: list[Var], depth: int) -> Ex
         return {"+": a + b, "-": a - b, "min": ops.minimum(a, b), "max": ops.maximum(a, b)}[str(kind)]
     if kind == "cast":
         return (a < number).astype("int32") if rng.random() < 0.5 else a.astype("int64").astype("int32")
-    return {"*": a * (number - 3), "//": a // number, "%": a % number, "truncdiv": ops.truncdiv(a, number),
-            "truncmod": ops.truncmod(a, number), "&": a & number, ">>": a >> (number % 4), "<<": a << (number % 4)}[str(kind)]
+    return {
+        "*": a * (number - 3),
+        "//": a // number,
+        "%": a % number,
+        "truncdiv": ops.truncdiv(a, number),
+        "truncmod": ops.truncmod(a, number),
+        "&": a & number,
+        ">>": a >> (number % 4),
+        "<<": a << (number % 4),
+    }[str(kind)]
 
 
 def test_a_span_holds_every_value_and_its_width_counts_them() -> None:

@@ -57,12 +57,20 @@ def test_operations_are_told_apart_by_kind_function_and_type() -> None:
 
     B = te.compute((8,), value, name="B")
     (statement,) = declared(B).all_statements()
-    counts = {(operator.kind, operator.name, str(operator.dtype)): count
-              for operator, count in statement.operations.values.items() if operator.kind is not Kind.OPERAND}
+    counts = {
+        (operator.kind, operator.name, str(operator.dtype)): count
+        for operator, count in statement.operations.values.items()
+        if operator.kind is not Kind.OPERAND
+    }
     assert counts == {
-        (Kind.CHOICE, "IfThenElse", "float32"): 1, (Kind.ARITHMETIC, "Mul", "float32"): 1, (Kind.ARITHMETIC, "Add", "float32"): 1,
-        (Kind.ARITHMETIC, "Max", "float32"): 1, (Kind.DIVISION, "Div", "float32"): 1, (Kind.CALL, "exp", "float32"): 1,
-        (Kind.CONVERSION, "Cast", "float32"): 1, (Kind.LOAD, "ProducerLoad", "float32"): 2,
+        (Kind.CHOICE, "IfThenElse", "float32"): 1,
+        (Kind.ARITHMETIC, "Mul", "float32"): 1,
+        (Kind.ARITHMETIC, "Add", "float32"): 1,
+        (Kind.ARITHMETIC, "Max", "float32"): 1,
+        (Kind.DIVISION, "Div", "float32"): 1,
+        (Kind.CALL, "exp", "float32"): 1,
+        (Kind.CONVERSION, "Cast", "float32"): 1,
+        (Kind.LOAD, "ProducerLoad", "float32"): 2,
         (Kind.LOAD, "ProducerLoad", "float16"): 1,
     }
     assert {operator.name for operator in statement.operations.conditions} == {"LT", "IterVar", "IntImm"}
@@ -91,25 +99,33 @@ def test_symbols_stay_symbols_or_take_values() -> None:
 def footprint(shape: tuple[int, ...], index: Callable[..., Any], extents: tuple[int, ...]) -> tuple[int | None, bool]:
     """The elements of a tensor that a loop nest touches, and whether that is exact."""
     A = te.placeholder(shape, name="A")
-    work = declared(te.compute(extents, lambda *axes: A(*index(*axes)) if isinstance(index(*axes), tuple) else A[index(*axes)]))
+    work = declared(
+        te.compute(extents, lambda *axes: A(*index(*axes)) if isinstance(index(*axes), tuple) else A[index(*axes)])
+    )
     (size,) = (size for array, size in work.touched.items() if array is A)
     assert size.value is not None and size.value % 4 == 0
     return size.value // 4, size.is_exact
 
 
-@pytest.mark.parametrize(("shape", "index", "extents", "elements"), [
-    ((100,), lambda i, j: i * 8 + j, (4, 8), (32, True)),
-    ((100,), lambda i, j: i + j, (10, 3), (12, True)),
-    ((100,), lambda i: i * 3, (10,), (28, True)),                       # a box: 9 steps of 3, and itself
-    ((10, 10), lambda i: (i, 9 - i), (10,), (100, True)),
-    ((100,), lambda i: i // 4, (32,), (8, True)),
-    ((100,), lambda i: i % 4, (32,), (4, True)),
-    ((100,), lambda i: (i + 1) // 4, (32,), (9, True)),
-    ((100,), lambda i: te.max(te.min(i - 1, 20), 0), (40,), (40, False)),
-    ((20,), lambda i: te.max(te.min(i - 1, 19), 0), (40,), (20, True)),  # never more than there are
-])
+@pytest.mark.parametrize(
+    ("shape", "index", "extents", "elements"),
+    [
+        ((100,), lambda i, j: i * 8 + j, (4, 8), (32, True)),
+        ((100,), lambda i, j: i + j, (10, 3), (12, True)),
+        ((100,), lambda i: i * 3, (10,), (28, True)),  # a box: 9 steps of 3, and itself
+        ((10, 10), lambda i: (i, 9 - i), (10,), (100, True)),
+        ((100,), lambda i: i // 4, (32,), (8, True)),
+        ((100,), lambda i: i % 4, (32,), (4, True)),
+        ((100,), lambda i: (i + 1) // 4, (32,), (9, True)),
+        ((100,), lambda i: te.max(te.min(i - 1, 20), 0), (40,), (40, False)),
+        ((20,), lambda i: te.max(te.min(i - 1, 19), 0), (40,), (20, True)),  # never more than there are
+    ],
+)
 def test_footprints_of_single_accesses(
-    shape: tuple[int, ...], index: Callable[..., Any], extents: tuple[int, ...], elements: tuple[int, bool],
+    shape: tuple[int, ...],
+    index: Callable[..., Any],
+    extents: tuple[int, ...],
+    elements: tuple[int, bool],
 ) -> None:
     assert footprint(shape, index, extents) == elements
 
@@ -118,7 +134,10 @@ def touched(shape: tuple[int, ...], body: Callable[..., Any], extents: tuple[int
     """What each loop touches of A, outermost first, in elements."""
     A = te.placeholder(shape, name="A")
     work = declared(te.compute(extents, lambda *axes: body(A, *axes)))
-    return [str(loop.touched[A])[:-1].rstrip("0123456789") + str((loop.touched[A].value or 0) // 4) for loop in work.nested()[1:]]
+    return [
+        str(loop.touched[A])[:-1].rstrip("0123456789") + str((loop.touched[A].value or 0) // 4)
+        for loop in work.nested()[1:]
+    ]
 
 
 def test_accesses_that_differ_in_constants_share_a_box_and_others_are_added() -> None:
@@ -134,22 +153,28 @@ def test_what_is_read_from_memory_takes_as_many_values_as_there_are_places() -> 
     B = te.compute((5, 30), lambda i, j: A[I[i], j], name="B")
     root, _, inner = declared(B).nested()
     assert str(root.touched[A]) == "≤ 600" and str(inner.touched[A]) == "120" and root.touched[I].value == 20
-    counting = parse("def f(A: float32[100], n: int32[1], B: out float32[10]):\n    for i in 10:\n        n[0] = n[0] + 7\n"
-                     "        B[i] = A[n[0]]")
+    counting = parse(
+        "def f(A: float32[100], n: int32[1], B: out float32[10]):\n    for i in 10:\n        n[0] = n[0] + 7\n"
+        "        B[i] = A[n[0]]"
+    )
     sizes = {array.name: str(size) for array, size in work_of(counting).touched.items()}
-    assert sizes == {"A": "≤ 400", "n": "4", "B": "40"}   # n changes: any element of A
+    assert sizes == {"A": "≤ 400", "n": "4", "B": "40"}  # n changes: any element of A
 
 
 def test_a_loop_that_begins_elsewhere_each_time_covers_more_than_its_trips() -> None:
-    text = ("def f(A: float32[40], B: out float32[10]):\n    for i in 10:\n        for j in range(i * 2, extent=5):\n"
-            "            B[i] = A[j]")
+    text = (
+        "def f(A: float32[40], B: out float32[10]):\n    for i in 10:\n        for j in range(i * 2, extent=5):\n"
+        "            B[i] = A[j]"
+    )
     work = work_of(parse(text))
     assert [str(loop.bytes) for loop in work.nested()] == ["132", "132", "24"]
 
 
 def test_triangles_and_guards_are_upper_bounds() -> None:
-    text = ("def f(A: float32[10, 10], B: out float32[10, 10]):\n    for i in 10:\n        for j in i + 1:\n"
-            "            if A[i, j] > 0.0:\n                B[i, j] = A[i, j] + 1.0")
+    text = (
+        "def f(A: float32[10, 10], B: out float32[10, 10]):\n    for i in 10:\n        for j in i + 1:\n"
+        "            if A[i, j] > 0.0:\n                B[i, j] = A[i, j] + 1.0"
+    )
     work = work_of(parse(text))
     inner = work.nested()[-1]
     assert (str(inner.trips), str(inner.operations), str(inner.bytes)) == ("≤ 10", "≤ 100", "≤ 80")
@@ -180,10 +205,16 @@ class Counting:
         self.runs = max(watched.runs.value or 0, 1) if watched.loop is not None else 1
         self.counts = Buffer("counts", (const(len(self.loops) + len(self.statements) + 1, INT64),), INT64)
         arrays = function.buffers
-        self.seen = {buffer: Buffer(f"seen_{buffer.name}", (const(self.runs, INT64), *buffer.shape), INT64) for buffer in arrays}
+        self.seen = {
+            buffer: Buffer(f"seen_{buffer.name}", (const(self.runs, INT64), *buffer.shape), INT64) for buffer in arrays
+        }
         added = (self.counts, *self.seen.values())
-        self.function = replace(function, params=(*function.params, *added), outputs=(*function.outputs, *added),
-                                body=self.visit(function.body))
+        self.function = replace(
+            function,
+            params=(*function.params, *added),
+            outputs=(*function.outputs, *added),
+            body=self.visit(function.body),
+        )
 
     def add_one(self, at: int) -> Stmt:
         place = (const(at, INT64),)
@@ -191,8 +222,13 @@ class Counting:
 
     def visit(self, node: Any) -> Any:
         if isinstance(node, For):
-            inner = For(node.var, node.begin, node.extent, node.kind, Seq((self.add_one(self.loops.index(node)),
-                                                                          self.visit(node.body))))
+            inner = For(
+                node.var,
+                node.begin,
+                node.extent,
+                node.kind,
+                Seq((self.add_one(self.loops.index(node)), self.visit(node.body))),
+            )
             return Seq((inner, self.add_one(len(self.loops) + len(self.statements)))) if node is self.watched else inner
         if isinstance(node, BufferStore):
             at = next(at for at, one in enumerate(self.statements) if one.node is node)
@@ -218,13 +254,17 @@ class Counting:
 
     def run(self) -> tuple[list[int], list[int], dict[str, int]]:
         """Iterations of each loop, executions of each store, elements of each buffer that a run touched at most."""
-        given = [np.zeros([extent.value for extent in buffer.shape if isinstance(extent, IntImm)], str(buffer.dtype))
-                 for buffer in self.function.buffers]
+        given = [
+            np.zeros([extent.value for extent in buffer.shape if isinstance(extent, IntImm)], str(buffer.dtype))
+            for buffer in self.function.buffers
+        ]
         interpreter.run(self.function, given, check=False)
         counts = [int(count) for count in given[self.function.buffers.index(self.counts)]]
-        elements = {buffer.name: int(given[self.function.buffers.index(seen)].reshape(self.runs, -1).sum(1).max(initial=0))
-                    for buffer, seen in self.seen.items()}
-        return counts[: len(self.loops)], counts[len(self.loops): -1], elements
+        elements = {
+            buffer.name: int(given[self.function.buffers.index(seen)].reshape(self.runs, -1).sum(1).max(initial=0))
+            for buffer, seen in self.seen.items()
+        }
+        return counts[: len(self.loops)], counts[len(self.loops) : -1], elements
 
 
 def draw(rng: np.random.Generator) -> tuple[te.Schedule, list[te.Tensor]]:
@@ -237,7 +277,9 @@ def draw(rng: np.random.Generator) -> tuple[te.Schedule, list[te.Tensor]]:
     X: te.Tensor = [
         lambda: te.compute((n, m), lambda i, j: A[i, j] * 2.0 + A[i + d, j + 1], name="X"),
         lambda: te.compute((n, m), lambda i, j: A[2 * i + d, j] + A[2 * i, j + d], name="X"),
-        lambda: te.compute((n, m), lambda i, j: A[te.max(te.min(i + d - 1, n - 1), 0), j] - A[i, (j + d) % m], name="X"),
+        lambda: te.compute(
+            (n, m), lambda i, j: A[te.max(te.min(i + d - 1, n - 1), 0), j] - A[i, (j + d) % m], name="X"
+        ),
         lambda: te.compute((n, m), lambda i, j: te.sum(A[i + k, j] * A[k, i], axis=k), name="X"),
         lambda: te.compute((n, m), lambda i, j: A[I[i], j // (d + 1)] + A[i // 2, j], name="X"),
         lambda: te.compute((n, m), lambda i, j: te.if_then_else(i < d, A[i, j] + 1.0, A[j, i]), name="X"),
@@ -270,11 +312,16 @@ def test_counts_are_those_of_the_interpreter(case: int) -> None:
     iterations, executed, elements = counting.run()
     for loop, times in zip(loops[1:], iterations[1:], strict=True):
         most = loop.iterations.value
-        assert most is not None and (times == most if loop.iterations.is_exact else times <= most), f"{loop.loop}\n{function}"
+        assert most is not None and (times == most if loop.iterations.is_exact else times <= most), (
+            f"{loop.loop}\n{function}"
+        )
     done = sum(times * elementary(one.operations) for one, times in zip(counting.statements, executed, strict=True))
     assert work.operations.value is not None
-    assert done == work.operations.value if work.operations.is_exact and not any(
-        one.guards for one in counting.statements) else done <= work.operations.value, str(function)
+    assert (
+        done == work.operations.value
+        if work.operations.is_exact and not any(one.guards for one in counting.statements)
+        else done <= work.operations.value
+    ), str(function)
     sizes = {array.name: size.value for array, size in watched.touched.items()}
     for name, count in elements.items():
         assert 4 * count <= (sizes.get(name) or 0), f"{name} in {watched.loop and watched.loop.var}\n{function}"

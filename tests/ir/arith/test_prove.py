@@ -172,8 +172,15 @@ def test_symbolic_bounds_by_brute_force(case: int) -> None:
     analyzer = Analyzer()
     analyzer.bind(i, Range(m, n + 1))
     analyzer.bind(j, Range(const(0), i - m + 1) if case % 2 else Range(const(-1), const(4)))
-    points = numpy.array([(a, b, c, d) for a in range(5) for b in range(-2, 3) for c in range(b, b + a + 1)
-                          for d in (range(c - b + 1) if case % 2 else range(-1, 3))])
+    points = numpy.array(
+        [
+            (a, b, c, d)
+            for a in range(5)
+            for b in range(-2, 3)
+            for c in range(b, b + a + 1)
+            for d in (range(c - b + 1) if case % 2 else range(-1, 3))
+        ]
+    )
     env = {var: points[:, at] for at, var in enumerate((n, m, i, j))}
 
     def drawn_expr(depth: int):
@@ -198,7 +205,9 @@ def test_symbolic_bounds_by_brute_force(case: int) -> None:
             inside = outer == at
             reached, bound = worst(values[inside]), held[inside]
             assert (bound == bound[0]).all(), f"{name} of {expr}: {end} moves"
-            assert (bound[0] <= reached) if worst is numpy.min else (bound[0] >= reached), f"{name} of {expr} is not {end}"
+            assert (bound[0] <= reached) if worst is numpy.min else (bound[0] >= reached), (
+                f"{name} of {expr} is not {end}"
+            )
             assert not linear or bound[0] == reached, f"{name} of {expr}: {end} is not reached"
 
 

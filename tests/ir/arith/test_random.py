@@ -56,7 +56,9 @@ def test_index_expressions_over_the_integers(case: int) -> None:
     analyzer = Analyzer()
     analyzer.bind(i, Range(const(0), n))
     analyzer.bind(j, Range(m, const(4)))
-    points = numpy.array([(a, b, c, d) for a in range(9) for b in range(-4, 5) for c in range(a) for d in range(b, b + 4)])
+    points = numpy.array(
+        [(a, b, c, d) for a in range(9) for b in range(-4, 5) for c in range(a) for d in range(b, b + 4)]
+    )
     env = {var: points[:, at] for at, var in enumerate((n, m, i, j))}
     draw = Drawer(rng, [n, m, i, j], INDEX_CONSTANTS)
     expr = draw.number(DType("int32"), 4) if rng.random() < 0.7 else draw.condition(DType("int32"), 4)
@@ -84,7 +86,12 @@ def test_words_wrap(case: int) -> None:
     i, load = Var("i"), BufferLoad(Buffer("B", (const(4),), kind), (const(0),))
     analyzer = Analyzer()
     analyzer.bind(i, (0, 7))
-    draw = Drawer(rng, [i, load], (*INDEX_CONSTANTS, kind.least, kind.greatest, 65536), casts=("int32", "uint8", "uint32", "int16"))
+    draw = Drawer(
+        rng,
+        [i, load],
+        (*INDEX_CONSTANTS, kind.least, kind.greatest, 65536),
+        casts=("int32", "uint8", "uint32", "int16"),
+    )
     expr = draw.number(kind, 4) if rng.random() < 0.7 else draw.condition(kind, 4)
     check(analyzer, expr, grid({i: range(8), load: ends}))
 
@@ -133,5 +140,7 @@ def test_constraints(case: int) -> None:
         found = evaluate(simple, env, wraps=False)[holds]
         numpy.testing.assert_array_equal(found, expected, err_msg=f"{expr}\n became {simple}\n under {conditions}")
         if expected.size and expr.dtype.is_integer:
-            assert (bounds.lo is None or bounds.lo <= expected.min()) and (bounds.hi is None or expected.max() <= bounds.hi)
+            assert (bounds.lo is None or bounds.lo <= expected.min()) and (
+                bounds.hi is None or expected.max() <= bounds.hi
+            )
     assert analyzer.simplify(expr) is before

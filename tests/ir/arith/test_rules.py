@@ -101,14 +101,28 @@ def trunc(a, b, k):
 
 
 OPERATORS = {
-    E.Add: lambda a, b, k: a + b, E.Sub: lambda a, b, k: a - b, E.Mul: lambda a, b, k: a * b, E.FloorDiv: floor, E.TruncDiv: trunc,
-    E.FloorMod: lambda a, b, k: numpy.where(b == 0, 0, a - b * floor(a, b, k)), E.Min: lambda a, b, k: numpy.minimum(a, b),
-    E.TruncMod: lambda a, b, k: numpy.where(b == 0, 0, a - b * trunc(a, b, k)), E.Max: lambda a, b, k: numpy.maximum(a, b),
-    E.LT: lambda a, b, k: a < b, E.LE: lambda a, b, k: a <= b, E.GT: lambda a, b, k: a > b, E.GE: lambda a, b, k: a >= b,
-    E.EQ: lambda a, b, k: a == b, E.NE: lambda a, b, k: a != b, E.And: lambda a, b, k: (a != 0) & (b != 0),
-    E.Or: lambda a, b, k: (a != 0) | (b != 0), E.Not: lambda a, k: a == 0,
-    E.Select: lambda c, a, b, k: numpy.where(c, a, b), E.IfThenElse: lambda c, a, b, k: numpy.where(c, a, b),
-    E.Ramp: lambda base, stride, k: base + k * stride, E.Broadcast: lambda value, k: value,
+    E.Add: lambda a, b, k: a + b,
+    E.Sub: lambda a, b, k: a - b,
+    E.Mul: lambda a, b, k: a * b,
+    E.FloorDiv: floor,
+    E.TruncDiv: trunc,
+    E.FloorMod: lambda a, b, k: numpy.where(b == 0, 0, a - b * floor(a, b, k)),
+    E.Min: lambda a, b, k: numpy.minimum(a, b),
+    E.TruncMod: lambda a, b, k: numpy.where(b == 0, 0, a - b * trunc(a, b, k)),
+    E.Max: lambda a, b, k: numpy.maximum(a, b),
+    E.LT: lambda a, b, k: a < b,
+    E.LE: lambda a, b, k: a <= b,
+    E.GT: lambda a, b, k: a > b,
+    E.GE: lambda a, b, k: a >= b,
+    E.EQ: lambda a, b, k: a == b,
+    E.NE: lambda a, b, k: a != b,
+    E.And: lambda a, b, k: (a != 0) & (b != 0),
+    E.Or: lambda a, b, k: (a != 0) | (b != 0),
+    E.Not: lambda a, k: a == 0,
+    E.Select: lambda c, a, b, k: numpy.where(c, a, b),
+    E.IfThenElse: lambda c, a, b, k: numpy.where(c, a, b),
+    E.Ramp: lambda base, stride, k: base + k * stride,
+    E.Broadcast: lambda value, k: value,
 }
 
 
@@ -126,7 +140,9 @@ def computed_fits(pattern, bound, least: int, greatest: int) -> bool:
     value = P.evaluate(pattern, bound) if isinstance(pattern, P.Pattern) else None
     if value is not None:
         return least <= value <= greatest
-    return not isinstance(pattern, P.Operation) or all(computed_fits(o, bound, least, greatest) for o in pattern.operands)
+    return not isinstance(pattern, P.Operation) or all(
+        computed_fits(o, bound, least, greatest) for o in pattern.operands
+    )
 
 
 @named(WRAPPING)
@@ -136,7 +152,9 @@ def test_rule_holds_for_all_small_integers(table: str, rule, signed: bool) -> No
     names = leaves(rule.pattern, P.Wild)
     truths = set(names) if table in ("logic", "bool-compare") else conditions_of(rule.pattern)
     spaces = [range(2) if name in truths else range(small.least, small.greatest + 1) for name in names]
-    points = numpy.array(list(itertools.product(*spaces, range(16) if table == "vector" else range(1)))).reshape(-1, len(names) + 1)
+    points = numpy.array(list(itertools.product(*spaces, range(16) if table == "vector" else range(1)))).reshape(
+        -1, len(names) + 1
+    )
     wilds = {name: points[:, at] for at, name in enumerate([*names, "k"])}
     checked = 0
     for constants in constant_choices(rule, small.least, small.greatest):
@@ -181,12 +199,21 @@ def z3_divide(a, b, bound):
 
 
 Z3_OPERATORS = {
-    E.Add: lambda a, b, _: a + b, E.Sub: lambda a, b, _: a - b, E.Mul: lambda a, b, _: a * b,
-    E.FloorDiv: lambda a, b, bound: z3_divide(a, b, bound)[0], E.FloorMod: lambda a, b, bound: z3_divide(a, b, bound)[1],
-    E.Min: lambda a, b, _: z3.If(a < b, a, b), E.Max: lambda a, b, _: z3.If(a > b, a, b),
-    E.LT: lambda a, b, _: a < b, E.LE: lambda a, b, _: a <= b, E.GT: lambda a, b, _: a > b, E.GE: lambda a, b, _: a >= b,
-    E.EQ: lambda a, b, _: a == b, E.NE: lambda a, b, _: a != b,
-    E.Ramp: lambda base, stride, bound: base + bound["k"] * stride, E.Broadcast: lambda value, _: value,
+    E.Add: lambda a, b, _: a + b,
+    E.Sub: lambda a, b, _: a - b,
+    E.Mul: lambda a, b, _: a * b,
+    E.FloorDiv: lambda a, b, bound: z3_divide(a, b, bound)[0],
+    E.FloorMod: lambda a, b, bound: z3_divide(a, b, bound)[1],
+    E.Min: lambda a, b, _: z3.If(a < b, a, b),
+    E.Max: lambda a, b, _: z3.If(a > b, a, b),
+    E.LT: lambda a, b, _: a < b,
+    E.LE: lambda a, b, _: a <= b,
+    E.GT: lambda a, b, _: a > b,
+    E.GE: lambda a, b, _: a >= b,
+    E.EQ: lambda a, b, _: a == b,
+    E.NE: lambda a, b, _: a != b,
+    E.Ramp: lambda base, stride, bound: base + bound["k"] * stride,
+    E.Broadcast: lambda value, _: value,
 }
 
 
@@ -246,8 +273,15 @@ def _check_halves(rule) -> None:
         if isinstance(pattern, (float, P.Number)):
             return numpy.float16(pattern if isinstance(pattern, float) else pattern.value)
         operands = [value(operand) for operand in pattern.operands]
-        return {E.Mul: numpy.multiply, E.Div: numpy.divide, E.Add: numpy.add, E.Sub: numpy.subtract,
-                E.Select: numpy.where, E.IfThenElse: numpy.where, E.Not: numpy.logical_not}[pattern.kind](*operands)
+        return {
+            E.Mul: numpy.multiply,
+            E.Div: numpy.divide,
+            E.Add: numpy.add,
+            E.Sub: numpy.subtract,
+            E.Select: numpy.where,
+            E.IfThenElse: numpy.where,
+            E.Not: numpy.logical_not,
+        }[pattern.kind](*operands)
 
     left, right = value(rule.pattern), value(rule.result)
     both_nan = numpy.isnan(left) & numpy.isnan(right)
@@ -296,7 +330,20 @@ def test_cast_of_cast_keeps_every_value() -> None:
             continue
         merged += 1
         if source.is_float:
-            values = [0.0, -0.0, 0.5, -1.5, 3.7, 1000.5, -70000.0, 1e9, -1e30, float("inf"), float("-inf"), float("nan")]
+            values = [
+                0.0,
+                -0.0,
+                0.5,
+                -1.5,
+                3.7,
+                1000.5,
+                -70000.0,
+                1e9,
+                -1e30,
+                float("inf"),
+                float("-inf"),
+                float("nan"),
+            ]
         else:
             near = {sign * (1 << bit) + d for bit in range(0, 65, 4) for d in (-1, 0, 1) for sign in (1, -1)}
             values = [value for value in near if source.least <= value <= source.greatest]
@@ -372,7 +419,9 @@ def fired():
     P.WATCHERS.remove(watcher)
 
 
-TABLED = [(t, r) for t, table in TABLES.items() for r in table.rules] + [("sum", r) for r in (*SUM_RULES, *EXACT_SUM_RULES)]
+TABLED = [(t, r) for t, table in TABLES.items() for r in table.rules] + [
+    ("sum", r) for r in (*SUM_RULES, *EXACT_SUM_RULES)
+]
 
 
 @named(TABLED)

@@ -52,9 +52,17 @@ def truncated(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 PAIR_OPERATORS: dict[str, Any] = {
-    "X // Y": np.floor_divide, "X % Y": np.remainder, "truncdiv(X, Y)": lambda x, y: truncated(x, y)[0],
-    "truncmod(X, Y)": lambda x, y: truncated(x, y)[1], "X + Y": np.add, "X - Y": np.subtract, "X * Y": np.multiply,
-    "min(X, Y)": np.minimum, "max(X, Y)": np.maximum, "X & Y": np.bitwise_and, "X ^ Y": np.bitwise_xor,
+    "X // Y": np.floor_divide,
+    "X % Y": np.remainder,
+    "truncdiv(X, Y)": lambda x, y: truncated(x, y)[0],
+    "truncmod(X, Y)": lambda x, y: truncated(x, y)[1],
+    "X + Y": np.add,
+    "X - Y": np.subtract,
+    "X * Y": np.multiply,
+    "min(X, Y)": np.minimum,
+    "max(X, Y)": np.maximum,
+    "X & Y": np.bitwise_and,
+    "X ^ Y": np.bitwise_xor,
 }
 
 
@@ -129,7 +137,12 @@ def test_casts_from_integers_round_once() -> None:
     np.testing.assert_array_equal(elementwise("float32(X)", [np.array([True, False])], "float32"), [1.0, 0.0])
 
 
-FLOATS: list[tuple[str, Any]] = [("float16", np.float16), ("bfloat16", BF16), ("float32", np.float32), ("float64", np.float64)]
+FLOATS: list[tuple[str, Any]] = [
+    ("float16", np.float16),
+    ("bfloat16", BF16),
+    ("float32", np.float32),
+    ("float64", np.float64),
+]
 
 
 @pytest.mark.parametrize(("dtype", "made"), FLOATS)
@@ -159,7 +172,12 @@ def test_half_precision_rounds_at_each_operation() -> None:
 def test_min_and_max_of_a_nan_are_nan(dtype: str, made: Any) -> None:
     x, y = np.array([np.nan, 1, 2, np.nan], made), np.array([1, np.nan, 3, np.nan], made)
     for lanes in (1, 4):
-        assert np.isnan(elementwise("min(X, Y)", [x, y], dtype, lanes).astype(float)).tolist() == [True, True, False, True]
+        assert np.isnan(elementwise("min(X, Y)", [x, y], dtype, lanes).astype(float)).tolist() == [
+            True,
+            True,
+            False,
+            True,
+        ]
         assert elementwise("max(X, Y)", [x, y], dtype, lanes).astype(float)[2] == 3
 
 
@@ -178,23 +196,71 @@ def test_logic_and_comparisons() -> None:
         one = "1" if lanes == 1 else "broadcast(1, 4)"
         found = elementwise(f"not (X < Y or X == Y) and X != {one}", [x, y], "bool", lanes)
         np.testing.assert_array_equal(found, ~((x < y) | (x == y)) & (x != 1))
-    np.testing.assert_array_equal(elementwise("select(X <= Y, X >= 2, X > 3)", [x, y], "bool"), np.where(x <= y, x >= 2, x > 3))
+    np.testing.assert_array_equal(
+        elementwise("select(X <= Y, X >= 2, X > 3)", [x, y], "bool"), np.where(x <= y, x >= 2, x > 3)
+    )
 
 
 # Intrinsics
 
 REFERENCES: dict[str, Any] = {
-    "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: 10.0**x, "log": np.log, "log2": np.log2, "log10": np.log10,
-    "log1p": np.log1p, "expm1": np.expm1, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos,
-    "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erf": np.vectorize(math.erf, otypes=[float]),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "nearbyint": np.rint,
-    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "abs": np.abs, "isnan": np.isnan, "isinf": np.isinf,
-    "isfinite": np.isfinite, "pow": np.power, "atan2": np.arctan2, "copysign": np.copysign, "hypot": np.hypot,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda x: 10.0**x,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "erf": np.vectorize(math.erf, otypes=[float]),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "nearbyint": np.rint,
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    "abs": np.abs,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+    "pow": np.power,
+    "atan2": np.arctan2,
+    "copysign": np.copysign,
+    "hypot": np.hypot,
 }
-OTHERS = {"fma", "mul_add", "popcount", "clz", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left",
-          "shift_right", "reinterpret", "likely", "call_extern", "call_pure_extern", "call_llvm_intrinsic",
-          "access_ptr", "target_has"}
+OTHERS = {
+    "fma",
+    "mul_add",
+    "popcount",
+    "clz",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "bitwise_not",
+    "shift_left",
+    "shift_right",
+    "reinterpret",
+    "likely",
+    "call_extern",
+    "call_pure_extern",
+    "call_llvm_intrinsic",
+    "access_ptr",
+    "target_has",
+}
 ELSEWHERE = {"atomic_add", "trace", "call_packed", "packed_array", "prefetch", "unaligned_elements"}
 """Run by the tests of te.extern, of atomic updates, of the storage primitives and of stores past the caches."""
 
@@ -207,7 +273,9 @@ def test_every_intrinsic_is_tested_here() -> None:
 @pytest.mark.parametrize(("dtype", "made"), FLOATS)
 def test_float_intrinsics(name: str, dtype: str, made: Any) -> None:
     row = INTRINSICS[name]
-    low, high = (1, 3) if name == "acosh" else (-0.99, 0.99) if name in ("asin", "acos", "atanh", "log1p") else (0.01, 4)
+    low, high = (
+        (1, 3) if name == "acosh" else (-0.99, 0.99) if name in ("asin", "acos", "atanh", "log1p") else (0.01, 4)
+    )
     values = [np.linspace(low, high, 16).astype(made) for _ in range(row.arity)]
     values[0][:2] = np.array([np.inf, np.nan], made)
     if name in ("floor", "ceil", "round", "trunc", "nearbyint", "abs", "copysign"):
@@ -215,7 +283,7 @@ def test_float_intrinsics(name: str, dtype: str, made: Any) -> None:
     out = "bool" if row.result == "bool" else dtype
     with np.errstate(all="ignore"):
         expected = REFERENCES[name](*(value.astype(float) for value in values))
-    text = f"{name}({', '.join('XYZ'[:row.arity])})"
+    text = f"{name}({', '.join('XYZ'[: row.arity])})"
     for lanes in (1, 8):
         with np.errstate(all="ignore"):
             found = elementwise(text, values, out, lanes)
@@ -499,7 +567,9 @@ def test_shared_expressions_are_computed_once() -> None:
 
 
 def test_a_shared_load_is_read_again_in_the_next_statement() -> None:
-    function = parse("def f(A: int32[1], B: out int32[2]):\n    B[0] = A[0]\n    B[1] = B[0] * B[0] + B[0]\n    B[0] = 5")
+    function = parse(
+        "def f(A: int32[1], B: out int32[2]):\n    B[0] = A[0]\n    B[1] = B[0] * B[0] + B[0]\n    B[0] = 5"
+    )
     assert isinstance(function.body, Seq)
     copy, square, five = function.body.body
     assert isinstance(square, BufferStore)
@@ -511,15 +581,20 @@ def test_a_shared_load_is_read_again_in_the_next_statement() -> None:
 # Arguments
 
 
-@pytest.mark.parametrize(("args", "message"), [
-    ([np.zeros((2, 3), "float32")], "takes 3 arguments, not 1"),
-    ([np.zeros((2, 3), "float64"), 1, np.zeros(2, "float32")], "'A' of f must be float32"),
-    ([[1.0], 1, np.zeros(2, "float32")], "'A' of f must be an array"),
-    ([np.zeros((2, 4), "float32"), 1, np.zeros(2, "float32")],
-     r"(?s)'A' of f has the wrong shape.*A: float32\[n, 3\].*\[2, 4\]"),
-    ([np.zeros((2, 3), "float32"), 1, np.zeros(3, "float32")], "'B' of f has the wrong shape"),
-    ([np.zeros((2, 3), "float32"), 200, np.zeros(2, "float32")], "'s' does not fit int8"),
-])
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([np.zeros((2, 3), "float32")], "takes 3 arguments, not 1"),
+        ([np.zeros((2, 3), "float64"), 1, np.zeros(2, "float32")], "'A' of f must be float32"),
+        ([[1.0], 1, np.zeros(2, "float32")], "'A' of f must be an array"),
+        (
+            [np.zeros((2, 4), "float32"), 1, np.zeros(2, "float32")],
+            r"(?s)'A' of f has the wrong shape.*A: float32\[n, 3\].*\[2, 4\]",
+        ),
+        ([np.zeros((2, 3), "float32"), 1, np.zeros(3, "float32")], "'B' of f has the wrong shape"),
+        ([np.zeros((2, 3), "float32"), 200, np.zeros(2, "float32")], "'s' does not fit int8"),
+    ],
+)
 def test_arguments_that_do_not_fit(args: list[Any], message: str) -> None:
     function = parse("def f[n](A: float32[n, 3], s: int8, B: out float32[n]):\n    pass")
     with pytest.raises(ArgumentsDoNotFit, match=message) as caught:
@@ -530,5 +605,10 @@ def test_arguments_that_do_not_fit(args: list[Any], message: str) -> None:
 def test_programs_that_cannot_be_run() -> None:
     x = [np.zeros(4, "float32")]
     with pytest.raises(NotWellFormed, match="only a whole value can be left out"):
-        run(parse("def f(B: out float32[4]):\n    B[ramp(0, 1, 4)] = if_then_else(ramp(0, 1, 4) < broadcast(2, 4), "
-                  "broadcast(1.0, 4), broadcast(2.0, 4))"), x)
+        run(
+            parse(
+                "def f(B: out float32[4]):\n    B[ramp(0, 1, 4)] = if_then_else(ramp(0, 1, 4) < broadcast(2, 4), "
+                "broadcast(1.0, 4), broadcast(2.0, 4))"
+            ),
+            x,
+        )

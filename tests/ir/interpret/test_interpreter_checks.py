@@ -19,16 +19,22 @@ def call(body: str, check: bool = True, n: int = 6) -> np.ndarray:
 
 
 OUT_OF_BOUNDS = {
-    "for i in n:\n    for j in 4:\n"
-    "        B[i, j + 1] = 1.0":
-        (r"accesses B\[0, 4\], out of bounds", "index 1 is 4, and the extent there is 4, at i = 0, j = 3"),
-    "for i in range(-1, extent=n):\n"
-    "    B[i, 0] = 1.0": (r"accesses B\[-1, 0\]", "index 0 is -1, and the extent there is 6, at i = -1"),
+    "for i in n:\n    for j in 4:\n        B[i, j + 1] = 1.0": (
+        r"accesses B\[0, 4\], out of bounds",
+        "index 1 is 4, and the extent there is 4, at i = 0, j = 3",
+    ),
+    "for i in range(-1, extent=n):\n    B[i, 0] = 1.0": (
+        r"accesses B\[-1, 0\]",
+        "index 0 is -1, and the extent there is 6, at i = -1",
+    ),
     "for i in n + 1:\n    B[0, 0] = A[i, 0]": (r"accesses A\[6, 0\]", "at i = 6"),
     "for i in 4:\n    B[0, 0] = A[0, I[i]]": (r"accesses A\[0, 7\]", "at i = 3"),
     "for i in 4:\n    T: float32[i]\n    T[i] = 1.0": (r"accesses T\[0\]", "the extent there is 0"),
     "B[0, ramp(1, 1, 4)] = broadcast(1.0, 4)": (r"accesses B\[0, 4\]", "index 1 is 4"),
-    "B[0, ramp(0, 1, 4)] = A[0, ramp(2, 1, 4), where=ramp(0, 1, 4) < broadcast(3, 4)]": (r"accesses A\[0, 4\]", "index 1 is 4"),
+    "B[0, ramp(0, 1, 4)] = A[0, ramp(2, 1, 4), where=ramp(0, 1, 4) < broadcast(3, 4)]": (
+        r"accesses A\[0, 4\]",
+        "index 1 is 4",
+    ),
     "for i in n:\n    if i < n and A[i + 1, 0] > 0.0:\n        B[i, 0] = 1.0": (r"accesses A\[6, 0\]", "at i = 5"),
     "for i in n:\n    B[i, 0] = select(i < 5, A[i + 1, 0], 0.0)": (r"accesses A\[6, 0\]", "at i = 5"),
 }
@@ -76,24 +82,26 @@ def test_unwritten_memory_spoils_what_is_computed_from_it_where_it_is_not_looked
 
 
 def test_the_side_that_select_does_not_choose_may_be_unwritten() -> None:
-    body = ("T: float32[4]\nfor i in 4:\n    if i < 2:\n        T[i] = 1.0\n"
-            "for i in 4:\n    B[i, 0] = select(i < 2, T[i] + 1.0, -1.0)")
+    body = (
+        "T: float32[4]\nfor i in 4:\n    if i < 2:\n        T[i] = 1.0\n"
+        "for i in 4:\n    B[i, 0] = select(i < 2, T[i] + 1.0, -1.0)"
+    )
     assert call(body)[:4, 0].tolist() == [2, 2, -1, -1]
-    vector = ("T: float32[4]\nT[ramp(0, 1, 2)] = broadcast(1.0, 2)\n"
-              "B[0, ramp(0, 1, 4)] = select(ramp(0, 1, 4) < broadcast(2, 4), T[ramp(0, 1, 4)], broadcast(-1.0, 4))")
+    vector = (
+        "T: float32[4]\nT[ramp(0, 1, 2)] = broadcast(1.0, 2)\n"
+        "B[0, ramp(0, 1, 4)] = select(ramp(0, 1, 4) < broadcast(2, 4), T[ramp(0, 1, 4)], broadcast(-1.0, 4))"
+    )
     assert call(vector)[0].tolist() == [1, 1, -1, -1]
 
 
 RACES = {
     "for i in parallel(n):\n"
-    "    B[0, 0] = A[i, 0]":
-        r"race on B(?s:.*)B\[0, 0\] is touched by iteration 0 and by iteration 1, which writes it too, at i = 1",
+    "    B[0, 0] = A[i, 0]": r"race on B(?s:.*)B\[0, 0\] is touched by iteration 0 and by iteration 1, which writes it too, at i = 1",
     "for i in parallel(n):\n    for j in 4:\n"
     "        B[i // 2, j] = 1.0": r"B\[0, 0\] is touched by iteration 0 and by iteration 1",
     "B[0, 0] = 0.0\nfor i in parallel(n):\n    B[0, 0] = B[0, 0] + A[i, 0]": "race on B",
     "B[0, 0] = 0.0\nB[1, 0] = 0.0\nfor i in parallel(2):\n    if i == 0:\n        B[0, 0] = B[1, 0]\n    else:\n"
-    "        B[1, 0] = 1.0":
-        "which writes what the former reads",
+    "        B[1, 0] = 1.0": "which writes what the former reads",
     "for i in 6:\n    B[i, 0] = 0.0\nfor i in parallel(5):\n    B[i + 1, 0] = B[i, 0]": "which reads what the former writes",
     "for i in 6:\n    B[i, 0] = 0.0\nfor i in parallel(6):\n    B[i, 1] = B[3, 0] + B[5, 0]\n    if i == 5:\n"
     "        B[3, 0] = 1.0": "several iterations and by iteration 5",
@@ -131,9 +139,9 @@ def test_what_is_no_race(body: str) -> None:
 
 def test_assertions() -> None:
     with pytest.raises(AssertionFailed, match=r"f: i is too big\n  the assertion does not hold, at i = 3") as caught:
-        call("for i in n:\n    assert i < 3, \"i is too big\"\n    B[i, 0] = 1.0")
+        call('for i in n:\n    assert i < 3, "i is too big"\n    B[i, 0] = 1.0')
     assert caught.value.code == "TW0306"
-    call("assert n > 3, \"n is small\"")
+    call('assert n > 3, "n is small"')
 
 
 def test_nothing_is_written_where_a_check_fails() -> None:

@@ -23,19 +23,62 @@ R = Buffer("R", (), FLOAT32)
 NAMES = {"i": i, "j": j, "k": k, "x": x, "h": h, "n": n64, "A": A, "R": R}
 
 EXPRESSIONS = [
-    "i + j * k", "(i + j) * k", "i - (j - k)", "i - j - k", "i * (j * k)", "i // 4 % 3", "i // (j % 3)", "-3 * i - -2",
-    "i < j and j < k or not i == k", "(i < j or j < k) and i != 0", "not (i < j and j < k)", "(i < j) == (j < k)",
-    "min(i, 3) + max(j, truncdiv(k, -4)) - truncmod(i, 7)", "x * 2.0 + 0.1", "x < inf", "x == nan", "x == -nan",
-    "h * 1.5", "h + 65504.0",
-    "n * 4 + int64(i)", "int64(3)", "uint8(200)", "float64(0.1)", "float16(inf)", "-0.0", "1e-08", "True and i < 3",
-    "float32(int32(3))", "int8(float32(1.5))", "int32(i < j)", "bool(i)", "uint64(18446744073709551615)",
-    "select(i < j, x, 0.0)", "if_then_else(i < j, A[i, j], -1.0)", "let(y: float32 = 1.0, y * x + exp(y))",
-    "A[i, j] + A[i // 2, 0] - R[()]", "ramp(i, 1, 8)", "ramp(0, j, 4) + broadcast(3, 4)", "ramp(n, 1, 4) * broadcast(n, 4)",
-    "A[i, ramp(0, 1, 4)]", "A[i, ramp(0, 1, 4), where=broadcast(i < 3, 4)]",
+    "i + j * k",
+    "(i + j) * k",
+    "i - (j - k)",
+    "i - j - k",
+    "i * (j * k)",
+    "i // 4 % 3",
+    "i // (j % 3)",
+    "-3 * i - -2",
+    "i < j and j < k or not i == k",
+    "(i < j or j < k) and i != 0",
+    "not (i < j and j < k)",
+    "(i < j) == (j < k)",
+    "min(i, 3) + max(j, truncdiv(k, -4)) - truncmod(i, 7)",
+    "x * 2.0 + 0.1",
+    "x < inf",
+    "x == nan",
+    "x == -nan",
+    "h * 1.5",
+    "h + 65504.0",
+    "n * 4 + int64(i)",
+    "int64(3)",
+    "uint8(200)",
+    "float64(0.1)",
+    "float16(inf)",
+    "-0.0",
+    "1e-08",
+    "True and i < 3",
+    "float32(int32(3))",
+    "int8(float32(1.5))",
+    "int32(i < j)",
+    "bool(i)",
+    "uint64(18446744073709551615)",
+    "select(i < j, x, 0.0)",
+    "if_then_else(i < j, A[i, j], -1.0)",
+    "let(y: float32 = 1.0, y * x + exp(y))",
+    "A[i, j] + A[i // 2, 0] - R[()]",
+    "ramp(i, 1, 8)",
+    "ramp(0, j, 4) + broadcast(3, 4)",
+    "ramp(n, 1, 4) * broadcast(n, 4)",
+    "A[i, ramp(0, 1, 4)]",
+    "A[i, ramp(0, 1, 4), where=broadcast(i < 3, 4)]",
     "shuffle([A[i, ramp(0, 1, 4)], broadcast(x, 4)], [0, 7])",
-    "exp(x) + pow(x, 2.0) - atan2(1.0, x)", "i & 3 | j ^ k << 2 >> 1", "~i & ~(j + 1)", "(i & 1) + j", "i & 1 + j",
-    "likely(i < 3)", "isnan(x) or isinf(x)", "popcount(i) + clz(n) * 2", "fma(x, 2.0, x)", "abs(-i)", "bitwise_not(-3)",
-    "reinterpret(int32, x)", 'call_extern(float32, "sinf", x, 1.0)', 'call_pure_extern(int32, "f")',
+    "exp(x) + pow(x, 2.0) - atan2(1.0, x)",
+    "i & 3 | j ^ k << 2 >> 1",
+    "~i & ~(j + 1)",
+    "(i & 1) + j",
+    "i & 1 + j",
+    "likely(i < 3)",
+    "isnan(x) or isinf(x)",
+    "popcount(i) + clz(n) * 2",
+    "fma(x, 2.0, x)",
+    "abs(-i)",
+    "bitwise_not(-3)",
+    "reinterpret(int32, x)",
+    'call_extern(float32, "sinf", x, 1.0)',
+    'call_pure_extern(int32, "f")',
     'call(float32x4, "mystery", i, "a\\"b")',
 ]
 
@@ -139,11 +182,24 @@ def test_text_is_what_was_written() -> None:
 
 def test_names_are_made_unique_while_they_are_visible() -> None:
     outer, inner, later = E.Var("i"), E.Var("i"), E.Var("i")
-    body = Seq((For(outer, ops.const(0), ops.const(4), LoopKind.SERIAL,
-                    For(inner, ops.const(0), ops.const(4), LoopKind.SERIAL, BufferStore(A, x, (outer, inner)))),
-                For(later, ops.const(0), ops.const(2), LoopKind.SERIAL, BufferStore(A, x, (later, later)))))
+    body = Seq(
+        (
+            For(
+                outer,
+                ops.const(0),
+                ops.const(4),
+                LoopKind.SERIAL,
+                For(inner, ops.const(0), ops.const(4), LoopKind.SERIAL, BufferStore(A, x, (outer, inner))),
+            ),
+            For(later, ops.const(0), ops.const(2), LoopKind.SERIAL, BufferStore(A, x, (later, later))),
+        )
+    )
     assert to_text(body).splitlines() == [
-        "for i in 4:", "    for i_1 in 4:", "        A[i, i_1] = x", "for i in 2:", "    A[i, i] = x",
+        "for i in 4:",
+        "    for i_1 in 4:",
+        "        A[i, i_1] = x",
+        "for i in 2:",
+        "    A[i, i] = x",
     ]
 
 
@@ -170,7 +226,13 @@ def test_sequences_print_flat_and_scopes_end_where_they_did() -> None:
     store = BufferStore(R, y, ())
     program = Seq((LetStmt(y, x, store), Seq((If(i < 3, Seq(())),)), Allocate(A, Seq(()))))
     assert to_text(program).splitlines() == [
-        "scope:", "    y: float32 = x", "    R[()] = y", "if i < 3:", "    pass", "A: float32[16, 16]", "pass",
+        "scope:",
+        "    y: float32 = x",
+        "    R[()] = y",
+        "if i < 3:",
+        "    pass",
+        "A: float32[16, 16]",
+        "pass",
     ]
 
 
@@ -210,11 +272,15 @@ def test_deep_statements_print_and_parse() -> None:
 def test_excerpt_marks_a_statement() -> None:
     function = parse(FUNCTIONS["loops"])
     store = next(node for node in walk(function.body) if isinstance(node, BufferStore))
-    assert excerpt(function, store, 1) == "\n".join([
-        "  ...", "          for j in vectorized(16):", ">             B[i, j] = A[i, j] * 2.0",
-        '          for j in unrolled(4, extent=8) with auto_unroll_max_step=16, unroll_explicit=True, "a key"="text":',
-        "  ...",
-    ])
+    assert excerpt(function, store, 1) == "\n".join(
+        [
+            "  ...",
+            "          for j in vectorized(16):",
+            ">             B[i, j] = A[i, j] * 2.0",
+            '          for j in unrolled(4, extent=8) with auto_unroll_max_step=16, unroll_explicit=True, "a key"="text":',
+            "  ...",
+        ]
+    )
 
 
 MISTAKES = {

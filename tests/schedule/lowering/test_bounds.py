@@ -103,7 +103,9 @@ class Case:
         reader = self.producer
         self.middle = None
         if choices.chance(0.3):
-            self.middle = reader = self.reader(reader, (120 if self.symbol is None else 8 * self.symbol + 120,) * rank, "B")
+            self.middle = reader = self.reader(
+                reader, (120 if self.symbol is None else 8 * self.symbol + 120,) * rank, "B"
+            )
         self.reader_stage = self.reader(reader, self.shape, "C")
         self.s = te.create_schedule(self.reader_stage.op)
 
@@ -159,7 +161,9 @@ class Case:
             how = choices.below(12)
             try:
                 if how <= 7:
-                    stage.split(choices.pick(leaves), **{choices.pick(["factor", "nparts"]): choices.pick([2, 3, 4, 8])})
+                    stage.split(
+                        choices.pick(leaves), **{choices.pick(["factor", "nparts"]): choices.pick([2, 3, 4, 8])}
+                    )
                 elif how <= 10:
                     stage.reorder(*(leaves[at] for at in choices.permutation(len(leaves))))
                 elif len(leaves) > 1 and self.symbol is None:
@@ -195,7 +199,9 @@ class Region:
         return made
 
     def number(self, value: E.Expr, known: Mapping[E.Var, int]) -> int:
-        found = self.analyzer.simplify(substitute(value, {var: const(value, var.dtype) for var, value in known.items()}))
+        found = self.analyzer.simplify(
+            substitute(value, {var: const(value, var.dtype) for var, value in known.items()})
+        )
         assert isinstance(found, E.IntImm), f"{value} at {known} is {found}"
         return found.value
 
@@ -248,7 +254,8 @@ EQUAL, TAIL = "equal", "equal, the tail of an inexact split included"
 """The rule of regions lets loops run over their full extents, so that every iteration computes as much: the bounding box of
 that set, too, is what is wanted."""
 CAUSES: dict[tuple[type[E.Expr], ...], str] = {
-    (E.Min, E.Max): "a clamped index: its extent is a constant", (E.FloorMod,): "a remainder: it may wrap",
+    (E.Min, E.Max): "a clamped index: its extent is a constant",
+    (E.FloorMod,): "a remainder: it may wrap",
     (E.FloorDiv,): "a quotient: its extent is a constant",
 }
 
@@ -274,7 +281,9 @@ def compared(number: int) -> tuple[Counter[str], list[str]]:
             continue
         outcomes[outcome or "unexplained"] += 1
         if outcome.startswith("too small") or not outcome:
-            wrong.append(f"case {number} of seed {drawn.SEED}, dimension {dimension}: {outcome or 'unexplained'}\n{case.s}")
+            wrong.append(
+                f"case {number} of seed {drawn.SEED}, dimension {dimension}: {outcome or 'unexplained'}\n{case.s}"
+            )
     return outcomes, wrong
 
 
@@ -307,5 +316,9 @@ def test_regions_hold_the_exact_sets_and_mostly_equal_their_bounding_boxes() -> 
         done, number = done + bool(found), number + 1
     total = sum(outcomes.values())
     equal = outcomes[EQUAL] + outcomes[TAIL]
-    print(f"seed {drawn.SEED}: {done} cases, {total} regions, {equal / total:.2%} equal to the bounding box: {dict(outcomes)}")
-    assert equal >= (0.95 - 2.5 * (0.05 * 0.95 / total) ** 0.5) * total, f"19 of 20, as few draws tell it: {dict(outcomes)}"
+    print(
+        f"seed {drawn.SEED}: {done} cases, {total} regions, {equal / total:.2%} equal to the bounding box: {dict(outcomes)}"
+    )
+    assert equal >= (0.95 - 2.5 * (0.05 * 0.95 / total) ** 0.5) * total, (
+        f"19 of 20, as few draws tell it: {dict(outcomes)}"
+    )

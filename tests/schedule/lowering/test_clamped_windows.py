@@ -27,8 +27,15 @@ def chain(n: Any, m: Any, at: Callable[[te.Tensor], Callable[[Any, Any], Any]], 
     tensors = [te.placeholder((n, m), "int32", name="A")]
     for number in range(stages):
         T, read = tensors[-1], at(tensors[-1])
-        tensors.append(te.compute((n, m), lambda i, j, T=T, read=read: (
-            T[i, j] + read(i - 1, j) + read(i + 1, j) * 2 + read(i, j - 1) * 3 + read(i, j + 1) * 5), name=f"S{number}"))
+        tensors.append(
+            te.compute(
+                (n, m),
+                lambda i, j, T=T, read=read: (
+                    T[i, j] + read(i - 1, j) + read(i + 1, j) * 2 + read(i, j - 1) * 3 + read(i, j + 1) * 5
+                ),
+                name=f"S{number}",
+            )
+        )
     return tensors
 
 
@@ -74,7 +81,9 @@ def test_continued_tensors_of_unknown_extents(name: str) -> None:
     tensors = chain(te.size_var("n"), te.size_var("m"), getattr(te, name))
     s = tiled(tensors)
     assert storage(s, tensors) == ["12, 20", "10, 18"]
-    assert "assert" not in str(tw.lower(s, [tensors[0], tensors[-1]])), "that indices stay inside is proved, not tried out"
+    assert "assert" not in str(tw.lower(s, [tensors[0], tensors[-1]])), (
+        "that indices stay inside is proved, not tried out"
+    )
 
 
 WRAPS: dict[str, Callable[[Any, Any, Any], Any]] = {
@@ -164,9 +173,15 @@ def test_a_dimension_that_may_be_empty_is_looked_at_once() -> None:
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize("name, mode", [
-    ("clamped", "edge"), ("mirrored", "symmetric"), ("padded", "constant"), ("wrapped", "wrap"),
-])
+@pytest.mark.parametrize(
+    "name, mode",
+    [
+        ("clamped", "edge"),
+        ("mirrored", "symmetric"),
+        ("padded", "constant"),
+        ("wrapped", "wrap"),
+    ],
+)
 def test_windows_of_rows_roll(name: str, mode: str, symbolic: bool) -> None:
     """The window stops at the ends of the dimension: what it did not move by is computed again, into the same place."""
     n, m = (te.size_var("n"), te.size_var("m")) if symbolic else (33, 7)

@@ -15,19 +15,37 @@ from tilewright.te.errors import IndexOutOfRange
 TARGETS = ["llvm", "c", "interpret"]
 
 OUTSIDE: dict[str, Callable[[Any], Any]] = {
-    "i * i": lambda i: i * i, "max(i, 9)": lambda i: te.max(i, 9), "i | 8": lambda i: i | 8, "i << 1": lambda i: i << 1,
-    "i ^ 9": lambda i: i ^ 9, "i * 5 % 11": lambda i: i * 5 % 11, "truncmod": lambda i: te.truncmod(i * 5, 11),
-    "truncdiv": lambda i: te.truncdiv(i * 3, 2), "int8": lambda i: (i * 40).astype("int8").astype("int32"),
-    "abs": lambda i: te.abs(i - 9), "i + 1": lambda i: i + 1, "i - 1": lambda i: i - 1,
-    "select": lambda i: te.select(i > 6, 8, i), "3 - i": lambda i: 3 - i,
+    "i * i": lambda i: i * i,
+    "max(i, 9)": lambda i: te.max(i, 9),
+    "i | 8": lambda i: i | 8,
+    "i << 1": lambda i: i << 1,
+    "i ^ 9": lambda i: i ^ 9,
+    "i * 5 % 11": lambda i: i * 5 % 11,
+    "truncmod": lambda i: te.truncmod(i * 5, 11),
+    "truncdiv": lambda i: te.truncdiv(i * 3, 2),
+    "int8": lambda i: (i * 40).astype("int8").astype("int32"),
+    "abs": lambda i: te.abs(i - 9),
+    "i + 1": lambda i: i + 1,
+    "i - 1": lambda i: i - 1,
+    "select": lambda i: te.select(i > 6, 8, i),
+    "3 - i": lambda i: 3 - i,
 }
 INSIDE: dict[str, tuple[int, Callable[[Any], Any]]] = {
-    "i * i": (3, lambda i: i * i), "min(i, 9)": (8, lambda i: te.min(i, 9)), "i | 4": (8, lambda i: i | 4),
-    "i << 1": (4, lambda i: i << 1), "i >> 1": (13, lambda i: i >> 1), "i ^ 5": (8, lambda i: i ^ 5),
-    "i & 7": (31, lambda i: i & 7), "i * 5 % 8": (8, lambda i: i * 5 % 8), "i * i % 11": (3, lambda i: i * i % 11),
+    "i * i": (3, lambda i: i * i),
+    "min(i, 9)": (8, lambda i: te.min(i, 9)),
+    "i | 4": (8, lambda i: i | 4),
+    "i << 1": (4, lambda i: i << 1),
+    "i >> 1": (13, lambda i: i >> 1),
+    "i ^ 5": (8, lambda i: i ^ 5),
+    "i & 7": (31, lambda i: i & 7),
+    "i * 5 % 8": (8, lambda i: i * 5 % 8),
+    "i * i % 11": (3, lambda i: i * i % 11),
     "truncmod": (17, lambda i: te.truncmod(i * 5, 8)),
-    "truncdiv": (17, lambda i: te.truncdiv(i, 3)), "int8": (4, lambda i: (i * 64).astype("int8").astype("int32") & 7),
-    "abs": (8, lambda i: te.abs(i - 7)), "7 - i": (8, lambda i: 7 - i), "select": (9, lambda i: te.select(i > 7, 0, i)),
+    "truncdiv": (17, lambda i: te.truncdiv(i, 3)),
+    "int8": (4, lambda i: (i * 64).astype("int8").astype("int32") & 7),
+    "abs": (8, lambda i: te.abs(i - 7)),
+    "7 - i": (8, lambda i: 7 - i),
+    "select": (9, lambda i: te.select(i > 7, 0, i)),
     "a difference": (8, lambda i: (i * 3) % 5 - (i * 3) % 5 + (i ^ 3)),
 }
 
@@ -39,7 +57,9 @@ def test_an_index_that_leaves_its_tensor_is_refused(form: str) -> None:
     s = te.create_schedule(B.op)
     s[B].split(B.op.axis[0], 3)
     for schedule in (te.create_schedule(B.op), s):
-        with pytest.raises(IndexOutOfRange, match=r"(?s)TW0114: B reads outside A.*dimension 0 of A: float32\[8\] has the indices"):
+        with pytest.raises(
+            IndexOutOfRange, match=r"(?s)TW0114: B reads outside A.*dimension 0 of A: float32\[8\] has the indices"
+        ):
             tw.lower(schedule, [A, B])
 
 
@@ -68,11 +88,20 @@ def symbolic(index: Callable[[Any, Any], Any]) -> tuple[Any, list[te.Tensor]]:
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "cuda -emulate"])
-@pytest.mark.parametrize(("index", "inside", "outside"), [
-    (lambda i, m: i + 1, (5, 6), (5, 5)), (lambda i, m: i * i, (3, 5), (4, 9)), (lambda i, m: i * 5 % m, (5, 3), (5, 0)),
-    (lambda i, m: i * i % 11, (4, 10), (5, 9)), (lambda i, m: te.max(te.min(i - 1, m - 1), 0), (7, 3), (1, 0)),
-    (lambda i, m: m - 1 - i, (7, 7), (8, 7))])
-def test_symbols_are_tried_at_the_call(target: str, index: Any, inside: tuple[int, int], outside: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("index", "inside", "outside"),
+    [
+        (lambda i, m: i + 1, (5, 6), (5, 5)),
+        (lambda i, m: i * i, (3, 5), (4, 9)),
+        (lambda i, m: i * 5 % m, (5, 3), (5, 0)),
+        (lambda i, m: i * i % 11, (4, 10), (5, 9)),
+        (lambda i, m: te.max(te.min(i - 1, m - 1), 0), (7, 3), (1, 0)),
+        (lambda i, m: m - 1 - i, (7, 7), (8, 7)),
+    ],
+)
+def test_symbols_are_tried_at_the_call(
+    target: str, index: Any, inside: tuple[int, int], outside: tuple[int, int]
+) -> None:
     s, args = symbolic(index)
     if target.startswith("cuda"):
         outer, inner = s[args[-1]].split(args[-1].op.axis[0], 32)
@@ -161,8 +190,14 @@ def test_a_condition_tells_what_is_needed(target: str) -> None:
     for C, wanted in [
         (te.compute((10,), lambda i: te.if_then_else(i < 5, B[i], 0.0), name="C"), [1, 2, 3, 4, 5, 0, 0, 0, 0, 0]),
         (te.compute((10,), lambda i: te.select(i >= 5, 0.0, B[i]), name="C"), [1, 2, 3, 4, 5, 0, 0, 0, 0, 0]),
-        (te.compute((10,), lambda i: te.select(te.all(i < 5, B[i] > 2), 1.0, 0.0), name="C"), [0, 0, 1, 1, 1, 0, 0, 0, 0, 0]),
-        (te.compute((10,), lambda i: te.select(te.any(i > 4, B[i] > 2), 1.0, 0.0), name="C"), [0, 0, 1, 1, 1, 1, 1, 1, 1, 1]),
+        (
+            te.compute((10,), lambda i: te.select(te.all(i < 5, B[i] > 2), 1.0, 0.0), name="C"),
+            [0, 0, 1, 1, 1, 0, 0, 0, 0, 0],
+        ),
+        (
+            te.compute((10,), lambda i: te.select(te.any(i > 4, B[i] > 2), 1.0, 0.0), name="C"),
+            [0, 0, 1, 1, 1, 1, 1, 1, 1, 1],
+        ),
         (te.compute((1,), lambda _: te.sum(B[k], axis=k, where=k < 5), name="C"), [15]),
     ]:
         c = np.zeros(len(wanted), "float32")

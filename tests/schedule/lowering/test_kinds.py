@@ -32,7 +32,11 @@ from tilewright.te.shrink import shrunk
 def every_kind(base: type[Operation] = Operation) -> set[type[Operation]]:
     """The classes of operations that stand in te."""
     below = {kind for direct in base.__subclasses__() for kind in every_kind(direct)}
-    return {kind for kind in {base, *below} if kind.__module__.startswith("tilewright.") and kind not in (Operation, GivenOp)}
+    return {
+        kind
+        for kind in {base, *below}
+        if kind.__module__.startswith("tilewright.") and kind not in (Operation, GivenOp)
+    }
 
 
 def test_what_is_computed_has_a_row_by_its_kind_and_nothing_else_has() -> None:
@@ -50,11 +54,19 @@ def test_operations_answer_what_they_are() -> None:
     k = te.reduce_axis((0, 3), "k")
     total = te.compute((4,), lambda t: te.sum(S[t, k] * W[k], axis=k), name="total")
     nouns = {tensor.name: tensor.op.noun for tensor in (X, W, S, step)}
-    assert nouns["X"] == "a placeholder: the caller passes it" and nouns["step"] == "a compute" and nouns["S"].startswith("a scan")
+    assert (
+        nouns["X"] == "a placeholder: the caller passes it"
+        and nouns["step"] == "a compute"
+        and nouns["S"].startswith("a scan")
+    )
     assert [tensor.op.is_given for tensor in (X, W, S, step)] == [True, True, False, False]
     assert [tensor.op.is_passed for tensor in (X, W, S)] == [True, False, False] and W.op.constant is not None
     assert S.op.is_stepwise and S.op.own_placeholders == (state,) and not S.op.values and not S.op.loads
-    assert [(tensor.name, output.name) for tensor, output in S.op.shared_memory] == [("first", "S"), ("step", "S"), ("state", "S")]
+    assert [(tensor.name, output.name) for tensor, output in S.op.shared_memory] == [
+        ("first", "S"),
+        ("step", "S"),
+        ("state", "S"),
+    ]
     assert total.op.reduction is not None and [load.producer for load in total.op.loads] == [S, W]
     assert step.op.reduction is None and step.op.values == step.op.body and step.op.takes_definitions
 
@@ -144,7 +156,11 @@ def test_a_kind_is_added_by_a_class_and_a_row(n: int) -> None:
     s[R].vectorize(s[R].split(R.op.axis[0], 4)[1])
     with pytest.raises(tw.ScheduleError, match="R, which reads it, is a reversal"):
         s[doubled].compute_inline()
-    for refused in (lambda: s.cache_write(R, "local"), lambda: s.clone_in(R, C), lambda: s[R].transform_layout(lambda i: [i])):
+    for refused in (
+        lambda: s.cache_write(R, "local"),
+        lambda: s.clone_in(R, C),
+        lambda: s[R].transform_layout(lambda i: [i]),
+    ):
         with pytest.raises(tw.ScheduleError, match=r"R is a reverse|R is no expression"):
             refused()
     f = tw.build(s, [A, C], target="interpret")
@@ -193,7 +209,9 @@ def test_operations_on_fewer_elements_keep_a_kind_that_says_nothing_of_it() -> N
     assert [str(extent) for extent in reversal.output_shape] == ["10"] == [str(e) for e in reversal.source_tensor.shape]
 
 
-ASKS = re.compile(r"isinstance\(.*\b(Compute|Scan|Extern|Hybrid|Placeholder|Constant|Given)Op\b|\bop\.kind (?:==|!=|in|not in)")
+ASKS = re.compile(
+    r"isinstance\(.*\b(Compute|Scan|Extern|Hybrid|Placeholder|Constant|Given)Op\b|\bop\.kind (?:==|!=|in|not in)"
+)
 
 
 def test_nobody_asks_an_operation_of_which_kind_it_is() -> None:

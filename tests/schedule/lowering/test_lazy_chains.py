@@ -80,7 +80,9 @@ def test_a_chain_of_choices_is_small(levels: int, step: str, vectorized: bool, t
     _check(s, args, step, levels, target)
 
 
-@pytest.mark.parametrize(("target", "vectorized"), [("llvm", False), ("llvm", True), ("c", False), ("interpret", False)])
+@pytest.mark.parametrize(
+    ("target", "vectorized"), [("llvm", False), ("llvm", True), ("c", False), ("interpret", False)]
+)
 def test_a_chain_of_guarded_choices_is_small(target: str, vectorized: bool) -> None:
     """Its branches read the stage before at other places, each of which other branches want, too: 2 ** 9 ways, 90 values."""
     s, args, _ = _inlined("guarded", 9)
@@ -155,7 +157,9 @@ def test_a_read_that_data_guard_stays_inside_where_it_is_shared() -> None:
         far = A[X[i]] * 3.0 + A[X[i]] * A[X[i]]
         value = A[i]
         for _ in range(12):
-            value = te.if_then_else(te.all(X[i] >= 0, value > 0.5), far + value * 0.5, te.if_then_else(X[i] >= 0, far, value))
+            value = te.if_then_else(
+                te.all(X[i] >= 0, value > 0.5), far + value * 0.5, te.if_then_else(X[i] >= 0, far, value)
+            )
             far = far * 0.5 + value
         return te.if_then_else(te.all(X[i] >= 0, X[i] < N), value, 0.0)
 

@@ -208,7 +208,9 @@ def test_rule_fuse_of_data_and_reduce_axes_is_a_reduce_loop(k: int, factor: int)
     fo, fi = s[C].split(fused, factor=factor)
     s[C].reorder(C.op.axis[0], fo, jo, fi)
     function = lowered.check(s, args, inputs, expected)
-    assert "j.inner:2" in lowered.loops(function)  # init runs over the data alone, also where there is nothing to reduce
+    assert "j.inner:2" in lowered.loops(
+        function
+    )  # init runs over the data alone, also where there is nothing to reduce
 
 
 def test_rule_init_replaces_the_identity() -> None:
@@ -281,8 +283,11 @@ def test_rule_a_producer_of_a_triangular_reduction_is_computed_as_far_as_it_is_r
     """Rows come in tiles of 4, and row i sums up to where its tile ends, or the columns: so far go the squares."""
     A = te.placeholder((rows, n), name="A")
     S = te.compute((3, n, 4), lambda t, k, i: A[te.min(t * 4 + i, rows - 1), k] * 2.0, name="S")
-    C = te.compute((rows,), lambda i: te.sum(
-        S[i // 4, (k := te.reduce_axis((0, te.min(n, i // 4 * 4 + 4)), "k")), i % 4], axis=k), name="C")
+    C = te.compute(
+        (rows,),
+        lambda i: te.sum(S[i // 4, (k := te.reduce_axis((0, te.min(n, i // 4 * 4 + 4)), "k")), i % 4], axis=k),
+        name="C",
+    )
     s = create_schedule(C.op)
     outer, _ = s[C].split(C.op.axis[0], factor=4)
     s[S].compute_at(s[C], outer)
@@ -297,7 +302,9 @@ def test_rule_a_producer_of_a_triangular_reduction_is_computed_as_far_as_it_is_r
 def ragged() -> tuple[Any, Any, list[Any], list[np.ndarray], np.ndarray]:
     starts = te.placeholder((5,), "int32", name="starts")
     data = te.placeholder((9,), name="data")
-    C = te.compute((4,), lambda i: te.sum(data[(k := te.reduce_axis((starts[i], starts[i + 1]), "k"))], axis=k), name="C")
+    C = te.compute(
+        (4,), lambda i: te.sum(data[(k := te.reduce_axis((starts[i], starts[i + 1]), "k"))], axis=k), name="C"
+    )
     begin = np.array([0, 2, 2, 6, 9], "int32")
     values = lowered.floats(9)
     expected = np.array([values[a:b].sum() for a, b in pairwise(begin)], "f")
@@ -582,7 +589,10 @@ def test_rule_virtual_threads_run_as_loops() -> None:
     s[C].bind(tx, te.thread_axis("threadIdx.x"))
     s[L].compute_at(s[C], tx)
     function = lowered.check(s, args, inputs, expected)
-    assert [loop.thread for loop in lowered.find(function, For) if loop.kind is LoopKind.THREAD] == ["vthread", "threadIdx.x"]
+    assert [loop.thread for loop in lowered.find(function, For) if loop.kind is LoopKind.THREAD] == [
+        "vthread",
+        "threadIdx.x",
+    ]
 
 
 @pytest.mark.parametrize("n, k", [(4, 16), (5, 7), (1, 1), (3, 8)])
@@ -802,9 +812,13 @@ def test_definitions_that_would_fill_a_kernel_are_refused() -> None:
     x = te.placeholder((1 << 13,), name="x")
     made = [x]
     for level in range(13):
-        made.append(te.compute((4096 >> level,), lambda i, last=made[-1]: last[2 * i] + last[2 * i + 1], name=f"sum{level}"))
+        made.append(
+            te.compute((4096 >> level,), lambda i, last=made[-1]: last[2 * i] + last[2 * i + 1], name=f"sum{level}")
+        )
     s = te.create_schedule(made[-1].op)
     for tensor in made[1:-1]:
         s[tensor].compute_inline()
-    with pytest.raises(InlinedTooOften, match=r"(?s)TW0349: cannot inline sum\d+.*more than 4096 definitions.*compute_root"):
+    with pytest.raises(
+        InlinedTooOften, match=r"(?s)TW0349: cannot inline sum\d+.*more than 4096 definitions.*compute_root"
+    ):
         tw.lower(s, [x, made[-1]])

@@ -44,7 +44,9 @@ def test_a_padded_stencil_computed_in_blocks_of_its_consumer(golden: Callable[[s
     golden("padded_stencil.txt", str(lower(s, [A, C], "blur")))
 
 
-def test_a_reduction_across_threads_stores_by_the_thread_that_the_predicate_names(golden: Callable[[str, str], None]) -> None:
+def test_a_reduction_across_threads_stores_by_the_thread_that_the_predicate_names(
+    golden: Callable[[str, str], None],
+) -> None:
     A = te.placeholder((8, 64), name="A")
     k = te.reduce_axis((0, 64), "k")
     B = te.compute((8,), lambda i: te.sum(A[i, k], axis=k), name="B")

@@ -21,8 +21,9 @@ def test_rows_that_a_part_of_fused_open_axes_reads(factor) -> None:
     kernel = tw.build(schedule, [A, C, *([s] if factor == "s" else [])])
     if factor == 8:
         rows = next(line for line in str(schedule).split("\n") if "for i in" in line)
-        assert rows.strip() == ("for i in int32((i.j.fused.outer * 8 + 7) // int64(n)) - "
-                                "int32(i.j.fused.outer * 8 // int64(n)) + 1:")
+        assert rows.strip() == (
+            "for i in int32((i.j.fused.outer * 8 + 7) // int64(n)) - int32(i.j.fused.outer * 8 // int64(n)) + 1:"
+        )
     for shape in ((5, 7), (0, 7), (7, 0), (0, 0), (1, 100), (100, 1), (3, 64)):
         a, c = np.random.default_rng(0).random(shape, "float32"), np.empty(shape, "float32")
         kernel(a, c, *([3] if factor == "s" else []))

@@ -107,7 +107,9 @@ def test_what_is_no_rectangle_is_not_fused_factored_or_turned_round() -> None:
     s = te.create_schedule(C.op)
     i = C.op.axis[0]
     before = exact(s)
-    with pytest.raises(BadRfactor, match=r"its extent i \+ 1 changes with other axes, so the partial results have no shape"):
+    with pytest.raises(
+        BadRfactor, match=r"its extent i \+ 1 changes with other axes, so the partial results have no shape"
+    ):
         s.rfactor(C, k)
     with pytest.raises(FuseApart, match="the extent of k changes with i, so their iterations are no rectangle"):
         s[C].fuse(i, k)
@@ -145,8 +147,9 @@ def test_reduce_axes_that_depend_on_two_axes_and_on_each_other(way: str) -> None
         s = te.create_schedule(C.op)
         BANDS[way](s, C, *axes)
         a = floats(n, n, n)
-        expected = np.array([[sum(a[k, : k + 1, j].sum() for k in range(min(i, j) + 1)) for j in range(n)] for i in range(n)],
-                            "float32").reshape(n, n)
+        expected = np.array(
+            [[sum(a[k, : k + 1, j].sum() for k in range(min(i, j) + 1)) for j in range(n)] for i in range(n)], "float32"
+        ).reshape(n, n)
         holds(s, [A, C], [a], [expected])
         replays(s, [C.op])
 

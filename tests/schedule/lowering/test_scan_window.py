@@ -29,17 +29,22 @@ class Recurrence:
     def read(self, *back: int) -> te.Tensor:
         """The sum of the states so many steps before the end."""
         last, *others = back
-        return te.compute((self.n,), lambda i: sum((self.all[self.steps - b, i] for b in others), self.all[self.steps - last, i]))
+        return te.compute(
+            (self.n,), lambda i: sum((self.all[self.steps - b, i] for b in others), self.all[self.steps - last, i])
+        )
 
 
 def kept(s: te.Schedule, args: list[Any], name: str = "states") -> str:
     """The steps for which there is memory."""
-    (buffer,) = (node.buffer for node in walk(tw.lower(s, args).body) if isinstance(node, Allocate) and node.buffer.name == name)
+    (buffer,) = (
+        node.buffer for node in walk(tw.lower(s, args).body) if isinstance(node, Allocate) and node.buffer.name == name
+    )
     return str(buffer.shape[0])
 
 
-def check(r: Recurrence, out: te.Tensor, steps: str, schedule: Callable[[te.Schedule], Any] = lambda s: None,
-          **target: Any) -> None:
+def check(
+    r: Recurrence, out: te.Tensor, steps: str, schedule: Callable[[te.Schedule], Any] = lambda s: None, **target: Any
+) -> None:
     """So many steps are kept, and the result has the bits of a program whose states are an argument."""
     s = te.create_schedule(out.op)
     schedule(s)
@@ -64,13 +69,23 @@ def heat(state: Any, x: Any, t: Any, i: Any) -> Any:
     return state[t - 1, te.max(i - 1, 0)] + state[t - 1, te.min(i + 1, N - 1)] * 0.25 + x[t, i]
 
 
-@pytest.mark.parametrize(("update", "first", "read", "steps"), [
-    (decay, 1, (1,), "2"), (decay, 1, (1, 2), "2"), (decay, 1, (3,), "3"), (fibonacci, 2, (1,), "3"), (heat, 1, (1,), "2"),
-    (decay, 4, (1,), "4"), (lambda s, x, t, i: s[t - 5, i] + x[t, i], 5, (1,), "6"), (decay, 1, (13,), "13"),
-    (decay, 1, (12,), "12"), (lambda s, x, t, i: s[0, i] + s[t - 1, i] + x[t, i], 1, (1,), "13"),
-    (lambda s, x, t, i: s[te.max(t - 3, 0), i] + x[t, i], 1, (1,), "4"),
-    (lambda s, x, t, i: s[te.if_then_else(x[t, i] > 0, t - 1, 0), i] + x[t, i], 1, (1,), "13"),
-])
+@pytest.mark.parametrize(
+    ("update", "first", "read", "steps"),
+    [
+        (decay, 1, (1,), "2"),
+        (decay, 1, (1, 2), "2"),
+        (decay, 1, (3,), "3"),
+        (fibonacci, 2, (1,), "3"),
+        (heat, 1, (1,), "2"),
+        (decay, 4, (1,), "4"),
+        (lambda s, x, t, i: s[t - 5, i] + x[t, i], 5, (1,), "6"),
+        (decay, 1, (13,), "13"),
+        (decay, 1, (12,), "12"),
+        (lambda s, x, t, i: s[0, i] + s[t - 1, i] + x[t, i], 1, (1,), "13"),
+        (lambda s, x, t, i: s[te.max(t - 3, 0), i] + x[t, i], 1, (1,), "4"),
+        (lambda s, x, t, i: s[te.if_then_else(x[t, i] > 0, t - 1, 0), i] + x[t, i], 1, (1,), "13"),
+    ],
+)
 def test_as_many_steps_are_kept_as_are_read(update: Any, first: int, read: tuple[int, ...], steps: str) -> None:
     r = Recurrence(update, first)
     check(r, r.read(*read), steps, target="interpret")
@@ -83,7 +98,7 @@ def test_symbolic_times() -> None:
     last = out.read(1)
     f = tw.build(te.create_schedule(last.op), [out.x, last])
     x, got = np.ones((1, 3), "float32"), np.empty(3, "float32")
-    f(x, got)                                                   # fewer steps than are kept
+    f(x, got)  # fewer steps than are kept
     np.testing.assert_array_equal(got, x[0])
 
 
@@ -98,7 +113,9 @@ def test_what_is_passed_or_read_whole_is_kept_whole() -> None:
     assert kept(te.create_schedule(begin.op), [r.x, begin]) == str(STEPS)
 
 
-@pytest.mark.parametrize("scheduled", ["parallel", "vectorized", "split time", "with a stage between", "at the consumer"])
+@pytest.mark.parametrize(
+    "scheduled", ["parallel", "vectorized", "split time", "with a stage between", "at the consumer"]
+)
 def test_scheduled_steps(scheduled: str) -> None:
     r = Recurrence(heat if scheduled != "at the consumer" else decay)
     out = r.read(1)
@@ -130,8 +147,13 @@ def test_each_of_several_states_keeps_its_own() -> None:
     out = te.compute((N,), lambda i: both[0][STEPS - 1, i] + both[1][STEPS - 1, i])
     s = te.create_schedule(out.op)
     assert kept(s, [x, out], "both.v0") == "2" and kept(s, [x, out], "both.v1") == "3"
-    given, got, whole = np.random.default_rng(2).random(shape, "float32"), np.empty(N, "float32"), np.empty(N, "float32")
+    given, got, whole = (
+        np.random.default_rng(2).random(shape, "float32"),
+        np.empty(N, "float32"),
+        np.empty(N, "float32"),
+    )
     tw.build(s, [x, out])(given, got)
     tw.build(te.create_schedule([out.op, both[0].op]), [x, *both, out], target="interpret")(
-        given, np.empty(shape, "float32"), np.empty(shape, "float32"), whole)
+        given, np.empty(shape, "float32"), np.empty(shape, "float32"), whole
+    )
     np.testing.assert_array_equal(got, whole)

@@ -32,9 +32,11 @@ def is_shown(s: te.Schedule) -> str:
     if "\nopen: " in "\n" + shown:
         assert shown.startswith("stage "), shown
         return "open"
-    name = shown[len("def "):].partition("(")[0].partition("[")[0]
+    name = shown[len("def ") :].partition("(")[0].partition("[")[0]
     lowered = lower(s, all_arguments(s), name)
-    assert equal(parse(shown), lowered.with_attrs(stage="loops")) or equal(parse(shown).with_attrs(stage="loops"), lowered), shown
+    assert equal(parse(shown), lowered.with_attrs(stage="loops")) or equal(
+        parse(shown).with_attrs(stage="loops"), lowered
+    ), shown
     return "loops"
 
 
@@ -48,10 +50,14 @@ def test_drawn_schedules_print_after_every_primitive() -> None:
             leaves, theirs = stage.leaf_iter_vars, other.leaf_iter_vars
             axis, at = leaves[rng.integers(len(leaves))], theirs[rng.integers(len(theirs))]
             choices: list[Callable[[], object]] = [
-                lambda st=stage, a=axis: st.split(a, int(rng.integers(1, 6))), lambda st=stage, a=axis: st.parallel(a),
-                lambda st=stage, a=axis: st.vectorize(a), lambda st=stage, o=other, a=at: st.compute_at(o, a),
-                lambda st=stage: st.compute_inline(), lambda st=stage: st.compute_root(),
-                lambda st=stage, ls=leaves: st.reorder(*reversed(ls)), lambda st=stage, ls=leaves: st.fuse(*ls[:2]),
+                lambda st=stage, a=axis: st.split(a, int(rng.integers(1, 6))),
+                lambda st=stage, a=axis: st.parallel(a),
+                lambda st=stage, a=axis: st.vectorize(a),
+                lambda st=stage, o=other, a=at: st.compute_at(o, a),
+                lambda st=stage: st.compute_inline(),
+                lambda st=stage: st.compute_root(),
+                lambda st=stage, ls=leaves: st.reorder(*reversed(ls)),
+                lambda st=stage, ls=leaves: st.fuse(*ls[:2]),
                 lambda st=stage: s.cache_write(st.op.output(0), "local"),
             ]
             try:

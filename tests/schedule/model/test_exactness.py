@@ -81,11 +81,14 @@ def test_reordered_sums_are_named_with_the_loops() -> None:
     assert result(s, args) == result(plain, plain_args)
 
 
-@pytest.mark.parametrize(("name", "apply"), [
-    ("rfactor", lambda s, C: s.rfactor(C, s[C].split(C.op.reduce_axis[0], factor=4)[1])),
-    ("bind", lambda s, C: s[C].bind(C.op.reduce_axis[0], te.thread_axis("threadIdx.x"))),
-    ("skew", lambda s, C: s[C].skew(C.op.reduce_axis[0], C.op.axis[1])),
-])
+@pytest.mark.parametrize(
+    ("name", "apply"),
+    [
+        ("rfactor", lambda s, C: s.rfactor(C, s[C].split(C.op.reduce_axis[0], factor=4)[1])),
+        ("bind", lambda s, C: s[C].bind(C.op.reduce_axis[0], te.thread_axis("threadIdx.x"))),
+        ("skew", lambda s, C: s[C].skew(C.op.reduce_axis[0], C.op.axis[1])),
+    ],
+)
 def test_what_adds_in_another_order_is_no_longer_exact(name: str, apply: Any) -> None:
     s, C, _ = product()
     apply(s, C)
@@ -112,12 +115,20 @@ def test_several_reduce_axes_stay_in_the_order_in_which_they_are_listed() -> Non
     assert s.is_exact
 
 
-@pytest.mark.parametrize(("dtype", "reducer", "exact"), [
-    ("float32", te.sum, False), ("float32", te.prod, False), ("float16", te.sum, False), ("int32", te.sum, True),
-    ("uint8", te.prod, True), ("float32", te.max, True), ("float64", te.min, True),
-    ("float32", te.comm_reducer(lambda a, b: te.select(b > a, b, a), lambda t: te.min_value(t)), False),
-    ("int16", te.comm_reducer(lambda a, b: te.select(b > a, b, a), lambda t: te.min_value(t)), True),
-])
+@pytest.mark.parametrize(
+    ("dtype", "reducer", "exact"),
+    [
+        ("float32", te.sum, False),
+        ("float32", te.prod, False),
+        ("float16", te.sum, False),
+        ("int32", te.sum, True),
+        ("uint8", te.prod, True),
+        ("float32", te.max, True),
+        ("float64", te.min, True),
+        ("float32", te.comm_reducer(lambda a, b: te.select(b > a, b, a), lambda t: te.min_value(t)), False),
+        ("int16", te.comm_reducer(lambda a, b: te.select(b > a, b, a), lambda t: te.min_value(t)), True),
+    ],
+)
 def test_which_reductions_depend_on_their_order(dtype: str, reducer: Any, exact: bool) -> None:
     s, C = reduced(dtype, reducer)
     outer, inner = s[C].split(C.op.reduce_axis[0], factor=4)

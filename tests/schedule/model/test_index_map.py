@@ -30,7 +30,9 @@ def test_equal_maps_have_equal_inverses_over_variables_of_their_own() -> None:
     first, used, text = inverse_of(lambda i, j: [j // 8, i, j % 8], (7, 43), "a")
     second, other, again = inverse_of(lambda i, j: [j // 8, i, j % 8], (7, 43), "b")
     assert set(first).isdisjoint(second), "each call makes its own axes"
-    assert set().union(*used) == set(first) and set().union(*other) == set(second), "and its inverse is over these alone"
+    assert set().union(*used) == set(first) and set().union(*other) == set(second), (
+        "and its inverse is over these alone"
+    )
     assert [line.replace("a", "b") for line in text] == again, "else they are the same"
 
 

@@ -23,8 +23,9 @@ def chain(length: int) -> list[te.Tensor]:
     for at in range(length):
         k = te.reduce_axis((0, 3), "k")
         before = tensors[-1]
-        tensors.append(te.compute(
-            (5, 3), lambda i, j, before=before, k=k: te.sum(before[i, k] * (j + 1), axis=k), name=f"T{at}"))
+        tensors.append(
+            te.compute((5, 3), lambda i, j, before=before, k=k: te.sum(before[i, k] * (j + 1), axis=k), name=f"T{at}")
+        )
     return tensors
 
 
@@ -189,7 +190,8 @@ def test_a_compound_primitive_struck_anywhere_leaves_everything_as_it_was(name: 
             break
         assert exact(s) == before, f"struck at line {line}"
         assert [(set(stage.readers), set(stage.placed)) for stage in s.stages] == [
-            (set(readers), set(placed)) for readers, placed in links], f"struck at line {line}"
+            (set(readers), set(placed)) for readers, placed in links
+        ], f"struck at line {line}"
     assert line > 20
     assert exact(s) != before
 

@@ -89,8 +89,10 @@ def test_records_say_what_was_done_by_place() -> None:
         "unroll",
     ]
     tile = p.s.trace[1]
-    assert repr(tile) == ("s.stages[4].tile(x_parent=AxisRef(stage=4, place=0), y_parent=AxisRef(stage=4, place=1), "
-                          "x_factor=2, y_factor=3)")
+    assert repr(tile) == (
+        "s.stages[4].tile(x_parent=AxisRef(stage=4, place=0), y_parent=AxisRef(stage=4, place=1), "
+        "x_factor=2, y_factor=3)"
+    )
     assert tile.source is not None
     assert tile.source.text.startswith("io, jo, ii, ji = s[C].tile")
 
@@ -126,7 +128,9 @@ def test_as_python_reads_like_code_by_hand() -> None:
     io, ii = s[p.D].split(p.D.op.axis[0], 2)
     s[p.D].bind(ii, te.thread_axis("threadIdx.x"))
     s[p.C].compute_at(s[p.D], io)
-    assert s.as_python() == """\
+    assert (
+        s.as_python()
+        == """\
 s = te.create_schedule(ops)
 A, B, W, C, C_1 = [stage.op for stage in s.stages]
 C_local = s.cache_write(C_1.output(0), 'local').op
@@ -136,6 +140,7 @@ threadIdx_x = te.thread_axis("threadIdx.x")
 s[C_1].bind(i_inner, threadIdx_x)
 s[C].compute_at(s[C_1], i_outer)
 """
+    )
 
 
 def test_symbols_are_named_by_place() -> None:
@@ -200,15 +205,24 @@ def draw_primitive(rng: np.random.Generator, s: Schedule) -> None:
 
     size, scope = int(rng.integers(0, 8)), ["", "local", "shared", "global"][rng.integers(4)]
     choices = [
-        lambda: stage.split(axis(), factor=size), lambda: stage.split(axis(), nparts=size),
-        lambda: stage.fuse(*axes[rng.integers(3):][: rng.integers(0, 4)]),
+        lambda: stage.split(axis(), factor=size),
+        lambda: stage.split(axis(), nparts=size),
+        lambda: stage.fuse(*axes[rng.integers(3) :][: rng.integers(0, 4)]),
         lambda: stage.reorder(*rng.permutation(np.array(axes, dtype=object)).tolist()[: rng.integers(1, 4)]),
-        lambda: stage.tile(axis(), axis(), size, 2), lambda: stage.parallel(axis()), lambda: stage.vectorize(axis()),
-        lambda: stage.unroll(axis()), lambda: stage.bind(axis(), te.thread_axis("threadIdx.x")),
-        lambda: stage.pragma(axis(), "unroll_explicit", True), lambda: stage.compute_at(other, axis(other)),
-        stage.compute_inline, stage.compute_root, lambda: stage.set_scope(scope),
-        lambda: stage.storage_align(axis(), size, 1), lambda: s.cache_write(list(stage.op.outputs), scope),
-        lambda: s.cache_read(stage.op.output(0), scope, [other]), lambda: s.rfactor(stage.op.output(0), axis(), -1),
+        lambda: stage.tile(axis(), axis(), size, 2),
+        lambda: stage.parallel(axis()),
+        lambda: stage.vectorize(axis()),
+        lambda: stage.unroll(axis()),
+        lambda: stage.bind(axis(), te.thread_axis("threadIdx.x")),
+        lambda: stage.pragma(axis(), "unroll_explicit", True),
+        lambda: stage.compute_at(other, axis(other)),
+        stage.compute_inline,
+        stage.compute_root,
+        lambda: stage.set_scope(scope),
+        lambda: stage.storage_align(axis(), size, 1),
+        lambda: s.cache_write(list(stage.op.outputs), scope),
+        lambda: s.cache_read(stage.op.output(0), scope, [other]),
+        lambda: s.rfactor(stage.op.output(0), axis(), -1),
     ]
     choices[rng.integers(len(choices))]()
 
@@ -237,7 +251,8 @@ def test_drawn_schedules_replay_and_compute_what_was_declared() -> None:
         }
         for made in (p.s, p.s.normalize()):
             np.testing.assert_array_equal(
-                evaluate(made[p.D].op.output(0), inputs), evaluate(p.D, inputs), err_msg=f"case {case}")
+                evaluate(made[p.D].op.output(0), inputs), evaluate(p.D, inputs), err_msg=f"case {case}"
+            )
     assert taken > 100
 
 

@@ -58,7 +58,11 @@ def test_drawn_orders_are_refused_where_a_step_would_come_before_what_it_reads()
         rng = drawn.rng("orders of time", case)
         lag, steps = int(rng.integers(1, 9)), int(rng.integers(9, 40))
         r = Recurrence(steps, lag)
-        count, outer_size, inner_size = steps - lag, int(rng.choice([2, 3, 4, 6, lag, 2 * lag])), int(rng.integers(1, 5))
+        count, outer_size, inner_size = (
+            steps - lag,
+            int(rng.choice([2, 3, 4, 6, lag, 2 * lag])),
+            int(rng.integers(1, 5)),
+        )
         outer, inner = r.s[r.all].split(r.time, outer_size)
         middle, inner = r.s[r.all].split(inner, inner_size)
         tile = min(outer_size, count)
@@ -66,7 +70,9 @@ def test_drawn_orders_are_refused_where_a_step_would_come_before_what_it_reads()
         ranges, weights = [range(-(-count // tile)), range(-(-tile // unit)), range(unit)], [tile, unit, 1]
         order = [int(at) for at in rng.permutation(3)]
         places = [order.index(loop) for loop in range(3)]
-        right = in_order([ranges[at] for at in order], [weights[at] for at in order], [(places, count), (places[1:], tile)], lag)
+        right = in_order(
+            [ranges[at] for at in order], [weights[at] for at in order], [(places, count), (places[1:], tile)], lag
+        )
         before = list(r.s[r.all].leaf_iter_vars)
         try:
             r.s[r.all].reorder(*([outer, middle, inner][at] for at in order))
@@ -101,9 +107,13 @@ def test_what_reads_steps_of_its_own_tile_is_refused() -> None:
     r = Recurrence(23, 3)
     outer, inner = r.s[r.all].split(r.time, 4)
     r.s[r.sums].compute_at(r.s[r.all], outer)
-    with pytest.raises(ReadsOtherSteps, match=r"(?s)TW0348.*steps.*fix: s\[sums\].compute_root\(\) computes it in each step"):
+    with pytest.raises(
+        ReadsOtherSteps, match=r"(?s)TW0348.*steps.*fix: s\[sums\].compute_root\(\) computes it in each step"
+    ):
         tw.lower(r.s, [r.x, r.w, r.all])
-    with pytest.raises(ScanLoopsStay, match=r"(?s)TW0261.*sums reads state\[t - 3, k\], 3 steps before its own.*would come later"):
+    with pytest.raises(
+        ScanLoopsStay, match=r"(?s)TW0261.*sums reads state\[t - 3, k\], 3 steps before its own.*would come later"
+    ):
         r.s[r.all].reorder(inner, outer)
 
 

@@ -63,7 +63,14 @@ def test_split_fuse_and_reorder_name_and_place_loops_as_in_tvm() -> None:
     assert names(s[B].all_iter_vars) == ["i", "j", "i.outer", "i.inner", "j.outer", "j.inner", "j.outer.i.outer.fused"]
     assert [type(one).__name__ for one in s[B].relations] == ["Split", "Split", "Fuse"]
     assert {axis.name: str(one.extent) for axis, one in declared_ranges(s[B]).items()} == {
-        "i": "16", "j": "24", "i.outer": "4", "i.inner": "4", "j.outer": "3", "j.inner": "8", fused.name: "12"}
+        "i": "16",
+        "j": "24",
+        "i.outer": "4",
+        "i.inner": "4",
+        "j.outer": "3",
+        "j.inner": "8",
+        fused.name: "12",
+    }
 
 
 def test_fuse_takes_two_loops_in_either_order_three_in_theirs_and_none() -> None:
@@ -157,8 +164,10 @@ def test_a_bound_inner_loop_keeps_its_factor() -> None:
 def test_values_go_up_to_where_they_came_from(seed: int) -> None:
     """For drawn relations over small domains: down and up again is the identity, and leaves reach every root point."""
     rng = np.random.default_rng(seed)
-    axes = [te.reduce_axis((int(begin), int(begin + extent)), name) for name, begin, extent in
-            zip("xyz", rng.integers(-3, 4, 3), rng.integers(1, 7, 3), strict=True)]
+    axes = [
+        te.reduce_axis((int(begin), int(begin + extent)), name)
+        for name, begin, extent in zip("xyz", rng.integers(-3, 4, 3), rng.integers(1, 7, 3), strict=True)
+    ]
     x, y, z = axes
     A = te.placeholder((64,), name="A")
     C = te.compute((1,), lambda i: te.sum(A[x + y + z + i + 9], axis=axes), name="C")
@@ -199,11 +208,14 @@ def test_the_outline_shows_loops_kinds_and_the_axis_in_question() -> None:
     io, ii = s[C].split(C.op.axis[0], 4)
     s[C].bind(io, te.thread_axis("blockIdx.x"))
     s[C].unroll(ii)
-    assert outline(s[C], [ii]) == """\
+    assert (
+        outline(s[C], [ii])
+        == """\
 for i.outer in 4:       # blockIdx.x
   for i.inner in 4:     # unrolled
       ^^^^^^^
     for k in 24:        # reduce"""
+    )
 
 
 def test_a_failing_part_of_a_compound_primitive_undoes_the_whole() -> None:

@@ -158,15 +158,9 @@ def test_rfactor_of_any_split_is_the_same_sum(factor: int, factor_axis: int) -> 
     CF = s.rfactor(C, ki, factor_axis)
     assert CF.name == "C.rf"
     assert int(CF.shape[factor_axis]) == min(factor, K)
-    assert (
-        s[C].op.axis == C.op.axis
-    )
-    assert (
-        len(s[C].op.reduce_axis) == 1
-    )
-    assert (
-        [stage.name for stage in s.stages][2:] == ["C.rf", "C"]
-    )
+    assert s[C].op.axis == C.op.axis
+    assert len(s[C].op.reduce_axis) == 1
+    assert [stage.name for stage in s.stages][2:] == ["C.rf", "C"]
     same(s, C, inputs)
 
 
@@ -202,7 +196,9 @@ def test_rfactor_of_a_tuple_reduction() -> None:
     k = te.reduce_axis((0, K), "k")
     argmax = te.comm_reducer(
         lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.select(x[1] >= y[1], x[1], y[1])),
-        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), name="argmax")
+        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)),
+        name="argmax",
+    )
     index, best = te.compute((N,), lambda i: argmax((k, A[i, k]), axis=k), name="T")
     s = te.create_schedule(best)
     _, ki = s[best].split(k, 4)
@@ -256,13 +252,13 @@ def test_normalize_puts_inlined_stages_into_their_readers() -> None:
     assert made[P].attach_type == made[Q].attach_type == "inlined"
     same(made, D, inputs)
     assert [axis.name for axis in made[D].leaf_iter_vars] == ["i", "j"]
-    assert not set(made[D].leaf_iter_vars) & set(
-        D.op.axis
-    )
+    assert not set(made[D].leaf_iter_vars) & set(D.op.axis)
 
 
-@pytest.mark.parametrize(("auto", "inlined"), [
-    (AutoInlineElemWise, ["E"]), (AutoInlineBroadcast, ["E", "R"]), (AutoInlineInjective, ["E", "R", "X"])])
+@pytest.mark.parametrize(
+    ("auto", "inlined"),
+    [(AutoInlineElemWise, ["E"]), (AutoInlineBroadcast, ["E", "R"]), (AutoInlineInjective, ["E", "R", "X"])],
+)
 def test_auto_inline_takes_what_its_name_says(auto: Any, inlined: list[str]) -> None:
     A, V = te.placeholder((N, N), name="A"), te.placeholder((N,), name="V")
     E = te.compute((N, N), lambda i, j: A[i, j] + 1, name="E")
@@ -369,16 +365,20 @@ def test_reads_that_the_axes_do_not_tell_are_not_copied_by_them() -> None:
 def test_a_guarded_read_is_copied_with_its_guard() -> None:
     A, w = te.placeholder((N,), name="A"), te.placeholder((3,), name="w")
     k = te.reduce_axis((0, 3), "k")
-    C = te.compute((N,), lambda i: te.sum(te.if_then_else(te.all(i + k > 0, i + k <= N), A[i + k - 1], 7.0) * w[k], k), name="C")
+    C = te.compute(
+        (N,), lambda i: te.sum(te.if_then_else(te.all(i + k > 0, i + k <= N), A[i + k - 1], 7.0) * w[k], k), name="C"
+    )
     s = te.create_schedule(C)
     s.cache_read(A, "global", [C], reindex=True)
     text = str(s)
-    assert re.search(r"A.global\[\S+, \S+\] = if_then_else\(", text) and text.count("if_then_else") == 1, "the sum reads the copy"
+    assert re.search(r"A.global\[\S+, \S+\] = if_then_else\(", text) and text.count("if_then_else") == 1, (
+        "the sum reads the copy"
+    )
     a, b = np.random.default_rng(0).standard_normal(N, "float32"), np.float32([0.5, -2.0, 3.0])
     c = np.empty(N, "float32")
     tw.build(s, [A, w, C])(a, b, c)
     around = np.concatenate([[7.0], a, [7.0]])
-    np.testing.assert_allclose(c, [around[i:i + 3] @ b for i in range(N)], rtol=1e-5)
+    np.testing.assert_allclose(c, [around[i : i + 3] @ b for i in range(N)], rtol=1e-5)
     assert s.replay(s.records, [C]).records == s.records
 
 

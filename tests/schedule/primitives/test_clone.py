@@ -50,8 +50,11 @@ def test_it_is_replayed_and_written_down() -> None:
 def test_several_outputs_domains_that_depend_and_stages_changed_before() -> None:
     A = te.placeholder((9, 9), name="A")
     k = te.reduce_axis((0, 9), "k")
-    argmax = te.comm_reducer(lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.max(a[1], b[1])),
-                             lambda i, v: (te.const(-1, i), te.min_value(v)), "argmax")
+    argmax = te.comm_reducer(
+        lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.max(a[1], b[1])),
+        lambda i, v: (te.const(-1, i), te.min_value(v)),
+        "argmax",
+    )
     where, value = te.compute((9,), lambda i: argmax((k, A[i, k]), axis=k), "M")
     C = te.compute((9,), lambda i: where[i] + 1, "C")
     D = te.compute((9,), lambda i: value[i] - where[i].astype("float32"), "D")

@@ -45,14 +45,17 @@ def test_the_loops_after_it() -> None:
         "        B[i] = 0.0\n"
         "        for k in 32:\n"
         "            B[i] = B[i] + A[i, k]\n"
-        "            C[i] = mul_add(A[i, k], A[i, k], C[i])")
+        "            C[i] = mul_add(A[i, k], A[i, k], C[i])"
+    )
     again = te.Schedule.replay(from_json(to_json(s.records)), [B.op, C.op])
     assert str(again) == str(s) and "s[C].compute_with(s[B], k)" in s.as_python() and s.is_exact
     s[C].compute_root()
     assert str(s) == str(te.create_schedule([B.op, C.op]))
 
 
-@pytest.mark.parametrize(("rows", "depth", "depth_shared"), [(1, 1, 2), (0, 3, 1), (5, 0, 3), (13, 1, 2), (17, 31, 1), (17, 31, 3)])
+@pytest.mark.parametrize(
+    ("rows", "depth", "depth_shared"), [(1, 1, 2), (0, 3, 1), (5, 0, 3), (13, 1, 2), (17, 31, 1), (17, 31, 3)]
+)
 def test_whatever_is_shared_and_however_long_it_is(rows: int, depth: int, depth_shared: int) -> None:
     A, B, C = sums(rows, depth)
     s = te.create_schedule([B.op, C.op])

@@ -52,11 +52,20 @@ def test_deleted_primitives_leave_nothing_behind_and_the_rest_goes_on(tmp_path: 
     copy = shutil.copytree(ROOT, tmp_path / "tilewright", ignore=others)
     for name in ("double_buffer", "rolling_buffer", "storage_align", "skew"):
         (copy / "schedule" / "primitives" / f"{name}.py").unlink()
-    mentions = [path.name for path in (copy / "schedule" / "lowering").rglob("*.py") if "double_buffer" in path.read_text()
-                or "rolling_buffer" in path.read_text() or "skew" in path.read_text()]
+    mentions = [
+        path.name
+        for path in (copy / "schedule" / "lowering").rglob("*.py")
+        if "double_buffer" in path.read_text() or "rolling_buffer" in path.read_text() or "skew" in path.read_text()
+    ]
     assert not mentions, "lowering knows no primitive"
-    ran = subprocess.run([sys.executable, "-c", PROGRAM.replace("PLACE", repr(str(tmp_path)))], cwd=tmp_path, text=True,
-                         capture_output=True, env=os.environ | {"PYTHONPATH": str(tmp_path)}, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("PLACE", repr(str(tmp_path)))],
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        check=False,
+    )
     assert ran.returncode == 0 and ran.stdout == "built\n", ran.stderr
 
 

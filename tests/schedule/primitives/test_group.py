@@ -103,13 +103,20 @@ def test_groups_that_make_no_sense_are_refused() -> None:
     refused(s, BadGroup, "the outputs are tensors", lambda: s.create_group(outputs=3, inputs=A))
     group = s.create_group(outputs=C, inputs=A)
     refused(s, BadGroup, "partly among", lambda: s.create_group(outputs=D, inputs=B))
-    refused(s, CannotAttach, r"B belongs to group0\(B, C\), and D does not", lambda: s[B].compute_at(s[D], D.op.axis[0]))
+    refused(
+        s, CannotAttach, r"B belongs to group0\(B, C\), and D does not", lambda: s[B].compute_at(s[D], D.op.axis[0])
+    )
     refused(s, CannotAttach, "C belongs to it", lambda: group.compute_at(s[C], C.op.axis[0]))
     last = s.create_group(outputs=E, inputs=D)
     refused(s, CannotAttach, "E is an output", lambda: last.compute_at(s[D], D.op.axis[0]))
     s, (A, B, C, D, E) = chain(8)
     s[B].compute_at(s[D], D.op.axis[0])
-    refused(s, BadGroup, "a member is computed at a loop outside: B, at stage D", lambda: s.create_group(outputs=C, inputs=A))
+    refused(
+        s,
+        BadGroup,
+        "a member is computed at a loop outside: B, at stage D",
+        lambda: s.create_group(outputs=C, inputs=A),
+    )
 
 
 # Pragmas
@@ -151,7 +158,11 @@ def test_c_is_imported(tmp_path: Path) -> None:
 
 
 PATTERNS = [(), ("launch",), ("launch", "stride"), ("stride",), ("launch", "stride", "barrier")]
-KEYS = {"launch": "parallel_launch_point", "stride": "parallel_stride_pattern", "barrier": "parallel_barrier_when_finish"}
+KEYS = {
+    "launch": "parallel_launch_point",
+    "stride": "parallel_stride_pattern",
+    "barrier": "parallel_barrier_when_finish",
+}
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -201,9 +212,17 @@ NEIGHBOURS = """def f(A: float32[8], C: out float32[10]):
 """
 
 
-@pytest.mark.parametrize(("stored", "loaded", "moves"), [
-    ("i", "i", True), ("i + 1", "i + 1", True), ("i", "i + 1", False), ("(i + k) % 8", "(i + k) % 8", False), ("k", "k", False),
-    ("i // 2", "i // 2", False)])
+@pytest.mark.parametrize(
+    ("stored", "loaded", "moves"),
+    [
+        ("i", "i", True),
+        ("i + 1", "i + 1", True),
+        ("i", "i + 1", False),
+        ("(i + k) % 8", "(i + k) % 8", False),
+        ("k", "k", False),
+        ("i // 2", "i // 2", False),
+    ],
+)
 def test_a_parallel_loop_moves_out_only_where_its_iterations_keep_apart(stored: str, loaded: str, moves: bool) -> None:
     function = parse(NEIGHBOURS.format(stored=stored, loaded=loaded))
     assert (launch_once(function).body is not function.body) == moves
@@ -223,7 +242,11 @@ def test_keys_that_no_pass_reads_are_refused() -> None:
 @pytest.mark.parametrize("inside", [False, True])
 def test_virtual_threads_are_interleaved_on_a_cpu(shape: tuple[int, int, int], inside: bool) -> None:
     n, m, depth = shape
-    A, B, k = te.placeholder((n, depth), name="A"), te.placeholder((depth, m), name="B"), te.reduce_axis((0, depth), "k")
+    A, B, k = (
+        te.placeholder((n, depth), name="A"),
+        te.placeholder((depth, m), name="B"),
+        te.reduce_axis((0, depth), "k"),
+    )
     C = te.compute((n, m), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
     s = te.create_schedule(C.op)
     CC = s.cache_write(C, "local")

@@ -19,13 +19,18 @@ def contraction() -> tuple[te.Tensor, te.Tensor, te.Tensor]:
     return A, B, C
 
 
-@pytest.mark.parametrize(("padding", "turned", "shapes"), [
-    ((1, 1, 1), (False, False), [(35, 6), (9, 6, 4), (9, 35, 4)]),
-    ((16, 8, 16), (True, True), [(16, 48), (9, 8, 16), (9, 48, 8)]),
-    ((4, 3, 5), (False, True), [(36, 10), (9, 6, 10), (9, 36, 6)]),
-])
+@pytest.mark.parametrize(
+    ("padding", "turned", "shapes"),
+    [
+        ((1, 1, 1), (False, False), [(35, 6), (9, 6, 4), (9, 35, 4)]),
+        ((16, 8, 16), (True, True), [(16, 48), (9, 8, 16), (9, 48, 8)]),
+        ((4, 3, 5), (False, True), [(36, 10), (9, 6, 10), (9, 36, 6)]),
+    ],
+)
 def test_the_matrices_are_padded_with_zeros_and_every_bit_stays(
-    padding: Sequence[int], turned: Sequence[bool], shapes: list[tuple[int, ...]],
+    padding: Sequence[int],
+    turned: Sequence[bool],
+    shapes: list[tuple[int, ...]],
 ) -> None:
     A, B, C = contraction()
     s = te.create_schedule(C.op)
@@ -33,7 +38,10 @@ def test_the_matrices_are_padded_with_zeros_and_every_bit_stays(
     made = s.matricize(C, [a, b], [c], padding, turned)
     assert [tuple(int(extent) for extent in matrix.shape) for matrix in made] == shapes and s.is_exact
     rng = np.random.default_rng(0)
-    left, right = rng.standard_normal((5, 3, 7, 2)).astype("float32"), rng.standard_normal((2, 3, 9, 4)).astype("float32")
+    left, right = (
+        rng.standard_normal((5, 3, 7, 2)).astype("float32"),
+        rng.standard_normal((2, 3, 9, 4)).astype("float32"),
+    )
     found, expected = np.zeros((9, 5, 7, 4), "float32"), np.zeros((9, 5, 7, 4), "float32")
     tw.build(s, [A, B, C])(left, right, found)
     tw.build(te.create_schedule(C.op), [A, B, C])(left, right, expected)
@@ -60,7 +68,9 @@ def test_factors_may_be_converted_and_stand_in_any_order() -> None:
 def test_what_is_inlined_into_factors_is_computed_once_and_kept_as_it_is_stored() -> None:
     A, B = te.placeholder((7, 5), "float16", name="A"), te.placeholder((5, 9), "float16", name="B")
     k = te.reduce_axis((0, 5), "k")
-    D = te.compute((8, 5), lambda i, m: te.if_then_else(i < 7, A[i, m], te.const(0, "float16")).astype("float32"), name="D")
+    D = te.compute(
+        (8, 5), lambda i, m: te.if_then_else(i < 7, A[i, m], te.const(0, "float16")).astype("float32"), name="D"
+    )
     C = te.compute((8, 9), lambda i, j: te.sum(D[i, k] * B[k, j].astype("float32"), axis=k), name="C")
     s = te.create_schedule(C.op)
     s[D].compute_inline()
@@ -81,7 +91,9 @@ def test_elements_are_converted_where_they_are_multiplied_or_once_each(converted
     s = te.create_schedule(C.op)
     a, b, _ = s.matricize(C, [C.op.axis[0]], [C.op.axis[1]], (4, 2, 1), converted=converted)
     assert [(each.name, str(each.dtype)) for each in (a, b)] == [
-        ("A.matrix", "float32" if converted else "float16"), ("B.matrix", "float32" if converted else "int8")]
+        ("A.matrix", "float32" if converted else "float16"),
+        ("B.matrix", "float32" if converted else "int8"),
+    ]
     rng = np.random.default_rng(1)
     left, right = rng.standard_normal((5, 7)).astype("float16"), rng.integers(-9, 9, (7, 3)).astype("int8")
     found, expected = np.zeros((5, 3), "float32"), np.zeros((5, 3), "float32")

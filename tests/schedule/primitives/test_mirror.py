@@ -26,6 +26,7 @@ TERMS: dict[str, Callable[[Any, Any], Any]] = {
 def summed(term: str) -> Pair:
     def element(A: Any, i: Any, j: Any, k: Any) -> Any:
         return te.sum(TERMS[term](A[k, i], A[k, j]), axis=k)
+
     return element
 
 
@@ -62,7 +63,9 @@ def same_bits(s: Any, C: Any, args: list[Any], target: str = "interpret") -> Non
     rng = np.random.default_rng(1)
     given = [rng.standard_normal([int(extent) for extent in arg.shape]).astype("float32") for arg in args]
     for array in given:
-        array.flat[: array.size // 8] = rng.choice(np.array([0.0, -0.0, np.nan, np.inf, -np.inf], "float32"), array.size // 8)
+        array.flat[: array.size // 8] = rng.choice(
+            np.array([0.0, -0.0, np.nan, np.inf, -np.inf], "float32"), array.size // 8
+        )
     results: list[Any] = []
     for each in (te.create_schedule(s.outputs), s):
         results.append(np.full([int(extent) for extent in C.shape], 7, "float32"))
@@ -83,7 +86,8 @@ def test_the_loops_after_it() -> None:
         "            if int64(j) <= int64(i):\n"
         "                C[i, j] = exp(A[i] * A[j])\n"
         "                if int64(j) < int64(i):\n"
-        "                    C[j, i] = exp(A[i] * A[j])")
+        "                    C[j, i] = exp(A[i] * A[j])"
+    )
     again = te.Schedule.replay(from_json(to_json(s.records)), [C.op])
     assert str(again) == str(s) and "s[C].mirror(i, j)" in s.as_python() and s.is_exact
 
@@ -94,8 +98,18 @@ def test_whatever_is_the_same_after_the_exchange(term: Pair) -> None:
     same_bits(tiled(C, 4, 8, True), C, [A])
 
 
-@pytest.mark.parametrize(("size", "depth", "rows", "columns", "batch"), [
-    (0, 3, 2, 4, 0), (1, 0, 2, 4, 0), (1, 1, 1, 1, 0), (2, 3, 4, 16, 0), (31, 2, 6, 16, 0), (15, 3, 7, 3, 2), (17, 3, 1, 8, 3)])
+@pytest.mark.parametrize(
+    ("size", "depth", "rows", "columns", "batch"),
+    [
+        (0, 3, 2, 4, 0),
+        (1, 0, 2, 4, 0),
+        (1, 1, 1, 1, 0),
+        (2, 3, 4, 16, 0),
+        (31, 2, 6, 16, 0),
+        (15, 3, 7, 3, 2),
+        (17, 3, 1, 8, 3),
+    ],
+)
 def test_whatever_the_tiles_are(size: int, depth: int, rows: int, columns: int, batch: int) -> None:
     A, C = declared(size, depth, summed("products"), batch)
     same_bits(tiled(C, rows, columns, size % 2 == 1), C, [A])
@@ -112,8 +126,11 @@ def test_loops_in_any_order_and_fused() -> None:
     A, C = declared(11, 2, summed("products"))
     i, j = C.op.axis
     changes: list[Callable[[Any], object]] = [
-        lambda s: s.reorder(j, i), lambda s: s.fuse(i, j), lambda s: s.parallel(s.fuse(i, j)),
-        lambda s: s.vectorize(s.split(i, 4)[1])]
+        lambda s: s.reorder(j, i),
+        lambda s: s.fuse(i, j),
+        lambda s: s.parallel(s.fuse(i, j)),
+        lambda s: s.vectorize(s.split(i, 4)[1]),
+    ]
     for change in changes:
         s = te.create_schedule(C.op)
         s.cache_write(C, "local")
@@ -145,7 +162,9 @@ def another_by_its_place(A: Any, i: Any, j: Any, k: Any) -> Any:
     return te.sum(A[k, i] * A[k, j] + te.if_then_else(i > j, 1.0, 0.0), axis=k)
 
 
-@pytest.mark.parametrize("term", [rounded_in_another_order, of_another_sign, zeros_of_another_sign, another_by_its_place])
+@pytest.mark.parametrize(
+    "term", [rounded_in_another_order, of_another_sign, zeros_of_another_sign, another_by_its_place]
+)
 def test_what_may_differ_is_refused(term: Pair) -> None:
     _, C = declared(8, 4, term)
     s = te.create_schedule(C.op)
@@ -174,7 +193,9 @@ def test_what_only_the_whole_schedule_decides() -> None:
 def test_rules_take_it_for_a_matrix_times_itself(size: int, depth: int, turned: bool) -> None:
     A = te.placeholder((size, depth) if turned else (depth, size), name="A")
     k = te.reduce_axis((0, depth), "k")
-    C = te.compute((size, size), lambda i, j: te.sum(A[i, k] * A[j, k] if turned else A[k, i] * A[k, j], axis=k), name="C")
+    C = te.compute(
+        (size, size), lambda i, j: te.sum(A[i, k] * A[j, k] if turned else A[k, i] * A[k, j], axis=k), name="C"
+    )
     D = te.compute((size, size), lambda i, j: te.max(C[i, j], 0.0), name="D")
     for output in (C, D):
         s = schedule(output, "llvm -mcpu=haswell", exact=True)

@@ -20,18 +20,27 @@ class Attention:
         d, self.j = te.reduce_axis((0, depth), "d"), te.reduce_axis((0, terms), "j")
         k, m = te.reduce_axis((0, terms), "k"), te.reduce_axis((0, terms), "m")
         self.S = te.compute((rows, terms), lambda i, n: te.sum(self.A[i, d] * self.B[n, d], axis=d), name="S")
-        self.X = te.compute((rows, terms), lambda i, n: self.S[i, n] if seen is None else te.select(
-            seen(i, n), self.S[i, n], te.const(-np.inf, "float32")), name="X")
+        self.X = te.compute(
+            (rows, terms),
+            lambda i, n: (
+                self.S[i, n] if seen is None else te.select(seen(i, n), self.S[i, n], te.const(-np.inf, "float32"))
+            ),
+            name="X",
+        )
         self.peak = te.compute((rows,), lambda i: te.max(self.X[i, k], axis=k), name="peak")
         self.weight = te.compute((rows, terms), lambda i, n: te.exp(self.X[i, n] - self.peak[i]), name="weight")
         self.total = te.compute((rows,), lambda i: te.sum(self.weight[i, m], axis=m), name="total")
         self.P = te.compute((rows, terms), lambda i, n: self.weight[i, n] / self.total[i], name="P")
-        self.Y = te.compute((rows, width), lambda i, e: te.sum(self.P[i, self.j] * self.C[self.j, e], axis=self.j), name="Y")
+        self.Y = te.compute(
+            (rows, width), lambda i, e: te.sum(self.P[i, self.j] * self.C[self.j, e], axis=self.j), name="Y"
+        )
         self.s = te.create_schedule(self.Y.op)
 
     def run(self, s: Any, target: str = "llvm") -> np.ndarray:
         rng = np.random.default_rng(3)
-        arrays = [rng.standard_normal([int(each) for each in tensor.shape], "float32") for tensor in (self.A, self.B, self.C)]
+        arrays = [
+            rng.standard_normal([int(each) for each in tensor.shape], "float32") for tensor in (self.A, self.B, self.C)
+        ]
         result = np.empty([int(extent) for extent in self.Y.shape], "float32")
         tw.build(s, [self.A, self.B, self.C, self.Y], target=target)(*arrays, result)
         return result
@@ -90,10 +99,16 @@ def test_what_reads_the_total_beside_the_sum_reads_what_is_merged() -> None:
     s = te.create_schedule(y.op)
     s.online(sums, 4)
     rng = np.random.default_rng(5)
-    a, b, result = rng.standard_normal((6, 10), "float32"), rng.standard_normal((10, 3), "float32"), np.empty((6, 3), "float32")
+    a, b, result = (
+        rng.standard_normal((6, 10), "float32"),
+        rng.standard_normal((10, 3), "float32"),
+        np.empty((6, 3), "float32"),
+    )
     tw.build(s, [x, v, y])(a, b, result)
     weights = np.exp((a - a.max(1, keepdims=True)) / 2)
-    np.testing.assert_allclose(result, weights / weights.sum(1, keepdims=True) @ b + a.max(1, keepdims=True), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        result, weights / weights.sum(1, keepdims=True) @ b + a.max(1, keepdims=True), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_values_that_columns_share_are_combined_once_in_registers() -> None:
@@ -108,9 +123,14 @@ def test_values_that_columns_share_are_combined_once_in_registers() -> None:
     np.testing.assert_allclose(p.run(p.s, "interpret"), p.run(te.create_schedule(p.Y.op)), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("tensor", "factor", "reason"), [
-    ("S", 4, "no sum over one axis of exp"), ("total", 4, "no sum over one axis of exp"), ("Y", 0, "a chunk would have 0 terms"),
-])
+@pytest.mark.parametrize(
+    ("tensor", "factor", "reason"),
+    [
+        ("S", 4, "no sum over one axis of exp"),
+        ("total", 4, "no sum over one axis of exp"),
+        ("Y", 0, "a chunk would have 0 terms"),
+    ],
+)
 def test_what_cannot_be_done_is_said(tensor: str, factor: int, reason: str) -> None:
     p = Attention()
     before = str(p.s)

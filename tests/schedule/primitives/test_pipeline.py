@@ -23,9 +23,12 @@ def windows(n: int) -> tuple[te.Schedule, te.Tensor, te.Tensor, te.Tensor]:
     return s, A, B, C
 
 
-@pytest.mark.parametrize(("target", "n", "stages"), [
-    *itertools.product(("llvm", "interpret"), (1, 8, 9, 31, 64), (2, 5)), ("c", 31, 3)])
-def test_every_target_computes_the_same_whether_or_not_it_copies_asynchronously(target: str, n: int, stages: int) -> None:
+@pytest.mark.parametrize(
+    ("target", "n", "stages"), [*itertools.product(("llvm", "interpret"), (1, 8, 9, 31, 64), (2, 5)), ("c", 31, 3)]
+)
+def test_every_target_computes_the_same_whether_or_not_it_copies_asynchronously(
+    target: str, n: int, stages: int
+) -> None:
     s, A, B, C = windows(n)
     s[B].pipeline(stages)
     a = np.arange(n + 2, dtype="float32")

@@ -67,7 +67,9 @@ def test_the_reduce_axis_takes_steps_and_no_term_is_asked() -> None:
 
 def test_zeros_between_elements_are_no_stage() -> None:
     x = te.placeholder((4,), name="x")
-    apart = te.compute((9,), lambda y: te.if_then_else(te.all(y >= 1, (y - 1) % 2 == 0), x[(y - 1) // 2], 0.0), name="apart")
+    apart = te.compute(
+        (9,), lambda y: te.if_then_else(te.all(y >= 1, (y - 1) % 2 == 0), x[(y - 1) // 2], 0.0), name="apart"
+    )
     s = te.create_schedule(apart.op)
     assert [each.op.name for each in s.polyphase(apart, apart.op.axis[0], 2)] == ["apart.phase1"]
     got = results(s, [x], apart, [np.arange(1, 5, dtype=np.float32)])

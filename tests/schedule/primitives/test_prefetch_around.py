@@ -49,7 +49,9 @@ def test_it_is_recorded() -> None:
 def test_a_stage_at_root_has_nothing_around_it() -> None:
     s, x, e, o = rows((8, 256))
     s[e].compute_root()
-    with pytest.raises(tw.LoweringError, match=r"(?s)TW0353.*e is computed at no loop, of which a later iteration could be meant"):
+    with pytest.raises(
+        tw.LoweringError, match=r"(?s)TW0353.*e is computed at no loop, of which a later iteration could be meant"
+    ):
         tw.lower(s, [x, o])
 
 
@@ -87,7 +89,9 @@ def test_into_the_second_cache_a_stream_goes_on_with_the_next_row(shape: tuple[i
     assert "prefetcht1" in tw.build(s, [x, y], target="llvm -mtriple=x86_64-linux-gnu -mcpu=haswell").source("asm")
 
 
-def panels(count: int, rows: int, depth: int, width: int, level: int = 2) -> tuple[te.Schedule, te.Tensor, te.Tensor, te.Tensor]:
+def panels(
+    count: int, rows: int, depth: int, width: int, level: int = 2
+) -> tuple[te.Schedule, te.Tensor, te.Tensor, te.Tensor]:
     """A product with panels of B, rows of four at a time, of which each step asks for its share of the next panel."""
     a, b = te.placeholder((rows, depth), name="A"), te.placeholder((count, depth, width), name="B")
     k = te.reduce_axis((0, depth), name="k")
@@ -109,8 +113,10 @@ def panels(count: int, rows: int, depth: int, width: int, level: int = 2) -> tup
 def asked(count: int, rows: int, depth: int, width: int) -> dict[int, set[int]]:
     """The lines of B that the text of the program asks for, by the panel that is computed meanwhile."""
     s, a, b, c = panels(count, rows, depth, width)
-    found = re.search(r"(?:for line in (\d+):\s+)?prefetch\(int32, access_ptr\(handle, B\[(.*?), 0, 0\], (.*), 1\), 2\)",
-                      str(tw.lower(s, [a, b, c])))
+    found = re.search(
+        r"(?:for line in (\d+):\s+)?prefetch\(int32, access_ptr\(handle, B\[(.*?), 0, 0\], (.*), 1\), 2\)",
+        str(tw.lower(s, [a, b, c])),
+    )
     assert found is not None
     lines: dict[int, set[int]] = {}
     for panel in range(count):
@@ -123,8 +129,12 @@ def asked(count: int, rows: int, depth: int, width: int) -> dict[int, set[int]]:
     return lines
 
 
-@pytest.mark.parametrize(("count", "rows", "depth", "width"), [(8, 40, 64, 32), (3, 7, 5, 64), (5, 64, 33, 16), (2, 4, 3, 128)])
-def test_the_steps_of_a_panel_ask_for_all_of_the_next_one_and_nothing_else(count: int, rows: int, depth: int, width: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "rows", "depth", "width"), [(8, 40, 64, 32), (3, 7, 5, 64), (5, 64, 33, 16), (2, 4, 3, 128)]
+)
+def test_the_steps_of_a_panel_ask_for_all_of_the_next_one_and_nothing_else(
+    count: int, rows: int, depth: int, width: int
+) -> None:
     each = depth * width * 4 // 64
     for panel, lines in asked(count, rows, depth, width).items():
         following = min(panel + 1, count - 1)
@@ -156,8 +166,14 @@ def test_what_does_not_lie_together_or_has_no_next_one_is_not_asked_for() -> Non
     assert "prefetch(" not in str(tw.lower(s, [x, o]))
 
 
-@pytest.mark.parametrize(("given", "said"), [({"share": -1}, "the share is -1"), ({"share": True}, "the share is True"),
-                                             ({"share": 1, "around": True}, "and around is given too")])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"share": -1}, "the share is -1"),
+        ({"share": True}, "the share is True"),
+        ({"share": 1, "around": True}, "and around is given too"),
+    ],
+)
 def test_a_share_is_a_number_of_loops(given: dict[str, Any], said: str) -> None:
     s, _, e, _ = rows((8, 256))
     with pytest.raises(tw.ScheduleError, match=rf"(?s)TW0251.*{said}"):

@@ -77,15 +77,25 @@ def test_the_stub_for_type_checkers_and_the_page_say_what_the_rows_say() -> None
     finally:
         sys.path.pop(0)
     assert make_primitives.STUB.read_text() == make_primitives.render(), "python docs/make_primitives.py writes it anew"
-    assert make_primitives.PAGE.read_text() == make_primitives.render_page(), "python docs/make_primitives.py writes it anew"
+    assert make_primitives.PAGE.read_text() == make_primitives.render_page(), (
+        "python docs/make_primitives.py writes it anew"
+    )
 
 
 def test_doors_have_the_names_and_parameters_that_their_stub_says() -> None:
     import ast
 
     stub, code = (ast.parse(Path(doors.__file__).with_suffix(suffix).read_text()) for suffix in (".pyi", ".py"))
-    said, there = ({one.name: [arg.arg for arg in one.args.args] for node in tree.body if isinstance(node, ast.ClassDef)
-                    for one in node.body if isinstance(one, ast.FunctionDef)} for tree in (stub, code))
+    said, there = (
+        {
+            one.name: [arg.arg for arg in one.args.args]
+            for node in tree.body
+            if isinstance(node, ast.ClassDef)
+            for one in node.body
+            if isinstance(one, ast.FunctionDef)
+        }
+        for tree in (stub, code)
+    )
     assert said == there
 
 

@@ -63,10 +63,18 @@ refused(errors.NotAnAxisOfStage, "no axis of any stage", lambda p: p.s[p.D].spli
 refused(errors.NotAnAxisOfStage, "A has no loops of its own", lambda p: p.s[p.A].vectorize(p.x))
 refused(errors.WrongArgument, "an axis is asked for, int was given", lambda p: p.s[p.D].split(0, 4))
 refused(errors.WrongArgument, "a stage is asked for, Tensor was given", lambda p: p.s[p.C].compute_at(p.D, p.x))
-refused(errors.AxisIsNoLoop, r"i was split into i.outer, i.inner at .*\.py:\d+", lambda p: p.s[p.C].vectorize(p.i),
-        lambda p: p.s[p.C].split(p.i, 8))
-refused(errors.AxisIsNoLoop, "i was split into i.outer, i.inner at .*, then i.inner was fused into i.inner.j.fused",
-        lambda p: p.s[p.C].split(p.i, 8), lambda p: p.s[p.C].fuse(p.s[p.C].split(p.i, 8)[1], p.j))
+refused(
+    errors.AxisIsNoLoop,
+    r"i was split into i.outer, i.inner at .*\.py:\d+",
+    lambda p: p.s[p.C].vectorize(p.i),
+    lambda p: p.s[p.C].split(p.i, 8),
+)
+refused(
+    errors.AxisIsNoLoop,
+    "i was split into i.outer, i.inner at .*, then i.inner was fused into i.inner.j.fused",
+    lambda p: p.s[p.C].split(p.i, 8),
+    lambda p: p.s[p.C].fuse(p.s[p.C].split(p.i, 8)[1], p.j),
+)
 refused(errors.NothingToSchedule, "no operation was given", lambda _: te.create_schedule([]))
 refused(errors.NothingToSchedule, "int is neither tensor nor operation", lambda _: te.create_schedule([3]))
 
@@ -82,27 +90,59 @@ refused(errors.BadSplit, "changes with the axis j", lambda p: p.s[p.C].split(p.i
 refused(errors.BadSplit, "y_factor is 0|factor is 0", lambda p: p.s[p.C].tile(p.i, p.j, 4, 0))
 refused(errors.BadSkew, "both are the same loop", lambda p: p.s[p.C].skew(p.i, p.i))
 refused(errors.BadSkew, "k is a loop over a reduce axis", lambda p: p.s[p.C].skew(p.i, p.k))
-refused(errors.BadSkew, "runs over data and reduce axes at once", lambda p: p.s[p.C].skew(p.s[p.C].leaf_iter_vars[1], p.i),
-        lambda p: p.s[p.C].fuse(p.j, p.k))
+refused(
+    errors.BadSkew,
+    "runs over data and reduce axes at once",
+    lambda p: p.s[p.C].skew(p.s[p.C].leaf_iter_vars[1], p.i),
+    lambda p: p.s[p.C].fuse(p.j, p.k),
+)
 refused(errors.BadSkew, "the factor is 0: no integer other than 0", lambda p: p.s[p.C].skew(p.j, p.i, 0))
 refused(errors.BadSkew, "the factor is 1.5", lambda p: p.s[p.C].skew(p.j, p.i, factor=1.5))
 refused(errors.BadSkew, "the factor is 2147483648", lambda p: p.s[p.C].skew(p.j, p.i, 2**31))
-refused(errors.AxisIsNoLoop, "j was skewed into j.skewed at .*use j.skewed", lambda p: p.s[p.C].vectorize(p.j),
-        lambda p: p.s[p.C].skew(p.j, p.i))
+refused(
+    errors.AxisIsNoLoop,
+    "j was skewed into j.skewed at .*use j.skewed",
+    lambda p: p.s[p.C].vectorize(p.j),
+    lambda p: p.s[p.C].skew(p.j, p.i),
+)
 refused(errors.NotAnAxisOfStage, "cannot skew by 'x' of stage C", lambda p: p.s[p.C].skew(p.i, p.x))
-refused(errors.AnnotationWouldBeLost, "skew first, then annotate j.skewed", lambda p: p.s[p.C].skew(p.j, p.i),
-        lambda p: p.s[p.C].vectorize(p.j))
-refused(errors.BadCacheWrite, "k was skewed into k.skewed by i", lambda p: p.s.cache_write(p.C, "local"),
-        lambda p: p.s[p.C].skew(p.k, p.i))
-refused(errors.BadRfactor, "call rfactor first", lambda p: p.s.rfactor(p.C, p.s[p.C].leaf_iter_vars[-1]),
-        lambda p: p.s[p.C].skew(p.k, p.i))
+refused(
+    errors.AnnotationWouldBeLost,
+    "skew first, then annotate j.skewed",
+    lambda p: p.s[p.C].skew(p.j, p.i),
+    lambda p: p.s[p.C].vectorize(p.j),
+)
+refused(
+    errors.BadCacheWrite,
+    "k was skewed into k.skewed by i",
+    lambda p: p.s.cache_write(p.C, "local"),
+    lambda p: p.s[p.C].skew(p.k, p.i),
+)
+refused(
+    errors.BadRfactor,
+    "call rfactor first",
+    lambda p: p.s.rfactor(p.C, p.s[p.C].leaf_iter_vars[-1]),
+    lambda p: p.s[p.C].skew(p.k, p.i),
+)
 refused(errors.BadSplit, "both axes of the tile are the same", lambda p: p.s[p.C].tile(p.i, p.i, 4, 4))
-refused(errors.AnnotationWouldBeLost, "i is parallel, which would be lost", lambda p: p.s[p.C].split(p.i, 4),
-        lambda p: p.s[p.C].parallel(p.i))
-refused(errors.AnnotationWouldBeLost, "i is bound to threadIdx.x", lambda p: p.s[p.C].fuse(p.i, p.j),
-        lambda p: p.s[p.C].bind(p.i, tx()))
-refused(errors.AnnotationWouldBeLost, "has the pragma auto_unroll_max_step", lambda p: p.s[p.C].tile(p.i, p.j, 4, 4),
-        lambda p: p.s[p.C].pragma(p.j, "auto_unroll_max_step", 8))
+refused(
+    errors.AnnotationWouldBeLost,
+    "i is parallel, which would be lost",
+    lambda p: p.s[p.C].split(p.i, 4),
+    lambda p: p.s[p.C].parallel(p.i),
+)
+refused(
+    errors.AnnotationWouldBeLost,
+    "i is bound to threadIdx.x",
+    lambda p: p.s[p.C].fuse(p.i, p.j),
+    lambda p: p.s[p.C].bind(p.i, tx()),
+)
+refused(
+    errors.AnnotationWouldBeLost,
+    "has the pragma auto_unroll_max_step",
+    lambda p: p.s[p.C].tile(p.i, p.j, 4, 4),
+    lambda p: p.s[p.C].pragma(p.j, "auto_unroll_max_step", 8),
+)
 refused(errors.BadReorder, "j is listed twice", lambda p: p.s[p.C].reorder(p.j, p.i, p.j))
 refused(errors.FuseApart, "j stands between them", lambda p: p.s[p.C].fuse(p.i, p.k))
 refused(errors.FuseApart, "the loops stand in the order i, j, k", lambda p: p.s[p.C].fuse(p.k, p.i, p.j))
@@ -111,21 +151,45 @@ refused(errors.FuseApart, "i is listed twice", lambda p: p.s[p.C].fuse(p.i, p.i)
 # Kinds
 refused(errors.VectorizeReduction, r"vector lanes would race on C\[i, j\]", lambda p: p.s[p.C].vectorize(p.k))
 refused(errors.ParallelReduction, r"threads would race on C\[i, j\]", lambda p: p.s[p.C].parallel(p.k))
-refused(errors.ParallelReduction, "holds a reduce axis", lambda p: p.s[p.C].parallel(p.f),
-        lambda p: setattr(p, "f", p.s[p.C].fuse(p.j, p.k)))
-refused(errors.VectorizeReduction, "holds a reduce axis", lambda p: p.s[p.C].vectorize(p.f),
-        lambda p: setattr(p, "f", p.s[p.C].fuse(p.j, p.k)))
-refused(errors.BadThreadBinding, "data and reduce axes at once", lambda p: p.s[p.C].bind(p.f, tx()),
-        lambda p: setattr(p, "f", p.s[p.C].fuse(p.j, p.k)))
+refused(
+    errors.ParallelReduction,
+    "holds a reduce axis",
+    lambda p: p.s[p.C].parallel(p.f),
+    lambda p: setattr(p, "f", p.s[p.C].fuse(p.j, p.k)),
+)
+refused(
+    errors.VectorizeReduction,
+    "holds a reduce axis",
+    lambda p: p.s[p.C].vectorize(p.f),
+    lambda p: setattr(p, "f", p.s[p.C].fuse(p.j, p.k)),
+)
+refused(
+    errors.BadThreadBinding,
+    "data and reduce axes at once",
+    lambda p: p.s[p.C].bind(p.f, tx()),
+    lambda p: setattr(p, "f", p.s[p.C].fuse(p.j, p.k)),
+)
 refused(
     errors.NestedParallel, "i is parallel already", lambda p: p.s[p.C].parallel(p.j), lambda p: p.s[p.C].parallel(p.i)
 )
-refused(errors.NestedParallel, "i of stage D is parallel already", lambda p: p.s[p.C].parallel(p.i),
-        lambda p: (p.s[p.C].compute_at(p.s[p.D], p.x), p.s[p.D].parallel(p.x)))
-refused(errors.NestedParallel, "would surround it", lambda p: p.s[p.C].compute_at(p.s[p.D], p.y),
-        lambda p: (p.s[p.C].parallel(p.i), p.s[p.D].parallel(p.x)))
-refused(errors.ThreadBoundTwice, "i is bound to threadIdx.x already", lambda p: p.s[p.C].bind(p.j, tx()),
-        lambda p: p.s[p.C].bind(p.i, tx()))
+refused(
+    errors.NestedParallel,
+    "i of stage D is parallel already",
+    lambda p: p.s[p.C].parallel(p.i),
+    lambda p: (p.s[p.C].compute_at(p.s[p.D], p.x), p.s[p.D].parallel(p.x)),
+)
+refused(
+    errors.NestedParallel,
+    "would surround it",
+    lambda p: p.s[p.C].compute_at(p.s[p.D], p.y),
+    lambda p: (p.s[p.C].parallel(p.i), p.s[p.D].parallel(p.x)),
+)
+refused(
+    errors.ThreadBoundTwice,
+    "i is bound to threadIdx.x already",
+    lambda p: p.s[p.C].bind(p.j, tx()),
+    lambda p: p.s[p.C].bind(p.i, tx()),
+)
 refused(
     errors.BadThreadBinding, "begins at 1, and threads are counted from 0", lambda p: p.s[p.C].bind(p.i, tx((1, 9)))
 )
@@ -133,14 +197,20 @@ refused(errors.BadThreadBinding, "symbolic extent n", lambda p: p.s[p.C].bind(p.
 refused(errors.BadThreadBinding, "j is no thread axis", lambda p: p.s[p.C].bind(p.i, p.j))
 refused(errors.BadThreadBinding, "joined within a block", lambda p: p.s[p.C].bind(p.k, te.thread_axis("blockIdx.x")))
 refused(errors.BadThreadBinding, "joined within a block", lambda p: p.s[p.C].bind(p.k, te.thread_axis("vthread")))
-refused(errors.UnknownPragma, "allowed: auto_unroll_max_step, unroll_explicit, parallel_",
-        lambda p: p.s[p.C].pragma(p.i, "unroll_everything", 1))
+refused(
+    errors.UnknownPragma,
+    "allowed: auto_unroll_max_step, unroll_explicit, parallel_",
+    lambda p: p.s[p.C].pragma(p.i, "unroll_everything", 1),
+)
 refused(errors.UnknownPragma, "its value is 'many'", lambda p: p.s[p.C].pragma(p.i, "auto_unroll_max_step", "many"))
 refused(errors.UnknownPragma, "no constant", lambda p: p.s[p.C].pragma(p.i, "parallel_launch_point", te.var("n")))
 
 # Placement
-refused(errors.NotAnAxisOfStage, "cannot compute B at 'i' of stage C.*i is an axis of stage D, not of C",
-        lambda p: p.s[p.B].compute_at(p.s[p.C], p.x))
+refused(
+    errors.NotAnAxisOfStage,
+    "cannot compute B at 'i' of stage C.*i is an axis of stage D, not of C",
+    lambda p: p.s[p.B].compute_at(p.s[p.C], p.x),
+)
 refused(
     errors.AxisIsNoLoop,
     "i was split into",
@@ -152,20 +222,31 @@ refused(
     r"D reads C, so it cannot be computed before|D is an output",
     lambda p: p.s[p.D].compute_at(p.s[p.C], p.i),
 )
-refused(errors.CannotAttach, r"C reads B, so it cannot be computed before B is done \(a cycle\)",
-        lambda p: p.s[p.C].compute_at(p.s[p.B], p.B.op.axis[0]))
+refused(
+    errors.CannotAttach,
+    r"C reads B, so it cannot be computed before B is done \(a cycle\)",
+    lambda p: p.s[p.C].compute_at(p.s[p.B], p.B.op.axis[0]),
+)
 refused(errors.CannotAttach, "within its own loops", lambda p: p.s[p.C].compute_at(p.s[p.C], p.i))
 refused(errors.CannotComputeWith, "it is one stage", lambda p: p.s[p.C].compute_with(p.s[p.C], p.i))
 refused(errors.CannotAttach, "A is a placeholder", lambda p: p.s[p.A].compute_at(p.s[p.C], p.i))
-refused(errors.CannotAttach, "B is inlined and has no loops", lambda p: p.s[p.AA].compute_at(p.s[p.B], p.B.op.axis[0]),
-        lambda p: (setattr(p, "AA", p.s.cache_read(p.A, "local", p.B)), p.s[p.B].compute_inline()))
+refused(
+    errors.CannotAttach,
+    "B is inlined and has no loops",
+    lambda p: p.s[p.AA].compute_at(p.s[p.B], p.B.op.axis[0]),
+    lambda p: (setattr(p, "AA", p.s.cache_read(p.A, "local", p.B)), p.s[p.B].compute_inline()),
+)
 refused(errors.CannotAttach, "another schedule", lambda p: p.s[p.B].compute_at(te.create_schedule(p.D)[p.C], p.i))
 refused(errors.CannotInline, "C is a reduction over k", lambda p: p.s[p.C].compute_inline())
 refused(errors.CannotInline, "D is an output", lambda p: p.s[p.D].compute_inline())
 refused(errors.CannotInline, "T has 2 outputs", lambda p: p.s[p.T[0]].compute_inline())
 refused(errors.CannotInline, "A is a placeholder", lambda p: p.s[p.A].compute_inline())
-refused(errors.CannotInline, "computed at a loop of B", lambda p: p.s[p.B].compute_inline(),
-        lambda p: p.s[p.s.cache_read(p.A, "local", p.B)].compute_at(p.s[p.B], p.B.op.axis[0]))
+refused(
+    errors.CannotInline,
+    "computed at a loop of B",
+    lambda p: p.s[p.B].compute_inline(),
+    lambda p: p.s[p.s.cache_read(p.A, "local", p.B)].compute_at(p.s[p.B], p.B.op.axis[0]),
+)
 
 # Caches
 refused(
@@ -186,7 +267,12 @@ refused(errors.BadClone, "A is a placeholder", lambda p: p.s.clone_in(p.A, p.B))
 refused(errors.BadPhases, "k is no data axis", lambda p: p.s.polyphase(p.C, p.k, 2))
 refused(errors.BadPhases, "A is not the one tensor of a te.compute", lambda p: p.s.polyphase(p.A, p.i, 2))
 refused(errors.BadPhases, "there would be 17 phases", lambda p: p.s.polyphase(p.C, p.i, 17))
-refused(errors.BadPhases, "its loops are scheduled already", lambda p: p.s.polyphase(p.C, p.i, 2), lambda p: p.s[p.C].split(p.i, 4))
+refused(
+    errors.BadPhases,
+    "its loops are scheduled already",
+    lambda p: p.s.polyphase(p.C, p.i, 2),
+    lambda p: p.s[p.C].split(p.i, 4),
+)
 refused(errors.BadOnline, "it is no sum over one axis of exp", lambda p: p.s.online(p.C, 4))
 refused(errors.BadMirror, "once for each term of a sum", lambda p: p.s[p.C].mirror(p.i, p.j))
 refused(errors.BadMirror, "A is not the one tensor of a te.compute", lambda p: p.s[p.A].mirror(p.i, p.j))
@@ -202,12 +288,24 @@ refused(errors.UnknownScope, "'l1' is no storage scope", lambda p: p.s.cache_wri
 refused(errors.BadCacheWrite, "A is a placeholder: nothing writes it", lambda p: p.s.cache_write(p.A, "local"))
 refused(errors.BadCacheWrite, "2 outputs, which are written together", lambda p: p.s.cache_write(p.T[0], "local"))
 refused(errors.BadCacheWrite, "B and C are two operations", lambda p: p.s.cache_write([p.B, p.C], "local"))
-refused(errors.BadCacheWrite, "data and reduce axes at once", lambda p: p.s.cache_write(p.C, "local"),
-        lambda p: p.s[p.C].fuse(p.j, p.k))
-refused(errors.AnnotationWouldBeLost, "i.outer is parallel", lambda p: p.s.cache_write(p.C, "local"),
-        lambda p: p.s[p.C].parallel(p.s[p.C].split(p.i, 8)[0]))
-refused(errors.BadCacheWrite, "store predicate speaks of k", lambda p: p.s.cache_write(p.C, "local"),
-        lambda p: p.s[p.C].set_store_predicate(p.k < 3))
+refused(
+    errors.BadCacheWrite,
+    "data and reduce axes at once",
+    lambda p: p.s.cache_write(p.C, "local"),
+    lambda p: p.s[p.C].fuse(p.j, p.k),
+)
+refused(
+    errors.AnnotationWouldBeLost,
+    "i.outer is parallel",
+    lambda p: p.s.cache_write(p.C, "local"),
+    lambda p: p.s[p.C].parallel(p.s[p.C].split(p.i, 8)[0]),
+)
+refused(
+    errors.BadCacheWrite,
+    "store predicate speaks of k",
+    lambda p: p.s.cache_write(p.C, "local"),
+    lambda p: p.s[p.C].set_store_predicate(p.k < 3),
+)
 refused(
     errors.NotAnAxisOfStage,
     r"i.outer was a loop of C until cache_write .*made it part of the layout of C.local at .*\.py:\d+",
@@ -219,13 +317,25 @@ refused(
 refused(errors.BadRfactor, "B is no reduction", lambda p: p.s.rfactor(p.B, p.B.op.axis[0]))
 refused(errors.BadRfactor, "i is a data axis", lambda p: p.s.rfactor(p.C, p.i))
 refused(errors.AxisIsNoLoop, "k was split into", lambda p: p.s.rfactor(p.C, p.k), lambda p: p.s[p.C].split(p.k, 8))
-refused(errors.BadRfactor, "data and reduce axes at once", lambda p: p.s.rfactor(p.C, p.f),
-        lambda p: setattr(p, "f", p.s[p.C].fuse(p.j, p.k)))
+refused(
+    errors.BadRfactor,
+    "data and reduce axes at once",
+    lambda p: p.s.rfactor(p.C, p.f),
+    lambda p: setattr(p, "f", p.s[p.C].fuse(p.j, p.k)),
+)
 refused(errors.BadRfactor, "give a place from 0 to 2", lambda p: p.s.rfactor(p.C, p.k, 3))
-refused(errors.AnnotationWouldBeLost, "k.inner is unrolled", lambda p: p.s.rfactor(p.C, p.ki),
-        lambda p: (setattr(p, "ki", p.s[p.C].split(p.k, 8)[1]), p.s[p.C].unroll(p.ki)))
-refused(errors.BadRfactor, "stage B is computed at i.outer", lambda p: p.s.rfactor(p.C, p.k),
-        lambda p: p.s[p.B].compute_at(p.s[p.C], p.s[p.C].split(p.i, 8)[0]))
+refused(
+    errors.AnnotationWouldBeLost,
+    "k.inner is unrolled",
+    lambda p: p.s.rfactor(p.C, p.ki),
+    lambda p: (setattr(p, "ki", p.s[p.C].split(p.k, 8)[1]), p.s[p.C].unroll(p.ki)),
+)
+refused(
+    errors.BadRfactor,
+    "stage B is computed at i.outer",
+    lambda p: p.s.rfactor(p.C, p.k),
+    lambda p: p.s[p.B].compute_at(p.s[p.C], p.s[p.C].split(p.i, 8)[0]),
+)
 
 # Storage
 refused(errors.UnknownScope, "'fast' is no storage scope", lambda p: p.s[p.C].set_scope("fast"))

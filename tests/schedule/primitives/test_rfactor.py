@@ -20,6 +20,7 @@ def floats(*shape: int, seed: int = 0) -> np.ndarray:
 
 def best() -> Any:
     """(index, value) of the greatest value; the first of equals."""
+
     def combine(x: Any, y: Any) -> Any:
         left = te.any(x[1] > y[1], te.all(x[1].equal(y[1]), x[0] < y[0]))
         return te.select(left, x[0], y[0]), te.select(left, x[1], y[1])
@@ -42,7 +43,9 @@ def test_both_outputs_get_the_dimension_where_it_is_asked_for(factor_axis: int, 
     _, inner = s[first].split(k, factor)
     partial = s.rfactor([first, second], inner, factor_axis=factor_axis)
     place = factor_axis % 2
-    assert [int(extent) for extent in partial[1].shape] == ([min(factor, 13), 7] if place == 0 else [7, min(factor, 13)])
+    assert [int(extent) for extent in partial[1].shape] == (
+        [min(factor, 13), 7] if place == 0 else [7, min(factor, 13)]
+    )
     a = floats(7, 13)
     holds(s, [A, first, second], [a], [a.argmax(1).astype("int32"), a.max(1)])
     replays(s, [first.op])
@@ -54,7 +57,9 @@ def test_places_that_do_not_exist_are_refused() -> None:
     s = te.create_schedule(B.op)
     for wrong in (3, -4, 1.0, True, None):
         before = exact(s)
-        with pytest.raises(BadRfactor, match=r"(?s)factor_axis is .*give a place from 0 to 2, or from -1 \(last\) to -3"):
+        with pytest.raises(
+            BadRfactor, match=r"(?s)factor_axis is .*give a place from 0 to 2, or from -1 \(last\) to -3"
+        ):
             s.rfactor(B, k, wrong)  # type: ignore[arg-type]
         assert exact(s) == before
     C = s.rfactor(B, k, -2)
@@ -91,7 +96,10 @@ def _cache_factored(s: te.Schedule, T: te.Tensor) -> None:
 
 
 REDUCERS: dict[str, tuple[Any, Callable[[list[float]], float]]] = {
-    "sum": (te.sum, sum), "min": (te.min, min), "max": (te.max, max), "prod": (te.prod, lambda values: float(np.prod(values))),
+    "sum": (te.sum, sum),
+    "min": (te.min, min),
+    "max": (te.max, max),
+    "prod": (te.prod, lambda values: float(np.prod(values))),
 }
 
 
@@ -100,7 +108,9 @@ def test_where_and_init_read_tensors_under_every_primitive(way: str) -> None:
     name = list(REDUCERS)[list(WAYS).index(way) % 4]
     reducer, reference = REDUCERS[name]
     A, B, k = te.placeholder((5, 13), name="A"), te.placeholder((5,), name="B"), te.reduce_axis((0, 13), "k")
-    C = te.compute((5,), lambda i: reducer(A[i, k], axis=k, where=te.all(k % 3 > 0, A[i, k] > -0.5), init=B[i]), name="C")
+    C = te.compute(
+        (5,), lambda i: reducer(A[i, k], axis=k, where=te.all(k % 3 > 0, A[i, k] > -0.5), init=B[i]), name="C"
+    )
     s = te.create_schedule(C.op)
     WAYS[way](s, C, k)
     a, b = floats(5, 13), floats(5, seed=1)
@@ -114,16 +124,27 @@ def test_where_and_init_read_tensors_under_every_primitive(way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_tuples_of_three_of_several_types(way: str) -> None:
     one, other = [("int32", "float32"), ("float64", "int8"), ("uint8", "int64")][list(WAYS).index(way) % 3]
-    A, B, k = te.placeholder((11, 3), one, name="A"), te.placeholder((11, 3), other, name="B"), te.reduce_axis((0, 11), "k")
-    mix = te.comm_reducer(lambda x, y: (x[0] + y[0], te.max(x[1], y[1]), x[2] * y[2]),
-                          lambda t, u, v: (te.const(0, t), te.min_value(u), te.const(1, v)), "mix")
+    A, B, k = (
+        te.placeholder((11, 3), one, name="A"),
+        te.placeholder((11, 3), other, name="B"),
+        te.reduce_axis((0, 11), "k"),
+    )
+    mix = te.comm_reducer(
+        lambda x, y: (x[0] + y[0], te.max(x[1], y[1]), x[2] * y[2]),
+        lambda t, u, v: (te.const(0, t), te.min_value(u), te.const(1, v)),
+        "mix",
+    )
     first = (te.const(5, one), te.const(-3, other), te.const(2, other))
     T = te.compute((3,), lambda i: mix((A[k, i], B[k, i], B[k, i]), axis=k, where=k > 1, init=first), name="T")
     s = te.create_schedule(T[0].op)
     WAYS[way](s, T[0], k)
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 3, (11, 3)).astype(one), rng.integers(1, 3, (11, 3)).astype(other)
-    expected = [(a[2:].sum(0) + 5).astype(one), np.maximum(b[2:].max(0), -3).astype(other), (b[2:].prod(0) * 2).astype(other)]
+    expected = [
+        (a[2:].sum(0) + 5).astype(one),
+        np.maximum(b[2:].max(0), -3).astype(other),
+        (b[2:].prod(0) * 2).astype(other),
+    ]
     holds(s, [A, B, *T], [a, b], expected)
     replays(s, [T[0].op])
 

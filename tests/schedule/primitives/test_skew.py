@@ -38,7 +38,8 @@ def test_the_loops_after_it() -> None:
         "def C(A: float32[4, 4], C: out float32[4, 4]):\n"
         "    for i in 4:\n"
         "        for j.skewed in 4:\n"
-        "            C[i, (i + j.skewed) % 4] = A[i, (i + j.skewed) % 4] + 1.0")
+        "            C[i, (i + j.skewed) % 4] = A[i, (i + j.skewed) % 4] + 1.0"
+    )
 
 
 @pytest.mark.parametrize("factor", [1, -1, 3, -7, 2**29, -(2**30) + 1])
@@ -47,7 +48,9 @@ def test_whatever_the_factor(factor: int) -> None:
     i, j = C.op.axis
     s[C].skew(j, i, factor)
     relation = s[C].relations[-1]
-    assert isinstance(relation, Skew) and (relation.dtype == "int64") == (abs(factor) > 1000), "a sum that could wrap is wider"
+    assert isinstance(relation, Skew) and (relation.dtype == "int64") == (abs(factor) > 1000), (
+        "a sum that could wrap is wider"
+    )
     agrees(s, args)
 
 

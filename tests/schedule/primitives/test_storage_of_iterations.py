@@ -84,8 +84,11 @@ def test_two_stages_of_which_one_reads_the_other_take_turns_together() -> None:
     for stage in (C, B):
         s[stage].compute_at(s[D], outer)
     s[C].double_buffer()
-    with pytest.raises(lower_errors.CannotComputeAhead, match=r"(?s)it reads B, which an iteration of i.outer computes itself.*"
-                                                              r"fix: s\[B\].double_buffer\(\) too"):
+    with pytest.raises(
+        lower_errors.CannotComputeAhead,
+        match=r"(?s)it reads B, which an iteration of i.outer computes itself.*"
+        r"fix: s\[B\].double_buffer\(\) too",
+    ):
         tw.lower(s, [A, D])
     s[B].double_buffer()
     a = floats(40)
@@ -100,7 +103,9 @@ def test_only_iterations_that_follow_each_other_take_turns() -> None:
         getattr(s[C], kind)(outer)
         s[B].compute_at(s[C], outer)
         s[B].double_buffer()
-        with pytest.raises(lower_errors.CannotComputeAhead, match=r"do not follow each other: it is (parallel|vectorized)"):
+        with pytest.raises(
+            lower_errors.CannotComputeAhead, match=r"do not follow each other: it is (parallel|vectorized)"
+        ):
             tw.lower(s, [A, C])
     A, B, C = chain(32)
     s = te.create_schedule(C.op)
@@ -117,7 +122,11 @@ def test_only_iterations_that_follow_each_other_take_turns() -> None:
 
 def shared_gemm(n: int, m: int, depth: int, *, double: bool, virtual: int) -> tuple[te.Schedule, list[te.Tensor]]:
     """A tiled product through shared memory, its tiles padded, its rows on virtual threads."""
-    A, B, k = te.placeholder((n, depth), name="A"), te.placeholder((depth, m), name="B"), te.reduce_axis((0, depth), "k")
+    A, B, k = (
+        te.placeholder((n, depth), name="A"),
+        te.placeholder((depth, m), name="B"),
+        te.reduce_axis((0, depth), "k"),
+    )
     C = te.compute((n, m), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
     s = te.create_schedule(C.op)
     CL = s.cache_write(C, "local")
@@ -127,8 +136,13 @@ def shared_gemm(n: int, m: int, depth: int, *, double: bool, virtual: int) -> tu
     (ti, ii), (tj, jj) = s[C].split(i, nparts=4), s[C].split(j, nparts=8)
     s[C].reorder(bi, bj, vi, ti, tj, ii, jj)
     ty, tx = te.thread_axis((0, 4), "threadIdx.y"), te.thread_axis((0, 8), "threadIdx.x")
-    for axis, thread in ((bi, te.thread_axis("blockIdx.y")), (bj, te.thread_axis("blockIdx.x")), (vi, te.thread_axis("vthread")),
-                         (ti, ty), (tj, tx)):
+    for axis, thread in (
+        (bi, te.thread_axis("blockIdx.y")),
+        (bj, te.thread_axis("blockIdx.x")),
+        (vi, te.thread_axis("vthread")),
+        (ti, ty),
+        (tj, tx),
+    ):
         s[C].bind(axis, thread)
     s[CL].compute_at(s[C], tj)
     ko, ki = s[CL].split(s[CL].op.reduce_axis[0], 4)
@@ -146,7 +160,9 @@ def shared_gemm(n: int, m: int, depth: int, *, double: bool, virtual: int) -> tu
 
 
 @pytest.mark.parametrize(("shape", "virtual"), [((32, 32, 16), 2), ((17, 33, 7), 1)])
-def test_shared_tiles_take_turns_on_a_gpu_with_one_barrier_an_iteration(shape: tuple[int, int, int], virtual: int) -> None:
+def test_shared_tiles_take_turns_on_a_gpu_with_one_barrier_an_iteration(
+    shape: tuple[int, int, int], virtual: int
+) -> None:
     n, m, depth = shape
     a, b = floats(n, depth), floats(depth, m, seed=1)
     s, args = shared_gemm(n, m, depth, double=True, virtual=virtual)
@@ -180,7 +196,11 @@ def blur(h: int, w: int, taps: int, stride: int = 1, pad: int = 0) -> tuple[te.T
 
 def blurred(a: np.ndarray, h: int, w: int, taps: int, stride: int, pad: int) -> np.ndarray:
     padded = np.pad(a * 2, pad)
-    return sum(padded[i : i + h * stride : stride, j : j + w * stride : stride][:h, :w] for i in range(taps) for j in range(taps))
+    return sum(
+        padded[i : i + h * stride : stride, j : j + w * stride : stride][:h, :w]
+        for i in range(taps)
+        for j in range(taps)
+    )
 
 
 def test_rows_go_around_a_ring() -> None:
@@ -243,7 +263,11 @@ def test_rolling_buffers_hold_what_the_whole_stage_holds(case: int) -> None:
     if not problem:
         holds(s, [A, C], [a], [expected])
     else:
-        known = ("need nothing of B", "does not move by a constant step", "no serial loop" if kind == 2 else "need nothing of B")
+        known = (
+            "need nothing of B",
+            "does not move by a constant step",
+            "no serial loop" if kind == 2 else "need nothing of B",
+        )
         assert any(one in problem for one in known), f"seed {drawn.SEED}: {problem}"
     replays(s, [C.op])
 
@@ -345,7 +369,10 @@ def test_short_rows_that_fill_a_line_together_are_one_prefetch() -> None:
         assert ("for line1 in 2" in head) == (lines == 2)
         assert ("for ahead1 in 12" in head) == (lines == 12)
         assert ("access_ptr(handle, A[i0 + 2, 0, 0]" in text) == (lines == 1)
-        a, found = np.arange(9 * rows * width).astype("uint8").reshape(9, rows, width), np.zeros((9, rows, width), "uint8")
+        a, found = (
+            np.arange(9 * rows * width).astype("uint8").reshape(9, rows, width),
+            np.zeros((9, rows, width), "uint8"),
+        )
         tw.build(s, [A, B])(a, found)
         np.testing.assert_array_equal(found, a + np.uint8(1))
 

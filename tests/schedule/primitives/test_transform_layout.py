@@ -122,7 +122,9 @@ def test_several_outputs_move_together_each_with_its_pad_value() -> None:
     A, k = te.placeholder((5, 7), name="A"), te.reduce_axis((0, 7), "k")
     best = te.comm_reducer(
         lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.select(x[1] >= y[1], x[1], y[1])),
-        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), "best")
+        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)),
+        "best",
+    )
     T = te.compute((5,), lambda i: best((k, A[i, k]), axis=k), name="T")
     s = te.create_schedule(T[0].op)
     s[T[0]].transform_layout(lambda i: [i // 2, i % 2], pad_value=(-7, 0.5))
@@ -288,12 +290,15 @@ def test_a_swizzle_keeps_columns_of_shared_memory_apart_without_padding() -> Non
     assert conflicts[0] > 0 and conflicts[1] == 0
 
 
-@pytest.mark.parametrize(("places", "reason"), [
-    (lambda i, j: [i, j % 24 ^ i % 8, j // 24], "no power of two"),
-    (lambda i, j: [i, j ^ i], "may be 64 or more"),
-    (lambda i, j: [i, j // 8 ^ j % 8, j // 8 % 8], "told|tell"),
-    (lambda i, j: [i % 32, i // 32, j ^ j // 2], "depends on what is moved"),
-])
+@pytest.mark.parametrize(
+    ("places", "reason"),
+    [
+        (lambda i, j: [i, j % 24 ^ i % 8, j // 24], "no power of two"),
+        (lambda i, j: [i, j ^ i], "may be 64 or more"),
+        (lambda i, j: [i, j // 8 ^ j % 8, j // 8 % 8], "told|tell"),
+        (lambda i, j: [i % 32, i // 32, j ^ j // 2], "depends on what is moved"),
+    ],
+)
 def test_a_swizzle_that_would_lose_elements_is_refused(places: Any, reason: str) -> None:
     a = te.placeholder((96, 64), name="A")
     b = te.compute((96, 64), lambda i, j: a[i, j] + 1, name="B")

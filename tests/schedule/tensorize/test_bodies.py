@@ -34,7 +34,9 @@ def matmul(n: int, m: int, k: Any) -> tuple[Any, ...]:
     return te.create_schedule(C.op), A, B, C, r
 
 
-def tensorized(intrinsic: te.TensorIntrin, rows: int, depth: int, n: int = 3, m: int = 8, k: int = 12) -> tuple[Any, list[Any]]:
+def tensorized(
+    intrinsic: te.TensorIntrin, rows: int, depth: int, n: int = 3, m: int = 8, k: int = 12
+) -> tuple[Any, list[Any]]:
     s, A, B, C, r = matmul(n, m, k)
     i, j = C.op.axis
     jo, ji = s[C].split(j, rows)
@@ -122,8 +124,16 @@ int32_t tw_text_gemv(float *c, const float *a, const float *b, int32_t n, int32_
 
     def bodies(ins: list[Any], outs: list[Any]) -> Any:
         reset = te.call_extern("int32", "tw_text_reset", outs[0].access_ptr("w"), 4)
-        update = te.call_extern("int32", "tw_text_gemv", outs[0].access_ptr("rw"), ins[0].access_ptr("r"), ins[1].access_ptr("r"),
-                                4, 6, ins[1].strides[0])
+        update = te.call_extern(
+            "int32",
+            "tw_text_gemv",
+            outs[0].access_ptr("rw"),
+            ins[0].access_ptr("r"),
+            ins[1].access_ptr("r"),
+            4,
+            6,
+            ins[1].strides[0],
+        )
         ib = tw.ir_builder()
         ib.emit(reset)
         ib.emit(update)

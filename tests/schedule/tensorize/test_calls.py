@@ -22,8 +22,11 @@ def vadd(size: int, scope: str = "") -> te.TensorIntrin:
     z = te.compute((size,), lambda i: x[i] + y[i], "z")
     wide = f"float32x{size}"
     return te.decl_tensor_intrin(
-        z.op, lambda ins, outs: outs[0].vstore([0], ins[0].vload([0], wide) + ins[1].vload([0], wide)), "vadd",
-        default_buffer_params={"offset_factor": size, "scope": scope})
+        z.op,
+        lambda ins, outs: outs[0].vstore([0], ins[0].vload([0], wide) + ins[1].vload([0], wide)),
+        "vadd",
+        default_buffer_params={"offset_factor": size, "scope": scope},
+    )
 
 
 def gemm(rows: int, columns: int, depth: int, parts: int = 3) -> te.TensorIntrin:
@@ -90,7 +93,9 @@ def test_outer_loops_are_split_reordered_and_run_in_parallel(factor: int) -> Non
     assert str(s.copy()) == str(s)
 
 
-def blocked(n: int = 3, m: int = 2, d: int = 5, sizes: tuple[int, int, int] = (4, 8, 2), parts: int = 3) -> tuple[Any, ...]:
+def blocked(
+    n: int = 3, m: int = 2, d: int = 5, sizes: tuple[int, int, int] = (4, 8, 2), parts: int = 3
+) -> tuple[Any, ...]:
     rows, columns, depth = sizes
     A, B = te.placeholder((n, d, rows, depth), name="A"), te.placeholder((m, d, columns, depth), name="B")
     k, call = te.reduce_axis((0, d), "k"), gemm(rows, columns, depth, parts)
@@ -204,7 +209,12 @@ def test_scalars_between_the_parts() -> None:
     a, scale = floats(5, 8), floats(5, seed=1)
     for make in (lambda i: call(S[i], A[i], i + 1), lambda i: call(A[i], scalar_inputs=[S[i], i + 1])):
         C = te.compute((5, 8), make, "C")
-        built(te.create_schedule(C.op), [A, S, C], [a, scale], a * scale[:, None] + np.arange(1, 6, dtype="float32")[:, None])
+        built(
+            te.create_schedule(C.op),
+            [A, S, C],
+            [a, scale],
+            a * scale[:, None] + np.arange(1, 6, dtype="float32")[:, None],
+        )
 
 
 def test_scalars_that_the_program_is_passed() -> None:
@@ -230,10 +240,19 @@ def test_scalars_are_found_where_a_loop_is_tensorized() -> None:
     built(s, [A, S, C], [a, scale], a * scale[:, None] + np.exp(scale)[:, None])
 
 
-@pytest.mark.parametrize(("value", "match"), [
-    (lambda A, S, i, j: A[i, j] * S[j] + 1.0, r"it has `S\[.*\]`, which changes under the loop, where the intrinsic has v, one "),
-    (lambda A, S, i, j: A[i, j] * S[i], r"it has `A\[.*\] \* S\[.*\]` of float32 where the intrinsic has `x\[i\] \* v \+ w`"),
-])
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        (
+            lambda A, S, i, j: A[i, j] * S[j] + 1.0,
+            r"it has `S\[.*\]`, which changes under the loop, where the intrinsic has v, one ",
+        ),
+        (
+            lambda A, S, i, j: A[i, j] * S[i],
+            r"it has `A\[.*\] \* S\[.*\]` of float32 where the intrinsic has `x\[i\] \* v \+ w`",
+        ),
+    ],
+)
 def test_scalars_that_are_none(value: Any, match: str) -> None:
     A, S = te.placeholder((8, 8), name="A"), te.placeholder((8,), name="S")
     C = te.compute((8, 8), lambda i, j: value(A, S, i, j), "C")
@@ -260,7 +279,9 @@ def test_one_scalar_cannot_be_two_values() -> None:
         if fits:
             assert "(2.0)" in str(s) or ", 2.0)" in str(s)
         else:
-            with pytest.raises(tw.LoweringError, match=r"the intrinsic's v would be `2.0` at one place and `3.0` at the other"):
+            with pytest.raises(
+                tw.LoweringError, match=r"the intrinsic's v would be `2.0` at one place and `3.0` at the other"
+            ):
                 tw.lower(s, [A, C])
 
 
@@ -272,7 +293,9 @@ def test_a_scalar_that_nothing_tells() -> None:
     C = te.compute((8,), lambda i: A[i] + 1.0, "C")
     s = te.create_schedule(C.op)
     s[C].tensorize(C.op.axis[0], hint)
-    with pytest.raises(tw.LoweringError, match=r"(?s)nothing tells what the scalar parameter v of hint is.*fix: call the intrin"):
+    with pytest.raises(
+        tw.LoweringError, match=r"(?s)nothing tells what the scalar parameter v of hint is.*fix: call the intrin"
+    ):
         tw.lower(s, [A, C])
     D = te.compute((8,), lambda: hint(A, 5), "D")
     assert '"f", 5)' in str(te.create_schedule(D.op))
@@ -320,8 +343,9 @@ def test_one_element_a_call_as_in_tvm() -> None:
 def test_pairs_of_outputs() -> None:
     x = te.placeholder((8,), name="x")
     z = te.compute((8,), lambda i: (x[i] + 1, x[i] * 2), "z")
-    both = te.decl_tensor_intrin(z[0].op, lambda ins, outs: te.call_extern(
-        "int32", "unknown_both", *(out.access_ptr("w") for out in outs)))
+    both = te.decl_tensor_intrin(
+        z[0].op, lambda ins, outs: te.call_extern("int32", "unknown_both", *(out.access_ptr("w") for out in outs))
+    )
     A = te.placeholder((3, 8), name="A")
     C, D = te.compute((3, 8), lambda i: both(A[i, 0:8]), "CD")
     a, c, d = floats(3, 8), np.zeros((3, 8), "float32"), np.zeros((3, 8), "float32")
@@ -335,16 +359,22 @@ def rows(make: Any, wide: int = 16) -> Any:
     return lambda f, A, B: te.compute((4, wide), lambda i: make(f, A, B, i))
 
 
-@pytest.mark.parametrize(("call", "match"), [
-    (rows(lambda f, A, B, i: f(A[i, 0:16])), "it was given 1 parts of tensors and 0 scalars; it takes x: "),
-    (rows(lambda f, A, B, i: f(A[i, 0:16], A[i, 0:16], 3)), "2 parts of tensors and 1 scalars"),
-    (rows(lambda f, A, B, i: f(A[i, 0:8], A[i, 0:16])), r"the part A\[i, 0:8\] has the extents \(1, 8\), and x: "),
-    (rows(lambda f, A, B, i: f(A[i, i:16], A[i, 0:16])), r"\(1, 16 - i\), and x: .*in sizes that are numbers.*parts of one size"),
-    (rows(lambda f, A, B, i: f(A[i, 0:16], B[i, 0:16])), r"the part B\[i, 0:16\] is float64, and y: float32"),
-    (rows(lambda f, A, B, i: f(A[i, 0:16], A[i, 0:16]), 8), r"a part of shape \(8,\); the intrinsic gives \(16,\)"),
-    (rows(lambda f, A, B, i: f(A[i], A[i], reduce_axis=te.reduce_axis((0, 2)))), "z does not reduce"),
-    (rows(lambda f, A, B, i: f(A[i], A[i], reduce_axis=3)), "its reduce_axis is 3"),
-])
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (rows(lambda f, A, B, i: f(A[i, 0:16])), "it was given 1 parts of tensors and 0 scalars; it takes x: "),
+        (rows(lambda f, A, B, i: f(A[i, 0:16], A[i, 0:16], 3)), "2 parts of tensors and 1 scalars"),
+        (rows(lambda f, A, B, i: f(A[i, 0:8], A[i, 0:16])), r"the part A\[i, 0:8\] has the extents \(1, 8\), and x: "),
+        (
+            rows(lambda f, A, B, i: f(A[i, i:16], A[i, 0:16])),
+            r"\(1, 16 - i\), and x: .*in sizes that are numbers.*parts of one size",
+        ),
+        (rows(lambda f, A, B, i: f(A[i, 0:16], B[i, 0:16])), r"the part B\[i, 0:16\] is float64, and y: float32"),
+        (rows(lambda f, A, B, i: f(A[i, 0:16], A[i, 0:16]), 8), r"a part of shape \(8,\); the intrinsic gives \(16,\)"),
+        (rows(lambda f, A, B, i: f(A[i], A[i], reduce_axis=te.reduce_axis((0, 2)))), "z does not reduce"),
+        (rows(lambda f, A, B, i: f(A[i], A[i], reduce_axis=3)), "its reduce_axis is 3"),
+    ],
+)
 def test_calls_that_do_not_fit(call: Any, match: str) -> None:
     A, B = te.placeholder((4, 16), name="A"), te.placeholder((4, 16), "float64", name="B")
     with pytest.raises(te_errors.BadTensorIntrin, match=rf"(?s)TW0132.*{match}"):
@@ -355,12 +385,16 @@ def test_more_calls_that_do_not_fit() -> None:
     A, B = te.placeholder((4, 4, 4), name="A"), te.placeholder((4, 4), name="B")
     k = te.reduce_axis((0, 4), "k")
     whole = gemm(4, 4, 4, parts=1)
-    with pytest.raises(te_errors.BadTensorIntrin, match="is to go on with a reduction over k, and has no reduce_update"):
+    with pytest.raises(
+        te_errors.BadTensorIntrin, match="is to go on with a reduction over k, and has no reduce_update"
+    ):
         te.compute((4, 4), lambda: whole(A[k], B, reduce_axis=k))
     C = te.compute((4, 4, 4), lambda i: whole(A[i + 1], B))
     with pytest.raises(te_errors.IndexOutOfRange, match=r"(?s)reads outside A.*runs from 1 to 4"):
         tw.lower(te.create_schedule(C.op), [A, B, C])
-    with pytest.raises(te_errors.BadTensorIntrin, match=r"(?s)the scalar v is 'x'.*a number or an expression of float32"):
+    with pytest.raises(
+        te_errors.BadTensorIntrin, match=r"(?s)the scalar v is 'x'.*a number or an expression of float32"
+    ):
         te.compute((4,), lambda: scaled(4)(B[0], "x", 1))
     with pytest.raises(te_errors.BadTensorIntrin, match="its scalar_params are 3"):
         te.decl_tensor_intrin(whole.op, lambda ins, outs, scalars: None, scalar_params=[3])  # type: ignore[list-item]
@@ -388,7 +422,9 @@ def test_what_primitives_refuse() -> None:
         s[C].split(C.op.axis[2], 2)
     assert s.trace == before
     s[C].reorder(C.op.axis[2], k)  # the reduction within the intrinsic
-    with pytest.raises(tw.LoweringError, match=r"(?s)TW0380.*the reduce axes of C run through \(k: 5, k: 2\) under the loop"):
+    with pytest.raises(
+        tw.LoweringError, match=r"(?s)TW0380.*the reduce axes of C run through \(k: 5, k: 2\) under the loop"
+    ):
         tw.lower(s, [A, B, D])
     text = str(s)
     assert "open: cannot tensorize 'ax0' of stage C by gemm" in text

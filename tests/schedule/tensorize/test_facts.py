@@ -18,8 +18,12 @@ def doubled(size: int = 16, **facts: Any) -> te.TensorIntrin:
     """z = 2 * x as one vector, x and z declared with the facts."""
     x = te.placeholder((size,), name="x")
     z = te.compute((size,), lambda i: x[i] * 2.0, "z")
-    return te.decl_tensor_intrin(z.op, lambda ins, outs: outs[0].vstore(
-        [0], ins[0].vload([0], f"float32x{size}") * 2.0), "doubled", default_buffer_params=facts)
+    return te.decl_tensor_intrin(
+        z.op,
+        lambda ins, outs: outs[0].vstore([0], ins[0].vload([0], f"float32x{size}") * 2.0),
+        "doubled",
+        default_buffer_params=facts,
+    )
 
 
 def scheduled(n: int, width: int, intrinsic: te.TensorIntrin, begin: int = 0) -> tuple[Any, list[Any]]:
@@ -80,11 +84,19 @@ def test_exports_check_it_as_well(tmp_path: Any) -> None:
         loaded(aligned((4, 16), 8), c)
 
 
-@pytest.mark.parametrize(("width", "begin", "facts", "match"), [
-    (17, 0, {"data_alignment": 64}, r"so its first element, i \* 17, must be aligned to that, which is not proved"),
-    (24, 8, {"data_alignment": 64}, r"its first element, i \* 24 \+ 8, must"),
-    (24, 8, {"offset_factor": 16}, r"begins at element i \* 24 \+ 8, which is not proved to be a multiple of offset_factor=16"),
-])
+@pytest.mark.parametrize(
+    ("width", "begin", "facts", "match"),
+    [
+        (17, 0, {"data_alignment": 64}, r"so its first element, i \* 17, must be aligned to that, which is not proved"),
+        (24, 8, {"data_alignment": 64}, r"its first element, i \* 24 \+ 8, must"),
+        (
+            24,
+            8,
+            {"offset_factor": 16},
+            r"begins at element i \* 24 \+ 8, which is not proved to be a multiple of offset_factor=16",
+        ),
+    ],
+)
 def test_parts_that_do_not_begin_there(width: int, begin: int, facts: dict[str, int], match: str) -> None:
     s, args = scheduled(4, width, doubled(**facts), begin)
     with pytest.raises(tw.LoweringError, match=rf"(?s)TW0382.*{match}"):
@@ -108,7 +120,9 @@ def test_own_memory_is_aligned_without_a_word() -> None:
         s[C].compute_at(s[D], D.op.axis[0])
         s[C].tensorize(s[C].op.axis[1], doubled(data_alignment=wanted))
         if wanted > 64:
-            with pytest.raises(tw.LoweringError, match=r"data_alignment=128, so .* aligned to that, and its memory is to 64"):
+            with pytest.raises(
+                tw.LoweringError, match=r"data_alignment=128, so .* aligned to that, and its memory is to 64"
+            ):
                 tw.lower(s, [A, D])
             continue
         assert "align" not in str(tw.lower(s, [A, D]))

@@ -22,7 +22,10 @@ from tilewright.schedule.tensorize.guard import without_inner
 def test_what_is_left_says_the_same_at_every_inner_iteration(step: int, size: int, bound: int) -> None:
     i, ii = Var("i", convert(0).dtype), Var("ii", convert(0).dtype)
     value = i * step + ii
-    for condition, holds in ((value < bound, lambda number: number < bound), (value >= bound, lambda number: number >= bound)):
+    for condition, holds in (
+        (value < bound, lambda number: number < bound),
+        (value >= bound, lambda number: number >= bound),
+    ):
         analyzer = Analyzer()
         analyzer.bind(i, Range(const(-3), const(12)))
         analyzer.bind(ii, Range(const(0), const(size)))
@@ -46,7 +49,9 @@ def test_symbols_that_are_rounded_up_are_whole_tiles() -> None:
 def row_of_four() -> te.TensorIntrin:
     a = te.placeholder((4,), name="a")
     c = te.compute((4,), lambda i: a[i] * 2.0, "c")
-    return te.decl_tensor_intrin(c.op, lambda ins, outs: outs[0].vstore([0], ins[0].vload([0], "float32x4") * 2.0), "row_of_four")
+    return te.decl_tensor_intrin(
+        c.op, lambda ins, outs: outs[0].vstore([0], ins[0].vload([0], "float32x4") * 2.0), "row_of_four"
+    )
 
 
 @pytest.mark.parametrize(("size", "fits"), [(24, True), (20, True), (22, False)])

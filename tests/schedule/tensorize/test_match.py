@@ -14,15 +14,26 @@ def opaque(*bodies: str) -> Callable[[list[Any], list[Any]], Any]:
     """An intrinsic's function whose bodies call C functions of these names; None for ''."""
 
     def made(ins: list[Any], outs: list[Any]) -> Any:
-        parts = [te.call_extern("int32", name, *(b.access_ptr("r") for b in ins), *(b.access_ptr("rw") for b in outs))
-                 if name else None for name in bodies]
+        parts = [
+            te.call_extern("int32", name, *(b.access_ptr("r") for b in ins), *(b.access_ptr("rw") for b in outs))
+            if name
+            else None
+            for name in bodies
+        ]
         return parts[0] if len(parts) == 1 else tuple(parts)
 
     return made
 
 
-def dot(rows: int = 8, depth: int = 4, dtype: str = "float32", bodies: tuple[str, ...] = ("body",), combine: Any = te.sum,
-        value: Any = lambda x, y: x * y, **binds: Any) -> te.TensorIntrin:
+def dot(
+    rows: int = 8,
+    depth: int = 4,
+    dtype: str = "float32",
+    bodies: tuple[str, ...] = ("body",),
+    combine: Any = te.sum,
+    value: Any = lambda x, y: x * y,
+    **binds: Any,
+) -> te.TensorIntrin:
     """c[i] = combine over k of value(a[k], b[i, k])."""
     a, b = te.placeholder((depth,), dtype, "a"), te.placeholder((rows, depth), dtype, "b")
     k = te.reduce_axis((0, depth), "k")
@@ -70,10 +81,17 @@ def test_what_fits_is_taken() -> None:
     assert [name for name in ("reset", "update") if f'"{name}"' in str(tw.lower(s, args))] == ["reset", "update"]
 
 
-@pytest.mark.parametrize(("rows", "depth", "match"), [
-    (4, 4, r"the data axes of C run through \(i: 1, j: 4\) under the loop, those of the intrinsic through \(i: 8\)"),
-    (8, 3, r"the reduce axes of C run through \(r: 3\) under the loop, those of the intrinsic through \(k: 4\)"),
-])
+@pytest.mark.parametrize(
+    ("rows", "depth", "match"),
+    [
+        (
+            4,
+            4,
+            r"the data axes of C run through \(i: 1, j: 4\) under the loop, those of the intrinsic through \(i: 8\)",
+        ),
+        (8, 3, r"the reduce axes of C run through \(r: 3\) under the loop, those of the intrinsic through \(k: 4\)"),
+    ],
+)
 def test_regions_of_another_shape(rows: int, depth: int, match: str) -> None:
     s, args = tiled(dot(bodies=THREE), rows, depth)
     refused(s, args, "TW0380", match)
@@ -100,10 +118,21 @@ def test_symbolic_extents() -> None:
 
 
 BODIES = {
-    "a value": (dot(bodies=THREE, value=lambda x, y: x + y), "TW0381", r"it has `A\[i, .*\] \* B\[.*\]` of float32 where"),
-    "a combiner": (dot(bodies=THREE, combine=te.max), "TW0381",
-                   r"it reduces by sum \(`x \+ y`\), the intrinsic by max \(`max\(x, y\)`\)"),
-    "a dtype": (dot(bodies=THREE, dtype="float64"), "TW0381", r"it has .* of float32 where the intrinsic has .* of float64"),
+    "a value": (
+        dot(bodies=THREE, value=lambda x, y: x + y),
+        "TW0381",
+        r"it has `A\[i, .*\] \* B\[.*\]` of float32 where",
+    ),
+    "a combiner": (
+        dot(bodies=THREE, combine=te.max),
+        "TW0381",
+        r"it reduces by sum \(`x \+ y`\), the intrinsic by max \(`max\(x, y\)`\)",
+    ),
+    "a dtype": (
+        dot(bodies=THREE, dtype="float64"),
+        "TW0381",
+        r"it has .* of float32 where the intrinsic has .* of float64",
+    ),
     "an order": (dot(bodies=THREE, value=lambda x, y: x - y), "TW0381", "where the intrinsic has"),
 }
 
@@ -132,7 +161,10 @@ def test_a_read_that_does_not_follow_the_axes() -> None:
 def test_a_reduction_with_a_condition_or_a_beginning_of_its_own() -> None:
     A, B = te.placeholder((4, 4), name="A"), te.placeholder((8, 4), name="B")
     r = te.reduce_axis((0, 4), "r")
-    for options, match in (({"where": r < 3}, "it takes up only what `.* < 3` chooses"), ({"init": 5.0}, "begins with init=")):
+    for options, match in (
+        ({"where": r < 3}, "it takes up only what `.* < 3` chooses"),
+        ({"init": 5.0}, "begins with init="),
+    ):
         C = te.compute((4, 8), lambda i, j, o=options: te.sum(A[i, r] * B[j, r], axis=r, **o), "C")
         s = te.create_schedule(C.op)
         s[C].tensorize(C.op.axis[1], dot())
@@ -157,16 +189,27 @@ def test_one_tensor_of_the_intrinsic_cannot_be_two_parts() -> None:
     c = te.compute((8,), lambda i: a[i] * a[i], "c")
     s = te.create_schedule(C.op)
     s[C].tensorize(C.op.axis[0], te.decl_tensor_intrin(c.op, opaque("f"), "square"))
-    refused(s, [A, C], "TW0381", r"the intrinsic's a would be A at one place and `A\[i \+ 1\]`, another part, at the other")
+    refused(
+        s, [A, C], "TW0381", r"the intrinsic's a would be A at one place and `A\[i \+ 1\]`, another part, at the other"
+    )
 
 
-@pytest.mark.parametrize(("binds", "match"), [
-    ({"strides": None}, r"of the part of B: its stride in dimension 0 is 12, and 4 in the declared b, which has no strides and so"),
-    ({"strides": [16, 1]}, "its stride in dimension 0 is 12, and 16 in the declared b"),
-    ({"offset_factor": 8}, "is not proved to be a multiple of offset_factor=8"),
-    ({"data_alignment": 64}, r"is declared with data_alignment=64, so its first element, .*, must be aligned to that"),
-    ({"scope": "shared"}, "it lies in global memory, and b is declared in shared"),
-])
+@pytest.mark.parametrize(
+    ("binds", "match"),
+    [
+        (
+            {"strides": None},
+            r"of the part of B: its stride in dimension 0 is 12, and 4 in the declared b, which has no strides and so",
+        ),
+        ({"strides": [16, 1]}, "its stride in dimension 0 is 12, and 16 in the declared b"),
+        ({"offset_factor": 8}, "is not proved to be a multiple of offset_factor=8"),
+        (
+            {"data_alignment": 64},
+            r"is declared with data_alignment=64, so its first element, .*, must be aligned to that",
+        ),
+        ({"scope": "shared"}, "it lies in global memory, and b is declared in shared"),
+    ],
+)
 def test_buffers_that_lie_otherwise(binds: dict[str, Any], match: str) -> None:
     s, args = tiled(dot(bodies=THREE, **binds))
     refused(s, args, "TW0382", match)
@@ -201,7 +244,9 @@ def test_a_store_predicate_within() -> None:
 
 def test_a_reduction_that_goes_on_outside_needs_an_update() -> None:
     s, args = tiled(dot())
-    refused(s, args, "TW0384", "the reduction goes on over 'r.outer' outside of it, and the intrinsic has no reduce_update")
+    refused(
+        s, args, "TW0384", "the reduction goes on over 'r.outer' outside of it, and the intrinsic has no reduce_update"
+    )
 
 
 def test_without_an_init_the_first_iteration_begins() -> None:
@@ -265,7 +310,11 @@ def test_the_whole_message() -> None:
     assert lines[1].startswith(f"  C computes something else: {found}   (test_match.py:")
     assert lines[2].startswith("  called at test_match.py:")
     assert [line.strip() for line in lines[3:7]] == [
-        "for i in 6:", "for j in 16:          # tensorized", "^", "for r in 12:        # reduce"]
+        "for i in 6:",
+        "for j in 16:          # tensorized",
+        "^",
+        "for r in 12:        # reduce",
+    ]
     assert lines[-1].startswith("  fix: write C and the intrinsic's operation alike, dtypes included")
 
 
@@ -285,8 +334,10 @@ def test_both_nests_stand_side_by_side_and_the_first_node_that_differs_is_marked
     ], "\n".join(shown)
 
 
-@pytest.mark.parametrize(("rows", "depth", "mine", "its"), [
-    (4, 4, "for j in 4:", "for i in 8:"), (8, 3, "for r in 3:  # reduce", "for k in 4:  # reduce")])
+@pytest.mark.parametrize(
+    ("rows", "depth", "mine", "its"),
+    [(4, 4, "for j in 4:", "for i in 8:"), (8, 3, "for r in 3:  # reduce", "for k in 4:  # reduce")],
+)
 def test_loops_that_differ_are_marked_on_both_sides(rows: int, depth: int, mine: str, its: str) -> None:
     s, args = tiled(dot(bodies=THREE), rows, depth)
     lines = refused(s, args, "TW0380", "under the loop").splitlines()

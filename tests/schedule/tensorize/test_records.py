@@ -21,8 +21,13 @@ def own() -> te.TensorIntrin:
     a, b = te.placeholder((12,), name="a"), te.placeholder((8, 12), name="b")
     k = te.reduce_axis((0, 12), "k")
     c = te.compute((8,), lambda i: te.sum(a[k] * b[i, k], axis=k), "c")
-    return te.decl_tensor_intrin(c.op, lambda ins, outs: te.call_extern(
-        "int32", "mine", outs[0].access_ptr("w"), ins[0].access_ptr("r"), ins[1].access_ptr("r")), "my_gemv")
+    return te.decl_tensor_intrin(
+        c.op,
+        lambda ins, outs: te.call_extern(
+            "int32", "mine", outs[0].access_ptr("w"), ins[0].access_ptr("r"), ins[1].access_ptr("r")
+        ),
+        "my_gemv",
+    )
 
 
 def scheduled(intrinsic: te.TensorIntrin) -> tuple[Any, list[Any]]:
@@ -60,8 +65,11 @@ def test_from_text_ones_own_intrinsic_must_be_passed_again() -> None:
     s, args = scheduled(own())
     records = from_json(to_json(s.trace))
     C, others = declare()
-    with pytest.raises(tw.ScheduleError, match=r"(?s)TW0241: cannot replay the records: they use the tensor intrinsic 'my_gemv'"
-                                               r".*does not come with tilewright.*intrinsics=\{'my_gemv'"):
+    with pytest.raises(
+        tw.ScheduleError,
+        match=r"(?s)TW0241: cannot replay the records: they use the tensor intrinsic 'my_gemv'"
+        r".*does not come with tilewright.*intrinsics=\{'my_gemv'",
+    ):
         te.Schedule.replay(records, C.op)
     again = te.Schedule.replay(records, C.op, intrinsics={"my_gemv": own()})
     assert str(tw.lower(again, others)) == str(tw.lower(s, args))
@@ -81,7 +89,11 @@ def test_the_schedule_as_python(mine: bool) -> None:
 
 def test_shipped_intrinsics_by_name() -> None:
     assert set(te.intrinsics.names()) >= {"x86.dot_u8i8_16x4", "c.gemv_f32"}
-    with pytest.raises(tw.TensorExpressionError, match=r"(?s)TW0135: there is no tensor intrinsic 'x86.dot'.*allowed: .*u8i8"):
+    with pytest.raises(
+        tw.TensorExpressionError, match=r"(?s)TW0135: there is no tensor intrinsic 'x86.dot'.*allowed: .*u8i8"
+    ):
         te.intrinsics.get("x86.dot")
-    with pytest.raises(tw.TensorExpressionError, match=r"TW0135: the tensor intrinsic 'c.gemv_f32' does not take \(8,\)"):
+    with pytest.raises(
+        tw.TensorExpressionError, match=r"TW0135: the tensor intrinsic 'c.gemv_f32' does not take \(8,\)"
+    ):
         te.intrinsics.get("c.gemv_f32", 8)

@@ -20,8 +20,10 @@ def written(rows: int, columns: int, depth: int, parts: int = 3) -> te.TensorInt
     a, b = te.placeholder((rows, depth), name="a"), te.placeholder((columns, depth), name="b")
     k = te.reduce_axis((0, depth), "k")
     c = te.compute((rows, columns), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k), "c")
-    binds = {tensor: te.decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[te.var("s"), te.var("t")])
-             for tensor in (a, b, c)}
+    binds = {
+        tensor: te.decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[te.var("s"), te.var("t")])
+        for tensor in (a, b, c)
+    }
 
     def bodies(ins: list[Any], outs: list[Any]) -> Any:
         def loops(begin: bool, go_on: bool) -> Any:
@@ -74,7 +76,9 @@ def test_drawn_tilings_of_a_matmul() -> None:
         for target in TARGETS:
             found = np.full((n, m), 77, "float32")
             tw.build(s, [A, B, D], target=target)(a, b, found)
-            np.testing.assert_allclose(found, a @ b.T + 1, rtol=1e-4, atol=1e-4, err_msg=f"seed {drawn.SEED}, case {case}\n{s}")
+            np.testing.assert_allclose(
+                found, a @ b.T + 1, rtol=1e-4, atol=1e-4, err_msg=f"seed {drawn.SEED}, case {case}\n{s}"
+            )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -96,15 +100,26 @@ def test_a_fused_loop_over_the_whole_part(target: str) -> None:
 def test_dimensions_of_one_element_are_left_out(target: str) -> None:
     """A convolution in blocks of channels: six dimensions under an intrinsic of two."""
     D, W = te.placeholder((1, 2, 6, 6, 4), "uint8", "D"), te.placeholder((1, 2, 3, 3, 16, 4), "int8", "W")
-    co, ky, kx, ci = (te.reduce_axis((0, extent), name) for extent, name in ((2, "co"), (3, "ky"), (3, "kx"), (4, "ci")))
-    C = te.compute((1, 1, 4, 4, 16), lambda n, o, y, x, c: te.sum(
-        D[n, co, y + ky, x + kx, ci].astype("int32") * W[o, co, ky, kx, c, ci].astype("int32"), axis=[co, ky, kx, ci]), "C")
+    co, ky, kx, ci = (
+        te.reduce_axis((0, extent), name) for extent, name in ((2, "co"), (3, "ky"), (3, "kx"), (4, "ci"))
+    )
+    C = te.compute(
+        (1, 1, 4, 4, 16),
+        lambda n, o, y, x, c: te.sum(
+            D[n, co, y + ky, x + kx, ci].astype("int32") * W[o, co, ky, kx, c, ci].astype("int32"),
+            axis=[co, ky, kx, ci],
+        ),
+        "C",
+    )
     s = te.create_schedule(C.op)
     n, o, y, x, c = C.op.axis
     s[C].reorder(n, o, y, x, co, ky, kx, c, ci)
     s[C].tensorize(c, te.intrinsics.get("x86.dot_u8i8_16x4"))
     rng = np.random.default_rng(0)
-    d, w = rng.integers(0, 256, (1, 2, 6, 6, 4)).astype("uint8"), rng.integers(-128, 128, (1, 2, 3, 3, 16, 4)).astype("int8")
+    d, w = (
+        rng.integers(0, 256, (1, 2, 6, 6, 4)).astype("uint8"),
+        rng.integers(-128, 128, (1, 2, 3, 3, 16, 4)).astype("int8"),
+    )
     windows = np.lib.stride_tricks.sliding_window_view(d[0].astype("int32"), (3, 3), axis=(1, 2))
     expected = np.einsum("ayxcuv,auvoc->yxo", windows, w[0].astype("int32"))[None, None]
     found = np.zeros((1, 1, 4, 4, 16), "int32")
@@ -119,8 +134,11 @@ def test_an_elementwise_intrinsic_reads_a_producer_computed_outside_of_it(target
     C = te.compute((6, 8), lambda i, j: te.max(B[i, j], 0.5), "C")
     x = te.placeholder((8,), name="x")
     y = te.compute((8,), lambda i: te.max(x[i], 0.5), "y")
-    clip = te.decl_tensor_intrin(y.op, lambda ins, outs: outs[0].vstore(
-        [0], te.max(ins[0].vload([0], "float32x8"), te.const(0.5, "float32x8"))), "clip")
+    clip = te.decl_tensor_intrin(
+        y.op,
+        lambda ins, outs: outs[0].vstore([0], te.max(ins[0].vload([0], "float32x8"), te.const(0.5, "float32x8"))),
+        "clip",
+    )
     s = te.create_schedule(C.op)
     i, j = C.op.axis
     s[B].compute_at(s[C], i)
@@ -143,8 +161,13 @@ def test_a_reduction_of_pairs_is_interpreted_by_its_meaning() -> None:
         return V, T[0], T[1], k
 
     v, t0, _, _ = declare(1, 8)
-    intrinsic = te.decl_tensor_intrin(t0.op, lambda ins, outs: te.call_extern(
-        "int32", "hardware_argmax", outs[0].access_ptr("w"), outs[1].access_ptr("w"), ins[0].access_ptr("r")), "argmax8")
+    intrinsic = te.decl_tensor_intrin(
+        t0.op,
+        lambda ins, outs: te.call_extern(
+            "int32", "hardware_argmax", outs[0].access_ptr("w"), outs[1].access_ptr("w"), ins[0].access_ptr("r")
+        ),
+        "argmax8",
+    )
     V, T0, T1, k = declare(5, 8)
     s = te.create_schedule(T0.op)
     inner = s[T0].split(T0.op.axis[0], factor=1)[1]
@@ -164,7 +187,9 @@ def test_shared_values_are_compared_once() -> None:
 
     a = te.placeholder((8,), name="a")
     c = te.compute((8,), lambda i: chain(a[i]), "c")
-    intrinsic = te.decl_tensor_intrin(c.op, lambda ins, outs: te.call_extern("int32", "f", outs[0].access_ptr("w")), "chain")
+    intrinsic = te.decl_tensor_intrin(
+        c.op, lambda ins, outs: te.call_extern("int32", "f", outs[0].access_ptr("w")), "chain"
+    )
     A = te.placeholder((16,), name="A")
     C = te.compute((16,), lambda i: chain(A[i]), "C")
     s = te.create_schedule(C.op)

@@ -18,8 +18,12 @@ from tilewright.te.autodiff.derivatives import CALLS, OPERATORS
 ANY, POSITIVE, INSIDE, ABOVE_ONE = (-2.0, 2.0), (0.2, 3.0), (-0.9, 0.9), (1.1, 3.0)
 
 UNARY: dict[str, tuple[Callable[[Any], Any], tuple[float, float]]] = {
-    **{name: (getattr(te, name), ANY) for name in (
-        "exp exp2 exp10 expm1 sin cos sinh cosh tanh atan asinh erf sigmoid abs floor ceil round trunc nearbyint").split()},
+    **{
+        name: (getattr(te, name), ANY)
+        for name in (
+            "exp exp2 exp10 expm1 sin cos sinh cosh tanh atan asinh erf sigmoid abs floor ceil round trunc nearbyint"
+        ).split()
+    },
     **{name: (getattr(te, name), POSITIVE) for name in ("log", "log2", "log10", "log1p", "sqrt", "rsqrt")},
     **{name: (getattr(te, name), INSIDE) for name in ("asin", "acos", "atanh", "tan")},
     "acosh": (te.acosh, ABOVE_ONE),
@@ -34,21 +38,35 @@ UNARY: dict[str, tuple[Callable[[Any], Any], tuple[float, float]]] = {
     "through an integer": (lambda x: x.astype("int32").astype("float64") * x, ANY),
     "select": (lambda x: te.select(x > 0.3, x * x, te.exp(x)), ANY),
     "if_then_else": (lambda x: te.if_then_else(x > 0.3, te.log(x), te.sin(x)), ANY),
-    "choice in a choice": (lambda x: te.select(x > 0, te.select(x > 1, x * 3.0, x * x), te.if_then_else(x < -1, x, x * 2.0)), ANY),
+    "choice in a choice": (
+        lambda x: te.select(x > 0, te.select(x > 1, x * 3.0, x * x), te.if_then_else(x < -1, x, x * 2.0)),
+        ANY,
+    ),
     "clip": (lambda x: te.min(te.max(x, -0.5), 0.7), ANY),
     "shared": (lambda x: (lambda y: y * y + y)(te.exp(x) * x), ANY),
     "a constant": (lambda x: te.const(2.0, "float64") + te.floor(x), ANY),
 }
 
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], tuple[float, float]]] = {
-    "add": (lambda x, y: x + y, ANY), "subtract": (lambda x, y: x - y, ANY), "multiply": (lambda x, y: x * y, ANY),
-    "divide": (lambda x, y: x / y, POSITIVE), "min": (lambda x, y: te.min(x, y), ANY), "max": (lambda x, y: te.max(x, y), ANY),
-    "power": (te.power, POSITIVE), "atan2": (te.atan2, ANY), "hypot": (te.hypot, ANY), "copysign": (te.copysign, ANY),
-    "fma": (lambda x, y: te.fma(x, y, x), ANY), "mul_add": (lambda x, y: mul_add(x, y, x), ANY),
-    "floormod": (lambda x, y: x % y, POSITIVE), "fmod": (te.fmod, POSITIVE),
+    "add": (lambda x, y: x + y, ANY),
+    "subtract": (lambda x, y: x - y, ANY),
+    "multiply": (lambda x, y: x * y, ANY),
+    "divide": (lambda x, y: x / y, POSITIVE),
+    "min": (lambda x, y: te.min(x, y), ANY),
+    "max": (lambda x, y: te.max(x, y), ANY),
+    "power": (te.power, POSITIVE),
+    "atan2": (te.atan2, ANY),
+    "hypot": (te.hypot, ANY),
+    "copysign": (te.copysign, ANY),
+    "fma": (lambda x, y: te.fma(x, y, x), ANY),
+    "mul_add": (lambda x, y: mul_add(x, y, x), ANY),
+    "floormod": (lambda x, y: x % y, POSITIVE),
+    "fmod": (te.fmod, POSITIVE),
     "floordiv": (lambda x, y: x // y + x, POSITIVE),
     "condition of the other": (
-        lambda x, y: te.if_then_else(te.any(x > y, y > 1), x * y, te.select(te.all(y < 0, x < 0), y, x)), ANY),
+        lambda x, y: te.if_then_else(te.any(x > y, y > 1), x * y, te.select(te.all(y < 0, x < 0), y, x)),
+        ANY,
+    ),
 }
 
 
@@ -67,9 +85,11 @@ def assert_slopes(functions: dict[str, Callable[..., Any]], operands: int, domai
     x = [placeholder(f"x{at}", 13) for at in range(operands)]
     at = {tensor: draw(tensor, case, *domain) for case, tensor in enumerate(x)}
     head = te.placeholder((13,), "float64", "head")
-    values = [te.compute((13,), lambda i, f=function: f(*(tensor[i] for tensor in x)), "y") for function in functions.values()]
+    values = [
+        te.compute((13,), lambda i, f=function: f(*(tensor[i] for tensor in x)), "y") for function in functions.values()
+    ]
     slopes = [slope for value in values for slope in te.gradient(value, x, head)]
-    made = evaluate([*values, *slopes], {**at, head: np.ones(13)})[len(values):]
+    made = evaluate([*values, *slopes], {**at, head: np.ones(13)})[len(values) :]
     sides = []
     f = tw.build(te.create_schedule([value.op for value in values]), [*x, *values])
     for step in (1e-5, -1e-5):
@@ -80,7 +100,9 @@ def assert_slopes(functions: dict[str, Callable[..., Any]], operands: int, domai
     for place, name in enumerate(functions):
         for one in range(operands):
             want = (sides[one][place] - sides[operands + one][place]) / 2e-5
-            np.testing.assert_allclose(made[place * operands + one], want, rtol=1e-6, atol=1e-7, err_msg=f"{name} by x{one}")
+            np.testing.assert_allclose(
+                made[place * operands + one], want, rtol=1e-6, atol=1e-7, err_msg=f"{name} by x{one}"
+            )
 
 
 def test_every_row_of_the_table_is_checked() -> None:
@@ -94,11 +116,11 @@ def test_every_row_of_the_table_is_checked() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_gradients_are_of_the_inputs_own_dtype(dtype: str) -> None:
     x = te.placeholder((5,), dtype, "x")
-    y = te.compute((5,), lambda i: (x[i].astype("float64") * x[i].astype("float64")), "y")
-    made, = te.gradient(y, x, te.placeholder((5,), "float32", "head"))
+    y = te.compute((5,), lambda i: x[i].astype("float64") * x[i].astype("float64"), "y")
+    (made,) = te.gradient(y, x, te.placeholder((5,), "float32", "head"))
     assert made.dtype == dtype
     values = np.array([-2, -0.5, 0, 1, 3]).astype(evaluate([x * x], {x: np.zeros(5, _numpy(dtype))})[0].dtype)
-    got, = evaluate([made], {x: values, made_head(made): np.full(5, 0.5, "float32")})
+    (got,) = evaluate([made], {x: values, made_head(made): np.full(5, 0.5, "float32")})
     np.testing.assert_array_equal(got.astype("float64"), values.astype("float64"))
 
 
@@ -115,12 +137,17 @@ def made_head(made: te.Tensor) -> te.Tensor:
 def test_at_a_kink_the_first_operand_counts_as_in_tvm() -> None:
     x = placeholder("x", 3)
     zero, ones = np.zeros(3), np.ones(3)
-    for function, slope in ((lambda v: te.max(v, 0.0), 1), (lambda v: te.max(0.0, v), 0), (lambda v: te.min(v, 0.0), 1),
-                            (te.abs, 1), (lambda v: te.max(v, v), 1)):
+    for function, slope in (
+        (lambda v: te.max(v, 0.0), 1),
+        (lambda v: te.max(0.0, v), 0),
+        (lambda v: te.min(v, 0.0), 1),
+        (te.abs, 1),
+        (lambda v: te.max(v, v), 1),
+    ):
         y = te.compute((3,), lambda i, function=function: function(x[i]), "y")
         head = te.placeholder((3,), "float64", "head")
         made = te.gradient(y, x, head)
-        got, = evaluate(made, {x: zero, head: ones} if slope or made[0].op.input_tensors else {x: zero})
+        (got,) = evaluate(made, {x: zero, head: ones} if slope or made[0].op.input_tensors else {x: zero})
         np.testing.assert_array_equal(got, slope * ones)
 
 
@@ -128,8 +155,9 @@ def test_a_zero_exponent_and_a_zero_base_give_no_nan() -> None:
     x, y = placeholder("x", 3), placeholder("y", 3)
     z = te.compute((3,), lambda i: te.power(x[i], y[i]), "z")
     head = te.placeholder((3,), "float64", "head")
-    by_x, by_y = evaluate(te.gradient(z, [x, y], head),
-                          {x: np.array([0.0, 0.0, 2.0]), y: np.array([0.0, 2.0, 0.0]), head: np.ones(3)})
+    by_x, by_y = evaluate(
+        te.gradient(z, [x, y], head), {x: np.array([0.0, 0.0, 2.0]), y: np.array([0.0, 2.0, 0.0]), head: np.ones(3)}
+    )
     np.testing.assert_allclose(by_x, [0, 0, 0])
     np.testing.assert_allclose(by_y, [0, 0, np.log(2)])
 
@@ -138,5 +166,5 @@ def test_the_branch_that_is_not_taken_leaves_no_nan_behind() -> None:
     x = placeholder("x", 4)
     y = te.compute((4,), lambda i: te.select(x[i] > 0, te.sqrt(x[i]), 0.0), "y")
     head = te.placeholder((4,), "float64", "head")
-    got, = evaluate(te.gradient(y, x, head), {x: np.array([-1.0, 0.0, 1.0, 4.0]), head: np.ones(4)})
+    (got,) = evaluate(te.gradient(y, x, head), {x: np.array([-1.0, 0.0, 1.0, 4.0]), head: np.ones(4)})
     np.testing.assert_allclose(got, [0, 0, 0.5, 0.25])

@@ -91,7 +91,7 @@ def test_a_gradient_has_a_gradient() -> None:
     x = placeholder("x", 4)
     k = te.reduce_axis((0, 4), "k")
     loss = te.compute((), lambda: te.sum(te.exp(x[k]) * x[3 - k], axis=k), "loss")
-    first, = te.gradient(loss, x)
+    (first,) = te.gradient(loss, x)
     check_gradient(first, {x: draw(x)})
 
 
@@ -137,8 +137,11 @@ def test_smooth_combiners_of_ones_own(init: bool) -> None:
     a, p = placeholder("a", 5, 3), placeholder("p", 3)
     k = te.reduce_axis((1, 5), "k")
     length = te.comm_reducer(lambda x, y: te.sqrt(x * x + y * y + 1e-30), lambda t: te.const(0, t), "length")
-    product = te.comm_reducer(lambda x, y: (x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]),
-                              lambda t0, t1: (te.const(1, t0), te.const(0, t1)), "complex")
+    product = te.comm_reducer(
+        lambda x, y: (x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]),
+        lambda t0, t1: (te.const(1, t0), te.const(0, t1)),
+        "complex",
+    )
     more = {"where": k != 2, "init": p[0] * p[0]} if init else {}
     norm = te.compute((3,), lambda j: length(a[k, j] * a[0, j], axis=k, **more), "norm")
     check_gradient(norm, {a: draw(a), p: draw(p)} if init else {a: draw(a)}, jacobian=not init)
@@ -156,7 +159,7 @@ def test_the_gradient_of_a_maximum_goes_to_one_element_and_to_a_nan_where_there_
     head = head_of(y)
     values = np.array([[1, 3, 3, 2], [-np.inf] * 4, [1, np.nan, 5, np.nan]])
     for target in ("llvm", "interpret"):
-        got, = evaluate(te.gradient(y, x, head), {x: values, head: np.ones(3)}, target)
+        (got,) = evaluate(te.gradient(y, x, head), {x: values, head: np.ones(3)}, target)
         np.testing.assert_array_equal(got, [[0, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]])
 
 
@@ -166,8 +169,11 @@ def test_the_gradient_of_a_maximum_goes_to_one_element_and_to_a_nan_where_there_
 def test_what_has_no_derivative_is_refused() -> None:
     x = placeholder("x", 4)
     k = te.reduce_axis((0, 4), "k")
-    largest = te.comm_reducer(lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.select(a[1] >= b[1], a[1], b[1])),
-                              lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), "argmax")
+    largest = te.comm_reducer(
+        lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.select(a[1] >= b[1], a[1], b[1])),
+        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)),
+        "argmax",
+    )
     at, value = te.compute((), lambda: largest((k, x[k]), axis=k), "largest")
     with pytest.raises(tw.TensorExpressionError, match=r"TW0170: the reduction argmax of largest has no derivative"):
         te.gradient(value, x)
@@ -187,8 +193,12 @@ def test_what_has_no_derivative_is_refused() -> None:
 
 def test_operations_whose_elements_are_no_expressions_are_refused() -> None:
     x = placeholder("x", 3, 4)
-    y = te.extern((3, 4), [x], lambda ins, outs: te.call_packed("outside", ins[0], outs[0]), dtype="float64", name="outside")
-    with pytest.raises(tw.TensorExpressionError, match=r"TW0170: the gradient would go through outside, whose elements are not"):
+    y = te.extern(
+        (3, 4), [x], lambda ins, outs: te.call_packed("outside", ins[0], outs[0]), dtype="float64", name="outside"
+    )
+    with pytest.raises(
+        tw.TensorExpressionError, match=r"TW0170: the gradient would go through outside, whose elements are not"
+    ):
         te.gradient(y, x)
     later = te.compute((3, 4), lambda i, j: y[i, j] * y[i, j], "later")
     assert te.gradient(later, y, head_of(later))[0].shape == y.shape  # up to it is as far as it goes
@@ -203,7 +213,9 @@ def test_wrong_arguments_are_refused() -> None:
         with pytest.raises(tw.TensorExpressionError, match=r"TW0172: head head does not fit the output y"):
             te.gradient(y, x, head)
     for wrong in ((y, "x", None), ("y", x, None), (y, [x[0, 0]], None), (y, x, 1.0)):
-        with pytest.raises(tw.TensorExpressionError, match=r"TW0173: the (input|output|head) of te.gradient is no tensor"):
+        with pytest.raises(
+            tw.TensorExpressionError, match=r"TW0173: the (input|output|head) of te.gradient is no tensor"
+        ):
             te.gradient(*wrong)
 
 
@@ -217,7 +229,9 @@ def convolution() -> tuple[list[te.Tensor], list[te.Tensor], list[np.ndarray]]:
     return [x, w, head], te.gradient(y, [x, w], head), [draw(tensor) for tensor in (x, w, head)]
 
 
-def results(s: Any, inputs: list[te.Tensor], outputs: list[te.Tensor], values: list[np.ndarray], target: str) -> list[np.ndarray]:
+def results(
+    s: Any, inputs: list[te.Tensor], outputs: list[te.Tensor], values: list[np.ndarray], target: str
+) -> list[np.ndarray]:
     found = [np.full(shape, np.nan, "float32") for shape in shapes(outputs)]
     tw.build(s, [*inputs, *outputs], target=target)(*values, *found)
     return found

@@ -43,7 +43,10 @@ CASES: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
     "clamped": ((9,), lambda i: P[clamp(i - 2, 6)]),
     "mirrored": ((9,), lambda i: P[te.if_then_else(i < 6, i, 11 - i)]),
     "wrapped round": ((9,), lambda i: P[(i + 4) % 6]),
-    "edge blur": ((5, 7), lambda y, x: reduced(lambda r, s: A[clamp(y + r - 1, 5), clamp(x + s - 1, 7)] * (r * 1.5 + s), 3, 3)),
+    "edge blur": (
+        (5, 7),
+        lambda y, x: reduced(lambda r, s: A[clamp(y + r - 1, 5), clamp(x + s - 1, 7)] * (r * 1.5 + s), 3, 3),
+    ),
     "dilated": ((11,), lambda i: te.if_then_else(te.all(i % 2 == 0, i > 1), P[i // 2], 0.0)),
     "padded": ((4, 13), lambda i, j: te.if_then_else(te.all(j >= 3, j < 10, te.any(i == 0, i > 2)), A[i, j - 3], 2.0)),
     "windows": ((2,), lambda i: reduced(lambda r: P[i * 2 + r] * P[i + r // 2], 4)),
@@ -60,8 +63,10 @@ CASES: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
     "shifted by data": ((4,), lambda i: A[i, i + INDEX[0]]),
     "chosen by data": ((6,), lambda i: te.if_then_else(INDEX[i] > 0, P[i], P[5 - i] * 2.0)),
     "ragged": ((4,), lambda i: reduced(lambda r: P[r] * P[r], COUNT[i])),
-    "rows of a sparse matrix": ((4,), lambda i: (lambda r: te.sum(P[r] * P[r], axis=r))(
-        te.reduce_axis((FIRST[i], FIRST[i] + COUNT[i]), "r"))),
+    "rows of a sparse matrix": (
+        (4,),
+        lambda i: (lambda r: te.sum(P[r] * P[r], axis=r))(te.reduce_axis((FIRST[i], FIRST[i] + COUNT[i]), "r")),
+    ),
     "ragged, shifted": ((4,), lambda i: reduced(lambda r: P[r + FIRST[i]] * A[i, r], COUNT[i])),
     "ragged, every second row": ((2,), lambda i: reduced(lambda r: A[i * 2, r], COUNT[i * 2])),
     "ragged, divided": ((3,), lambda i: reduced(lambda r: A[i, r] * P[i + r // 2], COUNT[i])),
@@ -71,8 +76,13 @@ CASES: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
     "over no element": ((3,), lambda i: reduced(lambda r: P[i] * P[r], 0)),
     "of rank 0": ((), lambda: reduced(lambda r: P[r] * P[5 - r], 6)),
 }
-VALUES = {A: draw(A), P: draw(P), INDEX: np.array([2, 0, 1, 5, 2, 0, 3, 1, 4], "int32")[:9],
-          COUNT: np.array([0, 3, 2, 6], "int32"), FIRST: np.array([0, 1, 4, 0], "int32")}
+VALUES = {
+    A: draw(A),
+    P: draw(P),
+    INDEX: np.array([2, 0, 1, 5, 2, 0, 3, 1, 4], "int32")[:9],
+    COUNT: np.array([0, 3, 2, 6], "int32"),
+    FIRST: np.array([0, 1, 4, 0], "int32"),
+}
 VALUES[INDEX][0] = 2
 """Row i + 2 of the five exists for each i that is shifted by it."""
 
@@ -100,14 +110,14 @@ def test_a_permutation_needs_no_loop_in_its_gradient() -> None:
 def test_a_gathers_gradient_is_a_scatter_unless_there_are_few_elements(rows: int, kind: str) -> None:
     x, index = placeholder("x", rows), te.placeholder((20,), "int32", "index")
     y = te.compute((20,), lambda i: x[index[i]], "y")
-    made, = te.gradient(y, x, te.placeholder((20,), "float64", "head"))
+    (made,) = te.gradient(y, x, te.placeholder((20,), "float64", "head"))
     assert made.op.kind == kind
     loops = made.op.axis if kind == "hybrid" else (*made.op.axis, *made.op.reduce_axis)
     assert [int(axis.dom.extent) for axis in loops] == ([20] if kind == "hybrid" else [16, 20])
     values = np.arange(20, dtype="int32") % 7
     head = next(tensor for tensor in made.op.input_tensors if tensor.name == "head")
     weights = np.random.default_rng(0).standard_normal(20)
-    got, = evaluate([made], {index: values, head: weights})
+    (got,) = evaluate([made], {index: values, head: weights})
     want = np.zeros(rows)
     np.add.at(want, values, weights)
     np.testing.assert_allclose(got, want)
@@ -116,7 +126,9 @@ def test_a_gathers_gradient_is_a_scatter_unless_there_are_few_elements(rows: int
 def _embedding() -> tuple[te.Tensor, te.Tensor, te.Tensor, te.Tensor]:
     table, index = placeholder("table", 33, 5), te.placeholder((19,), "int32", "index")
     weights = placeholder("weights", 19, 5)
-    chosen = te.compute((19, 5), lambda i, j: te.if_then_else(index[i] > 3, table[index[i], j] * weights[i, j], 0.0), "chosen")
+    chosen = te.compute(
+        (19, 5), lambda i, j: te.if_then_else(index[i] > 3, table[index[i], j] * weights[i, j], 0.0), "chosen"
+    )
     y = te.compute((19, 5), lambda i, j: chosen[i, j] * chosen[i, j] + table[i, j], "y")
     return table, index, weights, y
 
@@ -124,19 +136,24 @@ def _embedding() -> tuple[te.Tensor, te.Tensor, te.Tensor, te.Tensor]:
 def test_a_scatter_adds_to_what_other_reads_give() -> None:
     table, index, weights, y = _embedding()
     rng = np.random.default_rng(7)
-    check_gradient(y, {index: rng.integers(0, 33, 19).astype("int32"), table: draw(table), weights: draw(weights)},
-                   interpret=True, jacobian=True)
+    check_gradient(
+        y,
+        {index: rng.integers(0, 33, 19).astype("int32"), table: draw(table), weights: draw(weights)},
+        interpret=True,
+        jacobian=True,
+    )
 
 
 def test_the_gradient_goes_through_a_scatter() -> None:
     """The derivative of the table's gradient by the weights, which is a gather again."""
     table, index, weights, y = _embedding()
     head, again = placeholder("head", 19, 5), placeholder("again", 33, 5)
-    first, = te.gradient(y, table, head)
-    second, = te.gradient(first, weights, again)
+    (first,) = te.gradient(y, table, head)
+    (second,) = te.gradient(first, weights, again)
     values = {tensor: draw(tensor) for tensor in (table, weights, head, again)} | {
-        index: np.random.default_rng(8).integers(0, 33, 19).astype("int32")}
-    got, = evaluate([second], values)
+        index: np.random.default_rng(8).integers(0, 33, 19).astype("int32")
+    }
+    (got,) = evaluate([second], values)
     at = values[index]
     rows = values[table][at]
     want = np.where(at[:, None] > 3, 4 * rows * values[weights] * values[head] * values[again][at], 0.0)
@@ -145,7 +162,7 @@ def test_the_gradient_goes_through_a_scatter() -> None:
 
 def test_a_loop_of_a_scatter_whose_steps_may_meet_is_not_made_parallel() -> None:
     table, index, _, y = _embedding()
-    made, = te.gradient(te.compute((19, 5), lambda i, j: table[index[i], j], "rows"), table)
+    (made,) = te.gradient(te.compute((19, 5), lambda i, j: table[index[i], j], "rows"), table)
     s = te.create_schedule(made)
     i, j = made.op.axis[-2:]
     with pytest.raises(tw.ScheduleError, match=r"TW0280.*cannot make parallel 'i'"):
@@ -157,7 +174,7 @@ def test_a_division_by_a_cell_size_visits_one_cell() -> None:
     """x // 8 == j is solved to x = 8 j + t: eight steps of 800."""
     x = placeholder("x", 100)
     y = te.compute((800,), lambda i: x[i // 8] * x[i // 8], "y")
-    made, = te.gradient(y, x, te.placeholder((800,), "float64", "head"))
+    (made,) = te.gradient(y, x, te.placeholder((800,), "float64", "head"))
     assert [int(axis.dom.extent) for axis in made.op.reduce_axis] == [8]
 
 
@@ -165,7 +182,9 @@ def test_a_division_by_a_cell_size_visits_one_cell() -> None:
 def test_symbolic_extents(n: int, m: int) -> None:
     rows, columns = te.size_var("rows"), te.size_var("columns")
     x, w = te.placeholder((rows, columns), "float64", "x"), placeholder("w", 3)
-    padded = te.compute((rows, columns + 2), lambda i, j: te.if_then_else(te.all(j >= 1, j <= columns), x[i, j - 1], 0.0), "padded")
+    padded = te.compute(
+        (rows, columns + 2), lambda i, j: te.if_then_else(te.all(j >= 1, j <= columns), x[i, j - 1], 0.0), "padded"
+    )
     r = te.reduce_axis((0, 3), "r")
     y = te.compute((rows, (columns + 1) // 2), lambda i, j: te.sum(padded[i, j * 2 + r] * w[r], axis=r), "y")
     values = {x: draw(x, rows=n, columns=m), w: draw(w)}
@@ -193,7 +212,7 @@ def test_symbolic_reshapes_are_turned_round(name: str) -> None:
     x = te.placeholder(shape, "float64", "x")
     y = te.compute(after, lambda *at: element(x, *at) * te.exp(element(x, *at)), "y")
     sizes = {"N": 2, "H": 3, "W": 4}
-    made, = check_gradient(y, {x: draw(x, **sizes)}, interpret=False, jacobian=not solved, **sizes)
+    (made,) = check_gradient(y, {x: draw(x, **sizes)}, interpret=False, jacobian=not solved, **sizes)
     assert (made.op.reduce_axis == ()) == solved
 
 
@@ -207,7 +226,9 @@ def test_drawn_affine_reads(case: int) -> None:
 
     def index(axes: list[Any], extent: int) -> tuple[Any, Any]:
         coeffs = [int(c) for c in rng.integers(-4, 5, len(axes))]
-        sum_ = sum((axis * c for axis, c in zip(axes, coeffs, strict=True)), te.const(int(rng.integers(-2, 8)), "int32"))
+        sum_ = sum(
+            (axis * c for axis, c in zip(axes, coeffs, strict=True)), te.const(int(rng.integers(-2, 8)), "int32")
+        )
         kind = rng.integers(0, 5)
         if isinstance(sum_, IntImm):
             return clamp(sum_, extent), te.const(True)  # a constant outside the shape is refused, guarded or not

@@ -21,9 +21,14 @@ def pool(x: te.Tensor, size: int, stride: int, kind: str) -> te.Tensor:
     p, q = te.reduce_axis((0, size), "p"), te.reduce_axis((0, size), "q")
     shape = (n, c, (h - size) // stride + 1, (w - size) // stride + 1)
     if kind == "max":
-        return te.compute(shape, lambda b, f, i, j: te.max(x[b, f, i * stride + p, j * stride + q], axis=[p, q]), "pool")
-    return te.compute(shape, lambda b, f, i, j: te.sum(
-        x[b, f, i * stride + p, j * stride + q] / float(size * size), axis=[p, q]), "pool")
+        return te.compute(
+            shape, lambda b, f, i, j: te.max(x[b, f, i * stride + p, j * stride + q], axis=[p, q]), "pool"
+        )
+    return te.compute(
+        shape,
+        lambda b, f, i, j: te.sum(x[b, f, i * stride + p, j * stride + q] / float(size * size), axis=[p, q]),
+        "pool",
+    )
 
 
 def softmax(x: te.Tensor) -> te.Tensor:
@@ -38,8 +43,12 @@ def layer_norm(x: te.Tensor, scale: te.Tensor, shift: te.Tensor) -> te.Tensor:
     rows, size = x.shape
     j, k = te.reduce_axis((0, size), "j"), te.reduce_axis((0, size), "k")
     mean = te.compute((rows,), lambda i: te.sum(x[i, j] / size.astype(x.dtype), axis=j), "mean")
-    square = te.compute((rows,), lambda i: te.sum(te.power(x[i, k] - mean[i], 2) / size.astype(x.dtype), axis=k), "square")
-    return te.compute(x.shape, lambda i, j: (x[i, j] - mean[i]) * te.rsqrt(square[i] + 1e-5) * scale[j] + shift[j], "norm")
+    square = te.compute(
+        (rows,), lambda i: te.sum(te.power(x[i, k] - mean[i], 2) / size.astype(x.dtype), axis=k), "square"
+    )
+    return te.compute(
+        x.shape, lambda i, j: (x[i, j] - mean[i]) * te.rsqrt(square[i] + 1e-5) * scale[j] + shift[j], "norm"
+    )
 
 
 def matmul(a: te.Tensor, b: te.Tensor) -> te.Tensor:
@@ -70,8 +79,9 @@ def bilateral_slice(grid: te.Tensor, guide: te.Tensor, cell: int) -> te.Tensor:
 @pytest.mark.parametrize("stride, padding, dilation", CONVOLUTIONS[1:3])
 def test_conv2d(stride: int, padding: int, dilation: int) -> None:
     x, w = placeholder("x", 1, 2, 5, 7), placeholder("w", 2, 2, 3, 2)
-    check_gradient(conv2d(x, w, stride, padding, dilation), {x: draw(x), w: draw(w)}, jacobian=stride == 2,
-                   interpret=stride != 1)
+    check_gradient(
+        conv2d(x, w, stride, padding, dilation), {x: draw(x), w: draw(w)}, jacobian=stride == 2, interpret=stride != 1
+    )
 
 
 @pytest.mark.parametrize("kind", ["max", "avg"])
@@ -107,7 +117,9 @@ def test_matmul_softmax_layer_norm() -> None:
 
 def test_bilateral_slice() -> None:
     grid, guide = placeholder("grid", 2, 3, 4, 2), placeholder("guide", 7, 11)
-    check_gradient(bilateral_slice(grid, guide, 4), {grid: draw(grid), guide: draw(guide, 0, -0.1, 1.1)}, jacobian=False)
+    check_gradient(
+        bilateral_slice(grid, guide, 4), {grid: draw(grid), guide: draw(guide, 0, -0.1, 1.1)}, jacobian=False
+    )
 
 
 def test_a_deep_chain_of_stages() -> None:
@@ -131,7 +143,9 @@ def test_conv2d_is_torchs(stride: int, padding: int, dilation: int) -> None:
     values = {x: draw(x), w: draw(w), head: draw(head)}
     found = evaluate(te.gradient(y, [x, w], head), values)
     leaves = [torch.tensor(values[tensor], requires_grad=True) for tensor in (x, w)]
-    torch.nn.functional.conv2d(*leaves, stride=stride, padding=padding, dilation=dilation).backward(torch.tensor(values[head]))
+    torch.nn.functional.conv2d(*leaves, stride=stride, padding=padding, dilation=dilation).backward(
+        torch.tensor(values[head])
+    )
     for got, leaf in zip(found, leaves, strict=True):
         np.testing.assert_allclose(got, leaf.grad.numpy(), rtol=1e-10, atol=1e-10)
 
@@ -144,7 +158,7 @@ def test_max_pooling_of_equal_values_is_torchs(size: int, stride: int) -> None:
     y = pool(x, size, stride, "max")
     head = head_of(y)
     values = {x: np.round(np.abs(draw(x))), head: draw(head)}
-    got, = evaluate(te.gradient(y, x, head), values)
+    (got,) = evaluate(te.gradient(y, x, head), values)
     leaf = torch.tensor(values[x], requires_grad=True)
     torch.nn.functional.max_pool2d(leaf, size, stride).backward(torch.tensor(values[head]))
     np.testing.assert_allclose(got, leaf.grad.numpy(), rtol=1e-12)
@@ -173,7 +187,9 @@ def test_a_network_is_torchs() -> None:
 
 
 @pytest.mark.parametrize("stride, padding, dilation", CONVOLUTIONS)
-def test_a_convolutions_gradients_take_as_many_steps_as_the_convolution(stride: int, padding: int, dilation: int) -> None:
+def test_a_convolutions_gradients_take_as_many_steps_as_the_convolution(
+    stride: int, padding: int, dilation: int
+) -> None:
     x, w = placeholder("x", 2, 8, 24, 24), placeholder("w", 16, 8, 3, 3)
     y = conv2d(x, w, stride, padding, dilation)
     head = head_of(y)
@@ -197,8 +213,11 @@ def steps(made: te.Tensor) -> list[int]:
 def test_grouped_and_depthwise_convolutions_stay_within_their_group(outs: int, ins: int, groups: int) -> None:
     x, w = placeholder("x", 1, groups * ins, 4, 5), placeholder("w", groups * outs, ins, 3, 3)
     c, p, q = te.reduce_axis((0, ins), "c"), te.reduce_axis((0, 3), "p"), te.reduce_axis((0, 3), "q")
-    y = te.compute((1, groups * outs, 2, 3), lambda b, f, i, j: te.sum(
-        x[b, f // outs * ins + c, i + p, j + q] * w[f, c, p, q], axis=[c, p, q]), "y")
+    y = te.compute(
+        (1, groups * outs, 2, 3),
+        lambda b, f, i, j: te.sum(x[b, f // outs * ins + c, i + p, j + q] * w[f, c, p, q], axis=[c, p, q]),
+        "y",
+    )
     by_x, by_w = check_gradient(y, {x: draw(x), w: draw(w)}, jacobian=False, interpret=False)
     assert sorted(steps(by_x)) == sorted([*([outs] if outs > 1 else []), 2, 3])
     assert steps(by_w) == [2, 3]
@@ -207,8 +226,13 @@ def test_grouped_and_depthwise_convolutions_stay_within_their_group(outs: int, i
 def test_channels_in_blocks() -> None:
     x, w = placeholder("x", 1, 2, 6, 6, 4), placeholder("w", 8, 8, 3, 3)
     c, p, q = te.reduce_axis((0, 8), "c"), te.reduce_axis((0, 3), "p"), te.reduce_axis((0, 3), "q")
-    y = te.compute((1, 2, 4, 4, 4), lambda b, outer, i, j, inner: te.sum(
-        x[b, c // 4, i + p, j + q, c % 4] * w[outer * 4 + inner, c, p, q], axis=[c, p, q]), "y")
+    y = te.compute(
+        (1, 2, 4, 4, 4),
+        lambda b, outer, i, j, inner: te.sum(
+            x[b, c // 4, i + p, j + q, c % 4] * w[outer * 4 + inner, c, p, q], axis=[c, p, q]
+        ),
+        "y",
+    )
     by_x, by_w = te.gradient(y, [x, w], head_of(y))
     assert (steps(by_x), steps(by_w)) == ([2, 4, 3, 3], [4, 4])
 
@@ -218,5 +242,5 @@ def test_poolings_gradients_visit_the_windows_that_an_element_lies_in(kind: str)
     x = placeholder("x", 1, 4, 32, 32)
     for size, stride, windows in ((2, 2, 1), (3, 2, 4), (3, 1, 9)):
         y = pool(x, size, stride, kind)
-        made, = te.gradient(y, x, head_of(y))
+        (made,) = te.gradient(y, x, head_of(y))
         assert np.prod(steps(made), initial=1) == windows, (size, stride)

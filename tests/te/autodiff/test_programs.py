@@ -143,7 +143,11 @@ def test_elements_that_are_swapped_by_what_they_are() -> None:
 
 
 def kept(body: Stmt) -> list[str]:
-    return [node.buffer.name for node in post_order(body) if isinstance(node, Allocate) and node.buffer.name.startswith("kept")]
+    return [
+        node.buffer.name
+        for node in post_order(body)
+        if isinstance(node, Allocate) and node.buffer.name.startswith("kept")
+    ]
 
 
 def test_a_sum_of_products_keeps_nothing_and_runs_back_alone() -> None:
@@ -151,7 +155,9 @@ def test_a_sum_of_products_keeps_nothing_and_runs_back_alone() -> None:
     y = products(x, w)
     by_x, by_w = te.gradient(y, [x, w], head_of(y))
     assert by_x.op is by_w.op and not kept(by_x.op.statement())
-    assert sum(isinstance(node, For) for node in post_order(by_x.op.statement())) == 3  # the head is taken, then i and k
+    assert (
+        sum(isinstance(node, For) for node in post_order(by_x.op.statement())) == 3
+    )  # the head is taken, then i and k
     check_gradient(y, {x: draw(x), w: draw(w)}, jacobian=False)
 
 
@@ -166,7 +172,7 @@ def test_outside_of_loops_a_value_is_kept_in_a_variable() -> None:
         return y
 
     x = placeholder("x", 2)
-    y, = check_gradient(twice(x), {x: draw(x)}, jacobian=False)
+    (y,) = check_gradient(twice(x), {x: draw(x)}, jacobian=False)
     memory = [node.buffer for node in post_order(y.op.statement()) if isinstance(node, Allocate)]
     assert all(not buffer.shape for buffer in memory if buffer.name.startswith("kept"))
 
@@ -182,7 +188,9 @@ def test_an_index_that_the_stored_buffer_says_is_refused() -> None:
         return y
 
     x = placeholder("x", 3)
-    with pytest.raises(tw.TensorExpressionError, match="TW0170: an element of places is stored at a place that places itself says"):
+    with pytest.raises(
+        tw.TensorExpressionError, match="TW0170: an element of places is stored at a place that places itself says"
+    ):
         te.gradient(chased(x), x)
 
 
@@ -192,7 +200,9 @@ def test_a_recurrence(reducing: bool) -> None:
     state = te.placeholder((5, 3), "float64", "state")
     k = te.reduce_axis((0, 3), "k")
     first = te.compute((1, 3), lambda _, i: te.tanh(x[0, i]))
-    between = te.compute((5, 3), lambda t, i: te.sum(u[i, k] * state[t - 1, k], axis=k) if reducing else u[i, 0] * state[t - 1, i])
+    between = te.compute(
+        (5, 3), lambda t, i: te.sum(u[i, k] * state[t - 1, k], axis=k) if reducing else u[i, 0] * state[t - 1, i]
+    )
     following = te.compute((5, 3), lambda t, i: te.tanh(between[t, i] + x[t, i]))
     check_gradient(te.scan(first, following, state, inputs=[x]), {x: draw(x), u: draw(u)}, jacobian=reducing)
 
@@ -201,8 +211,10 @@ def test_recurrences_of_two_states_whose_first_steps_are_several() -> None:
     x = placeholder("x", 6, 2)
     a, b = (te.placeholder((6, 2), "float64", name) for name in "ab")
     first = [te.compute((2, 2), lambda t, i: x[t, i] * x[t, i]), te.compute((2, 2), lambda t, i: x[1 - t, i])]
-    following = [te.compute((6, 2), lambda t, i: a[t - 1, i] * b[t - 2, i]),
-                 te.compute((6, 2), lambda t, i: b[t - 1, i] + a[t - 2, i])]
+    following = [
+        te.compute((6, 2), lambda t, i: a[t - 1, i] * b[t - 2, i]),
+        te.compute((6, 2), lambda t, i: b[t - 1, i] + a[t - 2, i]),
+    ]
     one, other = te.scan(first, following, [a, b], inputs=[x])
     y = te.compute((6, 2), lambda t, i: te.sin(one[t, i]) * other[t, 1 - i])
     check_gradient(y, {x: draw(x)}, jacobian=False)
@@ -223,10 +235,10 @@ def test_what_is_moved_before_it_is_looked_up() -> None:
 
 def test_a_gradient_of_a_gradient_of_a_program() -> None:
     x, n = placeholder("x", 2), te.placeholder((2,), "int32", "n")
-    first, = te.gradient(te.compute((), lambda: power(x, n)[0] + power(x, n)[1]), [x])
+    (first,) = te.gradient(te.compute((), lambda: power(x, n)[0] + power(x, n)[1]), [x])
     total = te.compute((), lambda: first[0] + first[1])
     at, counts = np.asarray([0.7, 1.3]), np.int32([3, 4])
-    second, = evaluate(te.gradient(total, [x]), {x: at, n: counts})
+    (second,) = evaluate(te.gradient(total, [x]), {x: at, n: counts})
     np.testing.assert_allclose(second, counts * (counts - 1) * at ** (counts - 2), rtol=1e-9)
 
 
@@ -244,12 +256,17 @@ def differs(seed: int) -> str:
     k = next((t for t in output.op.input_tensors if t.name == "k"), te.placeholder((sizes[0],), "int32", "k"))
     head = head_of(output)
     weights = rng.uniform(-1, 1, tuple(map(int, output.shape)))
-    found = evaluate(te.gradient(output, inputs, head), {inputs[0]: x, inputs[1]: w, k: counts, head: weights},
-                     "interpret" if seed % 4 < 3 else "llvm")
+    found = evaluate(
+        te.gradient(output, inputs, head),
+        {inputs[0]: x, inputs[1]: w, k: counts, head: weights},
+        "interpret" if seed % 4 < 3 else "llvm",
+    )
 
     def along(moves: tuple[np.ndarray, ...], step: float) -> float:
-        sides = [float((np.asarray(script(x + sign * moves[0], w + sign * moves[1], counts)[number]) * weights).sum())
-                 for sign in (step, -step)]
+        sides = [
+            float((np.asarray(script(x + sign * moves[0], w + sign * moves[1], counts)[number]) * weights).sum())
+            for sign in (step, -step)
+        ]
         return (sides[0] - sides[1]) / (2 * step)
 
     moves = tuple(rng.uniform(0.5, 1, size) for size in sizes)

@@ -44,9 +44,9 @@ def expected(x: Any, left: Any, right: Any, w: Any, u: Any) -> Any:
     h, c = np.zeros((len(x), size)), np.zeros((len(x), size))
     for t in range(len(x)):
         children = [(which, at) for which, at in enumerate((left[t], right[t])) if at >= 0]
-        gates = x[t] @ w + sum(h[at] @ u[which * size:(which + 1) * size] for which, at in children)
-        into, *forget, out = 1 / (1 + np.exp(-gates[:4 * size].reshape(4, size)))
-        c[t] = into * np.tanh(gates[4 * size:]) + sum(forget[which] * c[at] for which, at in children)
+        gates = x[t] @ w + sum(h[at] @ u[which * size : (which + 1) * size] for which, at in children)
+        into, *forget, out = 1 / (1 + np.exp(-gates[: 4 * size].reshape(4, size)))
+        c[t] = into * np.tanh(gates[4 * size :]) + sum(forget[which] * c[at] for which, at in children)
         h[t] = out * np.tanh(c[t])
     return h
 
@@ -57,6 +57,6 @@ def test_forward_and_back() -> None:
     sides = [te.placeholder((5,), "int32", name) for name in ("left", "right")]
     y = tree_lstm(x, *sides, w, u)
     given = {x: draw(x), sides[0]: left, sides[1]: right, w: draw(w), u: draw(u)}
-    states, = evaluate([y], given)
+    (states,) = evaluate([y], given)
     np.testing.assert_allclose(states, expected(*given.values()), rtol=1e-12, atol=1e-12)
     check_gradient(y, given, jacobian=False)

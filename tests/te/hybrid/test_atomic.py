@@ -123,14 +123,21 @@ def test_elements_of_several_dimensions_and_constant_places(target: str) -> None
     found = np.zeros((2, 12), "int64")
     tw.build(te.create_schedule(S.op), [A, S], target=target)(a, found)
     np.testing.assert_array_equal(found[0], [sum(a[i, d - i] for i in range(7) if 0 <= d - i < 5) for d in range(12)])
-    np.testing.assert_array_equal(found[1], [sum(a[i, i - d + 5] for i in range(7) if 0 <= i - d + 5 < 5) for d in range(12)])
+    np.testing.assert_array_equal(
+        found[1], [sum(a[i, i - d + 5] for i in range(7) if 0 <= i - d + 5 < 5) for d in range(12)]
+    )
 
 
 def test_a_loop_whose_iterations_may_meet_is_refused() -> None:
     V, A = te.placeholder((64,), "int32", name="V"), te.placeholder((64,), name="A")
-    for script, args, why in ((racing, (V, 16), "written depends on data"), (read_between, (V, 16), "written depends on data"),
-                              (shifted, (A,), "not proved that each value of i has elements of c of its own")):
-        with pytest.raises(tw.TensorExpressionError, match=rf"(?s)TW0159: iterations of this parallel loop.*{why}.*atomic_add"):
+    for script, args, why in (
+        (racing, (V, 16), "written depends on data"),
+        (read_between, (V, 16), "written depends on data"),
+        (shifted, (A,), "not proved that each value of i has elements of c of its own"),
+    ):
+        with pytest.raises(
+            tw.TensorExpressionError, match=rf"(?s)TW0159: iterations of this parallel loop.*{why}.*atomic_add"
+        ):
             script(*args)
     B = te.placeholder((6, 5), name="B")
     C = own_rows(B)
@@ -141,12 +148,15 @@ def test_a_loop_whose_iterations_may_meet_is_refused() -> None:
 
 def test_what_cannot_be_added_in_one_step_is_named() -> None:
     V = te.placeholder((8,), "int32", name="V")
-    with pytest.raises(tw.TensorExpressionError, match=r"(?s)TW0154: cannot add to an element of `counts`.*its elements are int8"):
+    with pytest.raises(
+        tw.TensorExpressionError, match=r"(?s)TW0154: cannot add to an element of `counts`.*its elements are int8"
+    ):
         histogram(V, 4, "int8", 1)
 
 
 def test_lanes_add_one_after_the_other() -> None:
     """A vectorized loop of updates runs serially; its text has no vector."""
+
     @te.hybrid.script
     def lanes(a):
         c = output_tensor((2,), "float32")

@@ -123,14 +123,19 @@ def test_jumps_on_threads_and_in_lanes() -> None:
 
 def test_a_loop_with_a_break_keeps_its_axis_and_its_order() -> None:
     re, im = points(5)
-    times, = outputs_of(escape_times(*tensors_like([re, im, 7])))
+    (times,) = outputs_of(escape_times(*tensors_like([re, im, 7])))
     s = te.create_schedule(times.op)
     i, k = times.op.axis
     with pytest.raises(tw.ScheduleError, match="TW0281"):
         s[times].reorder(k, i)
     with pytest.raises(tw.ScheduleError, match="TW0280"):
         s[times].parallel(k)
-    agree(escape_times, [re, im, 7], escape_times(re, im, 7), lambda s, outputs: s[outputs[0]].split(outputs[0].op.axis[1], 3))
+    agree(
+        escape_times,
+        [re, im, 7],
+        escape_times(re, im, 7),
+        lambda s, outputs: s[outputs[0]].split(outputs[0].op.axis[1], 3),
+    )
 
 
 def test_indices_of_a_loop_with_a_break_are_proved() -> None:
@@ -187,7 +192,7 @@ def test_scripts_that_are_called_return_early_too() -> None:
 
 
 def test_a_while_prints_and_is_a_loop_of_the_operation_alone() -> None:
-    steps, = outputs_of(collatz(*tensors_like([np.zeros(4, "int32")])))
+    (steps,) = outputs_of(collatz(*tensors_like([np.zeros(4, "int32")])))
     assert len(steps.op.axis) == 1 and any(isinstance(node, While) for node in walk(steps.op.body))
     assert "while not left.2[()]:" in str(tw.lower(te.create_schedule(steps.op), [steps.op.input_tensors[0], steps]))
 
@@ -222,8 +227,13 @@ def threads_within(a):
     return b
 
 
-@pytest.mark.parametrize(("script", "match"), [
-    (left_in_parallel, "a parallel loop is left before its end"), (threads_within, "threads are bound within `while`")])
+@pytest.mark.parametrize(
+    ("script", "match"),
+    [
+        (left_in_parallel, "a parallel loop is left before its end"),
+        (threads_within, "threads are bound within `while`"),
+    ],
+)
 def test_loops_that_cannot_be_left(script: object, match: str) -> None:
     with pytest.raises(tw.TensorExpressionError, match=match):
         script(te.placeholder((8,), name="a"))  # pyright: ignore

@@ -60,7 +60,9 @@ def suppressed(boxes: np.ndarray, scores: np.ndarray, threshold: float) -> tuple
 def boxes_and_scores(n: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(n)
     corner, size = rng.integers(0, 12, (n, 2)), rng.integers(1, 9, (n, 2))
-    return np.concatenate([corner, corner + size], axis=1).astype("float32"), (rng.integers(0, 9, n) / 8).astype("float32")
+    return np.concatenate([corner, corner + size], axis=1).astype("float32"), (rng.integers(0, 9, n) / 8).astype(
+        "float32"
+    )
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -133,7 +135,9 @@ def bitonic_sort(values, stages):
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_odd_even_sort(n: int, dtype: str) -> None:
     values = np.random.default_rng(n).integers(-50, 50, n).astype(dtype)
-    agree(odd_even_sort, [values], np.sort(values), targets=("interpret", "llvm") if n in (0, 1, 13) else ("interpret",))
+    agree(
+        odd_even_sort, [values], np.sort(values), targets=("interpret", "llvm") if n in (0, 1, 13) else ("interpret",)
+    )
 
 
 def test_odd_even_sort_of_any_length() -> None:
@@ -156,7 +160,12 @@ def test_neighbours_trade_places_in_parallel_within_a_round() -> None:
 @pytest.mark.parametrize("stages", [0, 1, 2, 3, 4])
 def test_bitonic_sort(stages: int) -> None:
     values = np.random.default_rng(stages).integers(0, 99, 1 << stages).astype("int32")
-    agree(bitonic_sort, [values, stages], np.sort(values), targets=("interpret", "llvm") if stages == 4 else ("interpret",))
+    agree(
+        bitonic_sort,
+        [values, stages],
+        np.sort(values),
+        targets=("interpret", "llvm") if stages == 4 else ("interpret",),
+    )
 
 
 # Histograms

@@ -86,7 +86,13 @@ def test_the_loops_as_they_stand() -> None:
     joo, joi = s[c].split(jo, 4)
     s[c].vectorize(ji)
     s[c].reorder(ii, io, joo, joi, ji)
-    assert loops(tw.lower(s, [a, b, c])) == ["i.inner:4", "i.outer:16", "j.outer.outer:4", "j.outer.inner:4", "j.inner:4"]
+    assert loops(tw.lower(s, [a, b, c])) == [
+        "i.inner:4",
+        "i.outer:16",
+        "j.outer.outer:4",
+        "j.outer.inner:4",
+        "j.inner:4",
+    ]
 
 
 @pytest.mark.parametrize("n, m", [(1, 1), (5, 7), (4, 0)])
@@ -232,7 +238,9 @@ def test_what_nobody_can_prove_stays_serial() -> None:
             s[outputs[0]].parallel(outputs[0].op.axis[0])
 
     agree(scatter, [a, order], expected, refused)
-    with pytest.raises(tw.TensorExpressionError, match=r"(?s)TW0159.*may meet in an element of 'c'.*written depends on data"):
+    with pytest.raises(
+        tw.TensorExpressionError, match=r"(?s)TW0159.*may meet in an element of 'c'.*written depends on data"
+    ):
         scatter_parallel(te.placeholder((9,), name="a"), te.placeholder((9,), "int32", name="order"))
 
 
@@ -340,7 +348,12 @@ def test_several_outputs_are_one_stage() -> None:
         return low, both
 
     x = floats(5, 7)
-    agree(extremes, [x], [x.min(1), np.stack([x.min(1), x.max(1)], 1)], lambda s, out: s[out[0]].parallel(axis(out[0], "i")))
+    agree(
+        extremes,
+        [x],
+        [x.min(1), np.stack([x.min(1), x.max(1)], 1)],
+        lambda s, out: s[out[0]].parallel(axis(out[0], "i")),
+    )
     low, both = extremes(te.placeholder((5, 7), name="a"))
     s = te.create_schedule(low.op)
     assert s[low] is s[both]
@@ -532,13 +545,16 @@ def test_messages_show_the_loops_as_they_stand_in_the_script() -> None:
     s[c].parallel(axis(c, "k"))
     with pytest.raises(tw.ScheduleError, match=r"own \(i\.outer, i\.inner, j, k\), or leave l serial") as error:
         s[c].parallel(axis(c, "l"))
-    assert error.value.loops == """\
+    assert (
+        error.value.loops
+        == """\
 for i.outer in 2:
   for i.inner in 4:
     for j in 11:
 for k in 11:            # parallel
   for l in 7:
       ^"""
+    )
 
 
 def test_loops_after_each_other_run_on_the_same_threads() -> None:
@@ -628,13 +644,19 @@ def grouped(s, P, C, D) -> None:
     s.create_group(outputs=[C], inputs=[P], include_inputs=True).compute_at(s[D], D.op.axis[0])
 
 
-@pytest.mark.parametrize("schedule, targets", [
-    (at_blocks, ("cuda -emulate", "interpret")), (double_buffered, ("interpret", "llvm")), (grouped, ("interpret",)),
-    (lambda s, P, C, D: s[C].tile(axis(C, "i"), axis(C, "j"), 2, 3), ("llvm",)),
-    (lambda s, P, C, D: s[C].set_scope("local"), ("interpret",)),
-    (lambda s, P, C, D: s[C].bind(axis(C, "i"), te.thread_axis("vthread")), ("interpret", "llvm")),
-    (lambda s, P, C, D: s[C].pragma(axis(C, "k"), "unroll_explicit", True), ("llvm",)),
-], ids=["blocks", "double buffer", "group", "tile", "scope", "vthread", "pragma"])
+@pytest.mark.parametrize(
+    "schedule, targets",
+    [
+        (at_blocks, ("cuda -emulate", "interpret")),
+        (double_buffered, ("interpret", "llvm")),
+        (grouped, ("interpret",)),
+        (lambda s, P, C, D: s[C].tile(axis(C, "i"), axis(C, "j"), 2, 3), ("llvm",)),
+        (lambda s, P, C, D: s[C].set_scope("local"), ("interpret",)),
+        (lambda s, P, C, D: s[C].bind(axis(C, "i"), te.thread_axis("vthread")), ("interpret", "llvm")),
+        (lambda s, P, C, D: s[C].pragma(axis(C, "k"), "unroll_explicit", True), ("llvm",)),
+    ],
+    ids=["blocks", "double buffer", "group", "tile", "scope", "vthread", "pragma"],
+)
 def test_primitives_of_placement_and_storage(schedule, targets) -> None:
     s, A, B, P, C, D = chain()
     schedule(s, P, C, D)
@@ -682,7 +704,9 @@ def test_lanes_that_wait_for_each_other_are_warned_of() -> None:
     B = escape(A)
     s = te.create_schedule(B.op)
     outer, inner = s[B].split(B.op.axis[0], 16)
-    with pytest.warns(UserWarning, match=r"lanes of i\.inner that leave the loop over _k early wait for the last of them"):
+    with pytest.warns(
+        UserWarning, match=r"lanes of i\.inner that leave the loop over _k early wait for the last of them"
+    ):
         s[B].vectorize(inner)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

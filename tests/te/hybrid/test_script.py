@@ -260,10 +260,22 @@ def operators(a, b):
 def test_operators() -> None:
     rng = np.random.default_rng(3)
     a, b = rng.integers(-40, 40, 31).astype("int32"), rng.integers(1, 9, 31).astype("int32")
-    expected = np.stack([
-        a + b * 2 - 1, a // b, a % b, a & b, a | b, a ^ b, a << 2, a >> 1, -a + b + ~a, a**3, (a > 1) & (a <= b) & (b != 5),
-        (((((a - b) * 3) // 2) % 7) << 1) ^ 5,
-    ]).astype("int32")
+    expected = np.stack(
+        [
+            a + b * 2 - 1,
+            a // b,
+            a % b,
+            a & b,
+            a | b,
+            a ^ b,
+            a << 2,
+            a >> 1,
+            -a + b + ~a,
+            a**3,
+            (a > 1) & (a <= b) & (b != 5),
+            (((((a - b) * 3) // 2) % 7) << 1) ^ 5,
+        ]
+    ).astype("int32")
     agree(operators, [a, b], expected)
 
 
@@ -331,20 +343,26 @@ def test_memory_begins_as_zeros() -> None:
     agree(partly_written, [a, 5], expected)
 
 
-@pytest.mark.parametrize("body, zeros", [
-    ("for i in range(n):\n  for j in range(4):\n   c[i, j] = a[i]", False),
-    ("for j in range(4):\n  for i in range(n):\n   c[i, j] = a[i]", False),
-    ("for i in range(n):\n  for j in range(4):\n   c[i, j] = 0.0\n  for j in range(4):\n   c[i, j] += a[i]", False),
-    ("for i in range(n):\n  if a[i] > 0:\n   for j in range(4):\n    c[i, j] = 1.0\n"
-     "  else:\n   for j in range(4):\n    c[i, j] = 2.0", False),
-    ("for k in range(3):\n  for i in range(n):\n   for j in range(4):\n    c[i, j] = a[i]", False),
-    ("for k in range(n):\n  for i in range(n):\n   for j in range(4):\n    c[i, j] = a[i]", True),   # n may be 0
-    ("for i in range(n):\n  for j in range(4):\n   if a[i] > 0:\n    c[i, j] = a[i]", True),
-    ("for i in range(n):\n  for j in range(3):\n   c[i, j] = a[i]", True),
-    ("for i in range(n):\n  for j in range(4):\n   c[i, j] += a[i]", True),
-    ("for i in range(n):\n  for j in range(4):\n   c[i, 3 - j] = a[i]", True),                        # not seen to be whole
-    ("for i in range(n):\n  for j in range(4):\n   c[i, j] = c[i, 3 - j] + a[i]", True),
-])
+@pytest.mark.parametrize(
+    "body, zeros",
+    [
+        ("for i in range(n):\n  for j in range(4):\n   c[i, j] = a[i]", False),
+        ("for j in range(4):\n  for i in range(n):\n   c[i, j] = a[i]", False),
+        ("for i in range(n):\n  for j in range(4):\n   c[i, j] = 0.0\n  for j in range(4):\n   c[i, j] += a[i]", False),
+        (
+            "for i in range(n):\n  if a[i] > 0:\n   for j in range(4):\n    c[i, j] = 1.0\n"
+            "  else:\n   for j in range(4):\n    c[i, j] = 2.0",
+            False,
+        ),
+        ("for k in range(3):\n  for i in range(n):\n   for j in range(4):\n    c[i, j] = a[i]", False),
+        ("for k in range(n):\n  for i in range(n):\n   for j in range(4):\n    c[i, j] = a[i]", True),  # n may be 0
+        ("for i in range(n):\n  for j in range(4):\n   if a[i] > 0:\n    c[i, j] = a[i]", True),
+        ("for i in range(n):\n  for j in range(3):\n   c[i, j] = a[i]", True),
+        ("for i in range(n):\n  for j in range(4):\n   c[i, j] += a[i]", True),
+        ("for i in range(n):\n  for j in range(4):\n   c[i, 3 - j] = a[i]", True),  # not seen to be whole
+        ("for i in range(n):\n  for j in range(4):\n   c[i, j] = c[i, 3 - j] + a[i]", True),
+    ],
+)
 def test_zeros_are_stored_where_they_are_needed(body: str, zeros: bool, tmp_path) -> None:
     text = f"def script(a):\n n = a.shape[0]\n c = output_tensor((n, 4), 'float32')\n {body}\n return c\n"
     script = written(tmp_path, text)
@@ -400,9 +418,16 @@ def test_functions_of_integers() -> None:
     a = np.array([0, 1, -1, 5, -7, 2**31 - 20, 100, -100], "int32")
     i = np.arange(8)
     quotient = (np.abs(a.astype("int64")) // 3 * np.sign(a)).astype("int32")
-    expected = np.stack([
-        [bin(int(v) & 0xFFFFFFFF).count("1") for v in a], [32 - (int(v) & 0xFFFFFFFF).bit_length() for v in a], np.abs(a), quotient,
-        a - 3 * quotient, np.minimum(np.minimum(a, 7), i) + np.maximum(a, -7) + (i + 1) // 2 + 8]).astype("int32")
+    expected = np.stack(
+        [
+            [bin(int(v) & 0xFFFFFFFF).count("1") for v in a],
+            [32 - (int(v) & 0xFFFFFFFF).bit_length() for v in a],
+            np.abs(a),
+            quotient,
+            a - 3 * quotient,
+            np.minimum(np.minimum(a, 7), i) + np.maximum(a, -7) + (i + 1) // 2 + 8,
+        ]
+    ).astype("int32")
     agree(integers, [a], expected)
 
 
@@ -423,8 +448,18 @@ def pairs(a, b):
 
 def test_functions_of_pairs() -> None:
     a, b = np.abs(floats(9)) + 1, floats(9, seed=1)
-    expected = np.stack([a**b, np.arctan2(a, b), np.hypot(a, b), np.copysign(a, -b), np.fmod(a, b), np.where(a < b, a, b * 2),
-                         np.concatenate([[0.5], a[:-1]]), np.minimum(a, b) + 126]).astype("float32")
+    expected = np.stack(
+        [
+            a**b,
+            np.arctan2(a, b),
+            np.hypot(a, b),
+            np.copysign(a, -b),
+            np.fmod(a, b),
+            np.where(a < b, a, b * 2),
+            np.concatenate([[0.5], a[:-1]]),
+            np.minimum(a, b) + 126,
+        ]
+    ).astype("float32")
     agree(pairs, [a, b], expected, exact=False)
 
 
@@ -442,8 +477,14 @@ def casts(a):
 def test_casts() -> None:
     a = np.array([0.1, -3.7, 200.5, -300.25, 255.0, 1.0 / 3], "float32")
     whole = np.trunc(a).astype("int32")
-    expected = np.stack([np.clip(whole, -128, 127), whole.astype("uint8"), a.astype("float16"),
-                         a.astype(ml_dtypes.bfloat16).astype("float32")]).astype("float32")
+    expected = np.stack(
+        [
+            np.clip(whole, -128, 127),
+            whole.astype("uint8"),
+            a.astype("float16"),
+            a.astype(ml_dtypes.bfloat16).astype("float32"),
+        ]
+    ).astype("float32")
     agree(casts, [a], expected)
 
 
@@ -459,7 +500,9 @@ def test_a_product_of_indices_wraps_as_a_value() -> None:
     out = hashes(n)
     found = np.zeros(9, "int32")
     tw.build(te.create_schedule(out.op), [n, out])(9, found)
-    np.testing.assert_array_equal(found, (np.arange(9, dtype="uint32") * np.uint32(1103515245) + np.uint32(12345)).view("int32"))
+    np.testing.assert_array_equal(
+        found, (np.arange(9, dtype="uint32") * np.uint32(1103515245) + np.uint32(12345)).view("int32")
+    )
 
 
 # What stands around
@@ -534,7 +577,13 @@ def calls(a):
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_scripts_call_scripts(symbolic: bool) -> None:
     a = floats(6)
-    agree(calls, [a], np.outer(a + 1, a) + np.outer(np.arange(6), np.arange(6)).astype("float32"), symbolic=symbolic, exact=False)
+    agree(
+        calls,
+        [a],
+        np.outer(a + 1, a) + np.outer(np.arange(6), np.arange(6)).astype("float32"),
+        symbolic=symbolic,
+        exact=False,
+    )
 
 
 @te.hybrid.script
@@ -637,7 +686,9 @@ def test_rank_zero() -> None:
     agree(scalar_in_and_out, [np.array(3, "float32"), np.array(0.5, "float32")], np.array(6.5, "float32"))
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "int64", "uint64", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint8", "int16", "int64", "uint64", "float16", "bfloat16", "float64"]
+)
 def test_every_dtype(dtype: str) -> None:
     @te.hybrid.script
     def reversed_and_doubled(a):

@@ -12,8 +12,11 @@ def product(rows: int, panels: int, depth: int, kind: str) -> tuple[te.Schedule,
     """Rows of pairs by panels of 16 columns."""
     a, b = te.placeholder((rows, depth), "int16", "a"), te.placeholder((panels, depth // 2, 16, 2), kind, "b")
     k = te.reduce_axis((0, depth), "k")
-    c = te.compute((rows, panels, 16), lambda i, p, lane: te.sum(
-        a[i, k].astype("int32") * b[p, k // 2, lane, k % 2].astype("int32"), axis=k), "c")
+    c = te.compute(
+        (rows, panels, 16),
+        lambda i, p, lane: te.sum(a[i, k].astype("int32") * b[p, k // 2, lane, k % 2].astype("int32"), axis=k),
+        "c",
+    )
     s = te.create_schedule(c.op)
     i, p, lane = c.op.axis
     pair, inner = s[c].split(k, factor=2)
@@ -33,9 +36,13 @@ def test_sums_of_products_are_exact(kind: str, most: int, target: str) -> None:
     x[0], w[0] = 255, -most - 1
     found = np.zeros((rows, 2, 16), "int32")
     tw.build(s, args, target=target)(x, w, found)
-    np.testing.assert_array_equal(found, np.einsum("iqt,pqlt->ipl", x.reshape(rows, -1, 2).astype("int32"), w.astype("int32")))
+    np.testing.assert_array_equal(
+        found, np.einsum("iqt,pqlt->ipl", x.reshape(rows, -1, 2).astype("int32"), w.astype("int32"))
+    )
 
 
 @pytest.mark.parametrize("cpu, instruction", [("znver4", "vpdpwssd"), ("haswell", "vpmaddwd"), ("x86-64", "pmaddwd")])
 def test_each_processor_has_its_instruction(cpu: str, instruction: str) -> None:
-    assert instruction in tw.build(*product(2, 1, 8, "int8"), target=f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}").source("asm")
+    assert instruction in tw.build(
+        *product(2, 1, 8, "int8"), target=f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"
+    ).source("asm")

@@ -20,11 +20,21 @@ def int8_matmul(n: int, m: int, k: int) -> Program:
     wide, deep = -(-m // 16) * 16, -(-k // 4) * 4
     A, B = te.placeholder((n, k), "uint8", "A"), te.placeholder((m, k), "int8", "B")
     padded = te.compute((n, deep), lambda i, r: te.if_then_else(r < k, A[i, r], 0), "A.padded")
-    packed = te.compute((wide // 16, deep // 4, 16, 4), lambda jo, ro, ji, ri: te.if_then_else(
-        te.all(jo * 16 + ji < m, ro * 4 + ri < k), B[jo * 16 + ji, ro * 4 + ri], 0), "B.packed")
+    packed = te.compute(
+        (wide // 16, deep // 4, 16, 4),
+        lambda jo, ro, ji, ri: te.if_then_else(
+            te.all(jo * 16 + ji < m, ro * 4 + ri < k), B[jo * 16 + ji, ro * 4 + ri], 0
+        ),
+        "B.packed",
+    )
     r = te.reduce_axis((0, deep), "r")
-    whole = te.compute((n, wide), lambda i, j: te.sum(
-        padded[i, r].astype("int32") * packed[j // 16, r // 4, j % 16, r % 4].astype("int32"), axis=r), "C.padded")
+    whole = te.compute(
+        (n, wide),
+        lambda i, j: te.sum(
+            padded[i, r].astype("int32") * packed[j // 16, r // 4, j % 16, r % 4].astype("int32"), axis=r
+        ),
+        "C.padded",
+    )
     C = te.compute((n, m), lambda i, j: whole[i, j], "C")
     s = te.create_schedule(C.op)
     i, j = whole.op.axis
@@ -82,8 +92,12 @@ def test_features_come_with_processors() -> None:
     assert not target_has(Target(), "no-such-feature")
     assert not target_has(Target.parse("llvm -mcpu=haswell"), "no-such-feature")
     arm = Target.parse("llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a72")
-    assert target_has(arm, "neon") and not target_has(arm, "amx-int8"), "another architecture's features are ignored by LLVM"
-    assert not target_has(Target.parse("llvm -mattr=+avx512vnni,-avx512f"), "avx512vnni"), "it goes with what it builds on"
+    assert target_has(arm, "neon") and not target_has(arm, "amx-int8"), (
+        "another architecture's features are ignored by LLVM"
+    )
+    assert not target_has(Target.parse("llvm -mattr=+avx512vnni,-avx512f"), "avx512vnni"), (
+        "it goes with what it builds on"
+    )
 
 
 def test_registers_hold_the_sums_of_the_inner_loop() -> None:
@@ -101,8 +115,11 @@ def test_a_cached_accumulator_is_tensorized() -> None:
     A = te.placeholder((n, k), "uint8", "A")
     P = te.placeholder((m // 16, k // 4, 16, 4), "int8", "P")
     r = te.reduce_axis((0, k), "r")
-    C = te.compute((n, m), lambda i, j: te.sum(
-        A[i, r].astype("int32") * P[j // 16, r // 4, j % 16, r % 4].astype("int32"), axis=r), "C")
+    C = te.compute(
+        (n, m),
+        lambda i, j: te.sum(A[i, r].astype("int32") * P[j // 16, r // 4, j % 16, r % 4].astype("int32"), axis=r),
+        "C",
+    )
     s = te.create_schedule(C.op)
     L = s.cache_write(C, "local")
     i, j = s[C].op.axis

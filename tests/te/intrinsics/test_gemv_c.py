@@ -68,7 +68,9 @@ def test_a_whole_reduction_runs_the_body(target: str) -> None:
 
 @pytest.mark.parametrize("target", ["llvm", "interpret"])
 @pytest.mark.parametrize("data_inside", [False, True])
-def test_a_split_reduction_runs_init_and_update_with_the_row_stride_of_the_whole(target: str, data_inside: bool) -> None:
+def test_a_split_reduction_runs_init_and_update_with_the_row_stride_of_the_whole(
+    target: str, data_inside: bool
+) -> None:
     s, A, B, C, r = matmul(5, 48, 64)
     i, j = C.op.axis
     jo, ji = s[C].split(j, factor=16)
@@ -125,9 +127,19 @@ int tw_check(const float *from, float *to, const char *text, int8_t small, uint8
     def body(ins: list[Any], outs: list[Any]) -> Any:
         ib = tw.ir_builder()
         for half in (0, 4):
-            ib.emit(te.call_extern(
-                "int32", "tw_check", ins[0].access_ptr("r", offset=half), outs[0].access_ptr("w", offset=half), "ok",
-                te.const(-3, "int8"), te.const(200, "uint8"), te.const(2.5), te.const(1 << 40, "int64")))
+            ib.emit(
+                te.call_extern(
+                    "int32",
+                    "tw_check",
+                    ins[0].access_ptr("r", offset=half),
+                    outs[0].access_ptr("w", offset=half),
+                    "ok",
+                    te.const(-3, "int8"),
+                    te.const(200, "uint8"),
+                    te.const(2.5),
+                    te.const(1 << 40, "int64"),
+                )
+            )
         return ib.get()
 
     intrinsic = te.decl_tensor_intrin(c.op, body, "scale")
@@ -160,7 +172,9 @@ def test_the_interpreter_takes_a_python_definition_of_the_function() -> None:
         s[C].tensorize(j, te.intrinsics.get("c.gemv_f32", 8, 4))
         assert "interpreter" not in str(tw.lower(s, [A, B, C])), "nothing stands beside what can be run"
         a, b = floats(2, 8), floats(8, 8, seed=1)
-        np.testing.assert_allclose(run(s, [A, B, C], a, b, shape=(2, 8), target="interpret"), a @ b.T, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            run(s, [A, B, C], a, b, shape=(2, 8), target="interpret"), a @ b.T, rtol=1e-4, atol=1e-4
+        )
         assert calls == [8] * 4
     finally:
         del interpreter.EXTERNS["tw_gemv_f32"]

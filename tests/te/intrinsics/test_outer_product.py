@@ -18,15 +18,26 @@ def matmul(n: int, m: int, k: int, depth: int, dtype: str = "float32", called: b
     """C = A @ B, both packed in tiles of 4 that are padded with zeros, `depth` k a call."""
     rows, columns, deep = -(-n // 4), -(-m // 4), -(-k // depth)
     A, B = te.placeholder((n, k), dtype, "A"), te.placeholder((k, m), dtype, "B")
-    P = te.compute((rows, deep * depth, 4), lambda io, r, ii: te.if_then_else(
-        te.all(io * 4 + ii < n, r < k), A[io * 4 + ii, r], 0), "P")
-    Q = te.compute((columns, deep * depth, 4), lambda jo, r, ji: te.if_then_else(
-        te.all(jo * 4 + ji < m, r < k), B[r, jo * 4 + ji], 0), "Q")
+    P = te.compute(
+        (rows, deep * depth, 4),
+        lambda io, r, ii: te.if_then_else(te.all(io * 4 + ii < n, r < k), A[io * 4 + ii, r], 0),
+        "P",
+    )
+    Q = te.compute(
+        (columns, deep * depth, 4),
+        lambda jo, r, ji: te.if_then_else(te.all(jo * 4 + ji < m, r < k), B[r, jo * 4 + ji], 0),
+        "Q",
+    )
     kernel = te.intrinsics.get(NAME, depth, dtype)
     if called:
         ko = te.reduce_axis((0, deep), "ko")
-        T = te.compute((rows, columns, 4, 4), lambda io, jo: kernel(
-            P[io, ko * depth : ko * depth + depth, 0:4], Q[jo, ko * depth : ko * depth + depth], reduce_axis=ko), "T")
+        T = te.compute(
+            (rows, columns, 4, 4),
+            lambda io, jo: kernel(
+                P[io, ko * depth : ko * depth + depth, 0:4], Q[jo, ko * depth : ko * depth + depth], reduce_axis=ko
+            ),
+            "T",
+        )
     else:
         r = te.reduce_axis((0, deep * depth), "r")
         T = te.compute((rows, columns, 4, 4), lambda io, jo, ii, ji: te.sum(P[io, r, ii] * Q[jo, r, ji], axis=r), "T")
@@ -65,7 +76,10 @@ def test_the_tile_stays_in_registers() -> None:
     _, _, ii, _ = s[C].tile(*C.op.axis, 4, 4)
     s[C].tensorize(ii, te.intrinsics.get(NAME, k))
     f = tw.build(s, [A, B, C])
-    a, b, c = (np.random.default_rng(seed).standard_normal((rows, n)).astype("float32") for seed, rows in ((0, k), (1, k), (2, n)))
+    a, b, c = (
+        np.random.default_rng(seed).standard_normal((rows, n)).astype("float32")
+        for seed, rows in ((0, k), (1, k), (2, n))
+    )
     f(a, b, c)
     np.testing.assert_allclose(c, a.T @ b, rtol=1e-4, atol=1e-4)
     if Target().architecture == "x86_64":
@@ -86,7 +100,10 @@ def test_on_the_emulated_gpu() -> None:
     s[C].bind(io, te.thread_axis("blockIdx.x"))
     s[C].bind(jo, te.thread_axis("threadIdx.x"))
     s[C].tensorize(ii, te.intrinsics.get(NAME, k))
-    a, b, c = (np.random.default_rng(seed).standard_normal((rows, n)).astype("float32") for seed, rows in ((0, k), (1, k), (2, n)))
+    a, b, c = (
+        np.random.default_rng(seed).standard_normal((rows, n)).astype("float32")
+        for seed, rows in ((0, k), (1, k), (2, n))
+    )
     tw.build(s, [A, B, C], target="cuda -emulate")(a, b, c)
     np.testing.assert_allclose(c, a.T @ b, rtol=1e-4, atol=1e-4)
 

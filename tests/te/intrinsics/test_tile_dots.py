@@ -14,7 +14,8 @@ from tilewright.codegen.target import Target
 from tilewright.ir.verify import verify
 
 SAPPHIRE, ICE, HASWELL = (
-    f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={name}" for name in ("sapphirerapids", "icelake-server", "haswell"))
+    f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={name}" for name in ("sapphirerapids", "icelake-server", "haswell")
+)
 DTYPES = [(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")]
 
 
@@ -23,8 +24,15 @@ def product(rows: int, columns: int, terms: int, dtypes: tuple[str, str], turned
     A = te.placeholder((rows, terms), dtypes[0], "A")
     B = te.placeholder((columns, terms) if turned else (terms, columns), dtypes[1], "B")
     k = te.reduce_axis((0, terms), "k")
-    return [A, B, te.compute((rows, columns), lambda i, j: te.sum(
-        A[i, k].astype("int32") * (B[j, k] if turned else B[k, j]).astype("int32"), axis=k), "C")]
+    return [
+        A,
+        B,
+        te.compute(
+            (rows, columns),
+            lambda i, j: te.sum(A[i, k].astype("int32") * (B[j, k] if turned else B[k, j]).astype("int32"), axis=k),
+            "C",
+        ),
+    ]
 
 
 def values(rng: np.random.Generator, tensors: list[Any]) -> list[np.ndarray]:
@@ -50,7 +58,9 @@ def by_hand(tensors: list[Any]) -> te.Schedule:
     rows, _ = s[whole].split(s[whole].op.axis[0], factor=32)
     panels, inner = s[whole].split(s[whole].op.axis[1], factor=2)
     s[whole].reorder(rows, panels, s[whole].leaf_iter_vars[1], inner)
-    s[whole].tensorize(s[whole].leaf_iter_vars[2], te.intrinsics.get("x86.tile_dot_32x32", terms, *(t.dtype for t in tensors[:2])))
+    s[whole].tensorize(
+        s[whole].leaf_iter_vars[2], te.intrinsics.get("x86.tile_dot_32x32", terms, *(t.dtype for t in tensors[:2]))
+    )
     return s
 
 
@@ -78,8 +88,10 @@ def test_where_the_system_keeps_tile_registers_dot_products_do_it(monkeypatch: p
 
 def test_other_systems_are_not_asked() -> None:
     called = ["tw_tile_dot_i8u8", "malloc"]
-    linux, other = (tiles.tile_functions(called, Target.parse(f"llvm -mtriple=x86_64-{system}"))
-                    for system in ("unknown-linux-gnu", "pc-windows-msvc"))
+    linux, other = (
+        tiles.tile_functions(called, Target.parse(f"llvm -mtriple=x86_64-{system}"))
+        for system in ("unknown-linux-gnu", "pc-windows-msvc")
+    )
     assert "tdpbsud" in linux[0] and "@syscall" in linux[0]
     assert "ret i32 1" in other[0] and "@syscall" not in other[0]
 
@@ -103,8 +115,11 @@ def test_drawn_products_of_bytes(case: int) -> None:
     A = te.placeholder((batch, n + q - 1, r), dtypes[0], "A")
     B = te.placeholder((batch, q, r, m), dtypes[1], "B")
     x, y = te.reduce_axis((0, q), "x"), te.reduce_axis((0, r), "y")
-    C = te.compute((batch, n, m), lambda b, i, j: te.sum(
-        A[b, i + x, y].astype("int32") * B[b, x, y, j].astype("int32"), axis=[x, y]), "C")
+    C = te.compute(
+        (batch, n, m),
+        lambda b, i, j: te.sum(A[b, i + x, y].astype("int32") * B[b, x, y, j].astype("int32"), axis=[x, y]),
+        "C",
+    )
     D = te.compute((batch, n, m), lambda b, i, j: C[b, i, j] * 3 - 7, "D")
     a, b = values(rng, [A, B])
     windows = np.lib.stride_tricks.sliding_window_view(a, q, axis=1)
@@ -123,7 +138,7 @@ def test_products_of_16_bits_wrap_as_int32_does(dtypes: tuple[str, str]) -> None
     s = tw.autoschedule.schedule([tensors[-1]], HASWELL)
     assert [row.rule for row in s.plan] == ["byte_tiles"] and s.is_exact
     a, b = values(drawn.rng(f"products of 16 bits {dtypes}"), tensors[:2])
-    a[0], b[:, 0] = np.iinfo(dtypes[0]).min, -2**15
+    a[0], b[:, 0] = np.iinfo(dtypes[0]).min, -(2**15)
     found = np.full((41, 130), 77, "int32")
     tw.build(tw.lower(s, tensors), target="llvm -mcpu=haswell")(a, b, found)
     np.testing.assert_array_equal(found, (a.astype("int64") @ b.astype("int64")).astype("int32"))

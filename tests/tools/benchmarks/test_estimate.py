@@ -28,7 +28,9 @@ def test_the_picture_has_a_point_for_each_candidate() -> None:
     assert len(circles) == 6 and sum(each.get("fill") != "none" for each in circles) == 2
 
 
-def test_the_picture_is_written_where_pages_of_the_benchmarks_show_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_picture_is_written_where_pages_of_the_benchmarks_show_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["squared distances 90", "--candidates", "2", "--rounds", "1", "--out", str(tmp_path)]) == 0
     assert "in the median of 1 programs" in capsys.readouterr().out
     drawn = (tmp_path / PICTURE).read_text()

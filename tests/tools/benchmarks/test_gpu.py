@@ -23,7 +23,8 @@ HALF_A_COPY = 0.5 * works.COPY.amount(8192) / 1e6
 
 
 def test_without_a_driver_it_says_what_is_missing_and_ends_well(
-        monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(cuda_driver, "DRIVER_LIBRARY", "libno_such_driver.so.1")
     monkeypatch.chdir(tmp_path)
     assert gpu.main() == 0
@@ -37,8 +38,9 @@ def test_without_a_driver_it_says_what_is_missing_and_ends_well(
 def test_it_is_a_program_of_its_own(tmp_path: Path) -> None:
     """Started as the Makefile does. On a machine with a GPU it may take its time, so it is told that there is none."""
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-m", "tools.benchmarks.gpu"], cwd=tmp_path, env=environment,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.benchmarks.gpu"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("not run: CudaError TW083")
     assert "tools.benchmarks.gpu" in (ROOT / "Makefile").read_text()
@@ -51,7 +53,9 @@ def test_a_dry_run_goes_all_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert gpu.main(["--dry"]) == 0
     report = json.loads((tmp_path / "out/gpu.json").read_text())
     assert report["dry"] and report["tuning"] == {"target": "cuda -arch=sm_80"} and not report["left_out"]
-    assert [row["agrees"] for row in report["rows"]] == [True, True] and not any(each["error"] for each in report["checks"])
+    assert [row["agrees"] for row in report["rows"]] == [True, True] and not any(
+        each["error"] for each in report["checks"]
+    )
     assert "matmul float32" in (tmp_path / "out/gpu.html").read_text()
 
 
@@ -71,24 +75,38 @@ def test_a_wrong_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_judged_is_the_mean_of_ratios() -> None:
     names = ("work", "group", "asked", "ms", "rate", "peer_ms", "triton_ms")
-    rows = [{"size": 8192, **dict(zip(names, values, strict=True))} for values in (
-        ("copy", "bandwidth", None, 1.0, 500.0, 1.0, None), ("add", "bandwidth", 1.0, 1.0, HALF_A_COPY, 1.0, 2.0),
-        ("a", "layers", 0.9, 2.0, 1.0, 1.0, None), ("b", "layers", 0.9, 1.0, 1.0, 2.0, None))]
+    rows = [
+        {"size": 8192, **dict(zip(names, values, strict=True))}
+        for values in (
+            ("copy", "bandwidth", None, 1.0, 500.0, 1.0, None),
+            ("add", "bandwidth", 1.0, 1.0, HALF_A_COPY, 1.0, 2.0),
+            ("a", "layers", 0.9, 2.0, 1.0, 1.0, None),
+            ("b", "layers", 0.9, 1.0, 1.0, 2.0, None),
+        )
+    ]
     found = {line["what"]: (round(line["is"], 6), line["holds"]) for line in gpu.judged(rows)}
-    assert found == {"bandwidth, beside the peer": (1.0, True), "bandwidth, beside Triton": (2.0, True),
-                     "bandwidth, beside a copy's bandwidth": (0.5, False), "layers, beside the peer": (1.0, True)}
+    assert found == {
+        "bandwidth, beside the peer": (1.0, True),
+        "bandwidth, beside Triton": (2.0, True),
+        "bandwidth, beside a copy's bandwidth": (0.5, False),
+        "layers, beside the peer": (1.0, True),
+    }
 
 
-@pytest.mark.parametrize(("capability", "target"), [
-    ((8, 0), "sm_80"), ((8, 9), "sm_89"), ((9, 0), "sm_90a"), ((12, 0), "sm_100")])
-def test_the_target_is_the_best_that_runs(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], target: str) -> None:
+@pytest.mark.parametrize(
+    ("capability", "target"), [((8, 0), "sm_80"), ((8, 9), "sm_89"), ((9, 0), "sm_90a"), ((12, 0), "sm_100")]
+)
+def test_the_target_is_the_best_that_runs(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], target: str
+) -> None:
     device = SimpleNamespace(compute_capability=lambda: capability)
     monkeypatch.setattr(gpu, "find_driver", lambda: SimpleNamespace(Device=lambda _: device))
     assert gpu.best_target() == f"cuda -arch={target}"
 
 
-@pytest.mark.parametrize("work", drawn.part([work for work in works.WORK if "conv" not in work.name], 2),
-                         ids=lambda work: work.name)
+@pytest.mark.parametrize(
+    "work", drawn.part([work for work in works.WORK if "conv" not in work.name], 2), ids=lambda work: work.name
+)
 def test_work_and_peer_mean_the_same(work: Any) -> None:
     """By numpy, where that has what the peer calls."""
     tensors = work.declare(7)

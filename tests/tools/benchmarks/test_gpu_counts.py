@@ -23,11 +23,27 @@ def test_every_operator_has_a_row_or_a_reason() -> None:
 
 def test_the_page_says_what_falls_short_and_where() -> None:
     good: dict[str, Any] = {
-        "chosen": "4 elements a thread", "reasons": [], "kernels": 1, "moved": 1.0, "wide": 1.0, "coalesced": 1.0, "conflicts": 0,
-        "occupancy": 1.0, "bound": ["threads"], "registers": 18, "spills": 0, "time": "3 us", "loop": {"FADD": 4}}
+        "chosen": "4 elements a thread",
+        "reasons": [],
+        "kernels": 1,
+        "moved": 1.0,
+        "wide": 1.0,
+        "coalesced": 1.0,
+        "conflicts": 0,
+        "occupancy": 1.0,
+        "bound": ["threads"],
+        "registers": 18,
+        "spills": 0,
+        "time": "3 us",
+        "loop": {"FADD": 4},
+    }
     short = {**good, "spills": 8, "occupancy": 0.25, "bound": ["registers"]}
-    text = page([{"operator": "good", "machines": {"sm_80": good, "sm_90a": good}},
-                 {"operator": "short", "machines": {"sm_80": good, "sm_90a": short}}])
-    part = text[text.index("## What falls short"):text.index("## Estimates beside")]
+    text = page(
+        [
+            {"operator": "good", "machines": {"sm_80": good, "sm_90a": good}},
+            {"operator": "short", "machines": {"sm_80": good, "sm_90a": short}},
+        ]
+    )
+    part = text[text.index("## What falls short") : text.index("## Estimates beside")]
     assert "| short | 8 bytes spilled (sm_90a); 25% of threads, by registers (sm_90a) |" in part
     assert "| good |" not in part

@@ -18,7 +18,17 @@ from tilewright import te
 from tilewright.cli import main
 from tilewright.codegen.target import Target
 from tilewright.tools.benchmarks import harness
-from tilewright.tools.benchmarks.cases import Case, Unsupported, aligned, empty, floats, groups, kernel, load_cases, whole_numbers
+from tilewright.tools.benchmarks.cases import (
+    Case,
+    Unsupported,
+    aligned,
+    empty,
+    floats,
+    groups,
+    kernel,
+    load_cases,
+    whole_numbers,
+)
 from tilewright.tools.benchmarks.ceiling import Ceilings
 from tilewright.tools.benchmarks.compile import STEPS, build_in_steps
 from tilewright.tools.benchmarks.measure import measure
@@ -50,8 +60,15 @@ def doubled() -> Any:
 
 def case(**changes: Any) -> Case:
     given: dict[str, Any] = {
-        "group": "test", "name": "double", "inputs": floats((SIZE,)), "outputs": [((SIZE,), "float32")], "ours": kernel(doubled),
-        "peers": {"numpy": numpy_peer.call(lambda x: x * 2)}, "flops": SIZE, "bytes": 8 * SIZE}
+        "group": "test",
+        "name": "double",
+        "inputs": floats((SIZE,)),
+        "outputs": [((SIZE,), "float32")],
+        "ours": kernel(doubled),
+        "peers": {"numpy": numpy_peer.call(lambda x: x * 2)},
+        "flops": SIZE,
+        "bytes": 8 * SIZE,
+    }
     return Case(**given | changes)
 
 
@@ -66,11 +83,13 @@ def test_a_row_says_how_we_stand_to_every_peer() -> None:
     assert set(row["peers"]) == {"numpy", "into"} and row["best"] in row["peers"] and not row["missing"]
     assert row["best"] == min(row["peers"], key=lambda name: row["peers"][name]["ms"])
     assert row["ratio"] == row["peers"][row["best"]]["ratio"] > 0 and 0 <= row["spread"] < 10
-    assert row["share"] == pytest.approx(8 * SIZE / 2 / (row["ours_ms"] / 1e3))       # the memory is the lower roof
+    assert row["share"] == pytest.approx(8 * SIZE / 2 / (row["ours_ms"] / 1e3))  # the memory is the lower roof
     assert json.loads(json.dumps(row)) == row
 
 
-@pytest.mark.parametrize("ceiling, seconds", [("fma", SIZE / 4), ("read", 4 * SIZE), ("copy", 4 * SIZE), ("roof", 4 * SIZE)])
+@pytest.mark.parametrize(
+    "ceiling, seconds", [("fma", SIZE / 4), ("read", 4 * SIZE), ("copy", 4 * SIZE), ("roof", 4 * SIZE)]
+)
 def test_shares_are_of_the_ceiling_that_the_case_names(ceiling: str, seconds: float) -> None:
     row = row_of(case(ceiling=ceiling))
     assert row["share"] * row["ours_ms"] / 1e3 == pytest.approx(seconds)
@@ -84,7 +103,9 @@ def test_sides_run_in_turn_and_begin_in_turn() -> None:
             def run() -> None:
                 order.append(name)
                 outputs[0][...] = inputs[0] * 2
+
             return run
+
         return builder
 
     row_of(case(ours=side("ours"), peers={"a": side("a"), "b": side("b")}), rounds=4)
@@ -93,7 +114,10 @@ def test_sides_run_in_turn_and_begin_in_turn() -> None:
 
 
 WRONG: dict[str, tuple[Callable[..., Any], str]] = {
-    "value": (numpy_peer.call(lambda x: x * np.float32(2.01)), r"output 0 differs from numpy's in \d+ of 64 elements, first at \("),
+    "value": (
+        numpy_peer.call(lambda x: x * np.float32(2.01)),
+        r"output 0 differs from numpy's in \d+ of 64 elements, first at \(",
+    ),
     "shape": (numpy_peer.call(lambda x: x[1:] * 2), r"output 0 has shape \(63,\), numpy's has \(64,\)"),
     "nan": (numpy_peer.call(lambda x: x * np.nan), "in 64 of 64 elements"),
     "count": (numpy_peer.call(lambda x: (x * 2, x)), "2 outputs, numpy has 1"),
@@ -125,7 +149,9 @@ def test_peers_that_are_missing_or_refuse_are_named_with_the_reason() -> None:
     def failing(inputs: Any, outputs: Any) -> Any:
         return lambda: np.linalg.inv(np.zeros(3))
 
-    row = row_of(case(peers={"absent": absent, "unable": unable, "failing": failing, "numpy": numpy_peer.call(lambda x: x * 2)}))
+    row = row_of(
+        case(peers={"absent": absent, "unable": unable, "failing": failing, "numpy": numpy_peer.call(lambda x: x * 2)})
+    )
     assert row["missing"]["absent"] == "not installed (nobody)" and row["missing"]["unable"] == "odd sizes"
     assert row["missing"]["failing"].startswith("LinAlgError: ") and set(row["peers"]) == {"numpy"}
 
@@ -176,8 +202,10 @@ def run_peer(builder: Any, inputs: list[Any], shape: tuple[int, ...], dtype: str
     return out if given is None else np.asarray(given)
 
 
-@pytest.mark.parametrize("name, m, k, n", [
-    ("numpy", 5, 7, 9), ("torch", 5, 7, 9), ("jax", 5, 7, 9), ("halide", 13, 20, 130), ("halide", 30, 8, 16)])
+@pytest.mark.parametrize(
+    "name, m, k, n",
+    [("numpy", 5, 7, 9), ("torch", 5, 7, 9), ("jax", 5, 7, 9), ("halide", 13, 20, 130), ("halide", 30, 8, 16)],
+)
 def test_peers_products(name: str, m: int, k: int, n: int) -> None:
     a, b = floats((m, k), (k, n))(np.random.default_rng(0))
     np.testing.assert_allclose(run_peer(peer(name).matmul, [a, b], (m, n)), a @ b, rtol=1e-4, atol=1e-4)
@@ -205,7 +233,7 @@ def test_peers_blur_by_halide_and_numba() -> None:
 
 
 def loops(x: Any, y: Any) -> None:
-    for i in prange(x.shape[0]):                 # noqa: F821  (numba_peer puts it here)
+    for i in prange(x.shape[0]):  # noqa: F821  (numba_peer puts it here)
         y[i] = x[i] * 2
 
 
@@ -230,7 +258,7 @@ def test_the_network_gives_what_torch_gives_without_folding() -> None:
     assert len(network.steps) == 23 and resnet18.flops() == pytest.approx(3.63e9, rel=1e-2)
     first = logits.copy()
     network()
-    np.testing.assert_array_equal(logits, first)         # activations are written anew
+    np.testing.assert_array_equal(logits, first)  # activations are written anew
 
 
 # The cases that there are
@@ -258,18 +286,39 @@ def fake_python(folder: Path, text: str) -> str:
 
 
 def a_row(name: str, **changes: Any) -> dict[str, Any]:
-    return {"group": "demo", "name": name, "threads": 1, "flops": 2e9, "bytes": 1e7, "ceiling": "fma", "ours_ms": 20.0,
-            "rounds": 11, "ours_fastest_ms": 19.0, "peers": {"numpy": {"ms": 21.0, "ratio": 1.05, "busy": 1.0}}, "best": "numpy",
-            "ratio": 1.05, "share": 0.9, "best_share": 0.85, "limits": {"fma": 116.0}, "busy": 1.0,
-            "missing": {"torch": "not installed (torch)"}} | changes
+    return {
+        "group": "demo",
+        "name": name,
+        "threads": 1,
+        "flops": 2e9,
+        "bytes": 1e7,
+        "ceiling": "fma",
+        "ours_ms": 20.0,
+        "rounds": 11,
+        "ours_fastest_ms": 19.0,
+        "peers": {"numpy": {"ms": 21.0, "ratio": 1.05, "busy": 1.0}},
+        "best": "numpy",
+        "ratio": 1.05,
+        "share": 0.9,
+        "best_share": 0.85,
+        "limits": {"fma": 116.0},
+        "busy": 1.0,
+        "missing": {"torch": "not installed (torch)"},
+    } | changes
 
 
 def test_a_process_that_dies_costs_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first process does one case and dies of the next; the second does what is left."""
     cases = [case(name=name) for name in ("one", "two", "three")]
     done = {name: json.dumps(a_row(name, group="test")) for name in ("one", "three")}
-    monkeypatch.setattr(harness.sys, "executable", fake_python(
-        tmp_path, f"""case "$*" in *one*) echo noise; echo '{done["one"]}'; kill -9 $$;; *) echo '{done["three"]}';; esac"""))
+    monkeypatch.setattr(
+        harness.sys,
+        "executable",
+        fake_python(
+            tmp_path,
+            f"""case "$*" in *one*) echo noise; echo '{done["one"]}'; kill -9 $$;; *) echo '{done["three"]}';; esac""",
+        ),
+    )
     rows = list(harness.run_cases(cases, [1]))
     assert [row["name"] for row in rows] == ["one", "two", "three"]
     assert rows[1]["failed"] == "the process ended with status -9" and "failed" not in rows[0] | rows[2]
@@ -281,21 +330,30 @@ def test_everyone_gets_as_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {given[f"{name}_NUM_THREADS"] for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "HL")} == {"2"}
 
 
-def test_what_is_printed_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_printed_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     busy = {"numpy": {"ms": 16.0, "ratio": 0.8, "busy": 2.9}}
     rows = [a_row("unsharp mask", spread=0.031), a_row("unsharp mask", threads=2, ratio=0.8, peers=busy)]
     monkeypatch.setattr(harness, "run_cases", lambda cases, threads, realtime, seed: iter(rows))
     assert main(["bench", "demo unsharp mask", "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out
-    assert "[1/2] demo unsharp mask, 1 threads: 20 ms; best peer numpy 21 ms, ratio 1.050 ±3%, 90% fma of the ceiling" in told
+    assert (
+        "[1/2] demo unsharp mask, 1 threads: 20 ms; best peer numpy 21 ms, ratio 1.050 ±3%, 90% fma of the ceiling"
+        in told
+    )
     assert "16*" in told and "n/a" in told
     kept = json.loads((tmp_path / "bench-demo.json").read_text())
     assert kept["rows"] == rows and {"machine", "numpy", "tilewright"} <= set(kept["about"])
-    assert "1.050 ±3 %" in (tmp_path / "bench-demo.html").read_text(), "how far the turns differ stands beside the ratio"
+    assert "1.050 ±3 %" in (tmp_path / "bench-demo.html").read_text(), (
+        "how far the turns differ stands beside the ratio"
+    )
 
 
 def test_a_failed_row_fails_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     failed = {"group": "demo", "name": "unsharp mask", "threads": 1, "ceiling": "copy", "failed": "output 0 differs"}
     monkeypatch.setattr(harness, "run_cases", lambda cases, threads, realtime, seed: iter([failed]))
@@ -315,7 +373,17 @@ def test_names_are_listed_and_unknown_ones_refused(capsys: pytest.CaptureFixture
 
 def test_a_real_case_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
     pytest.importorskip("skimage")
-    command = [sys.executable, "-m", "tilewright", "bench", "demo unsharp mask", "--threads", "1", "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "tilewright",
+        "bench",
+        "demo unsharp mask",
+        "--threads",
+        "1",
+        "--out",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = json.loads((tmp_path / "bench-demo.json").read_text())["rows"]
@@ -333,8 +401,11 @@ def test_the_page_needs_nothing_else_and_escapes_names() -> None:
 
 
 def test_the_roofline_holds_every_point_inside_its_frame() -> None:
-    rows = [a_row("a", limits={"fma": 116.0, "copy": 40.0}), a_row("b", flops=1e3, bytes=4e9, threads=2, limits={"fma": 230.0}),
-            a_row("c", flops=0)]
+    rows = [
+        a_row("a", limits={"fma": 116.0, "copy": 40.0}),
+        a_row("b", flops=1e3, bytes=4e9, threads=2, limits={"fma": 230.0}),
+        a_row("c", flops=0),
+    ]
     picture = roofline(rows)
     assert picture is not None
     assert len(picture.marks) == 4 and sum(mark.ours for mark in picture.marks) == 2 and len(picture.roofs) == 2
@@ -342,7 +413,7 @@ def test_the_roofline_holds_every_point_inside_its_frame() -> None:
     ours = next(mark for mark in picture.marks if mark.ours)
     assert ours.title == "demo a, 1 threads: ours 100 GFLOP/s"
     corners = [tuple(map(float, corner.split(","))) for corner in picture.roofs[0][0].split()]
-    assert corners[0][1] > corners[1][1] == corners[2][1]       # up, then level
+    assert corners[0][1] > corners[1][1] == corners[2][1]  # up, then level
     assert roofline([a_row("c", flops=0)]) is None
 
 

@@ -16,9 +16,16 @@ def test_every_task_computes_its_last_tensor_from_the_others() -> None:
 
 
 def test_the_summary_counts_what_both_sides_measured() -> None:
-    rows = [{"task": "a", "side": "tilewright", "gain": 2.0, "tuned_ms": 1.0, "wall_s": 1.0},
-            {"task": "b", "side": "tilewright", "gain": 0.5, "tuned_ms": 3.0, "wall_s": 4.0},
-            {"task": "a", "side": "MetaSchedule", "tuned_ms": 4.0, "wall_s": 4.0},
-            {"task": "b", "side": "MetaSchedule", "failed": "nothing was measured"}]
-    assert summary(rows) == {"gain": pytest.approx(1.0), "least_gain": 0.5, "times_MetaSchedule": pytest.approx(4.0),
-                             "ahead": "1 of 1", "share_of_its_wall_time": pytest.approx(0.25)}
+    rows = [
+        {"task": "a", "side": "tilewright", "gain": 2.0, "tuned_ms": 1.0, "wall_s": 1.0},
+        {"task": "b", "side": "tilewright", "gain": 0.5, "tuned_ms": 3.0, "wall_s": 4.0},
+        {"task": "a", "side": "MetaSchedule", "tuned_ms": 4.0, "wall_s": 4.0},
+        {"task": "b", "side": "MetaSchedule", "failed": "nothing was measured"},
+    ]
+    assert summary(rows) == {
+        "gain": pytest.approx(1.0),
+        "least_gain": 0.5,
+        "times_MetaSchedule": pytest.approx(4.0),
+        "ahead": "1 of 1",
+        "share_of_its_wall_time": pytest.approx(0.25),
+    }

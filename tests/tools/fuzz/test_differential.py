@@ -1,6 +1,6 @@
 """The test that judges the compiler: the fuzzer's programs under its schedules (tilewright/fuzz), a sample of its cases.
 
-    tilewright fuzz --seed 7 --cases 120:121      # one case again
+tilewright fuzz --seed 7 --cases 120:121      # one case again
 """
 
 from __future__ import annotations

@@ -41,11 +41,23 @@ from tilewright.views.sparse import SparseArray, sparse
 
 def test_choices_replay_and_end_in_zeros() -> None:
     drawn_once = case_choices(5, 3)
-    made = [drawn_once.below(10), drawn_once.number(-2, 2), drawn_once.pick("abc"), drawn_once.chance(0.5),
-            drawn_once.permutation(4), drawn_once.weighted([(1, "x"), (2, "y")])]
+    made = [
+        drawn_once.below(10),
+        drawn_once.number(-2, 2),
+        drawn_once.pick("abc"),
+        drawn_once.chance(0.5),
+        drawn_once.permutation(4),
+        drawn_once.weighted([(1, "x"), (2, "y")]),
+    ]
     again = forced(drawn_once.made)
-    assert made == [again.below(10), again.number(-2, 2), again.pick("abc"), again.chance(0.5), again.permutation(4),
-                    again.weighted([(1, "x"), (2, "y")])]
+    assert made == [
+        again.below(10),
+        again.number(-2, 2),
+        again.pick("abc"),
+        again.chance(0.5),
+        again.permutation(4),
+        again.weighted([(1, "x"), (2, "y")]),
+    ]
     assert (again.below(9), again.chance(0.99), again.permutation(3)) == (0, False, [0, 1, 2])
     assert Choices(None, [7]).below(3) == 2
 
@@ -60,8 +72,10 @@ def test_every_kind_of_program_is_drawn_again_by_its_choices_and_declared_again_
         assert check(program, te.create_schedule(program.outputs), Options(text=False)) == ""
         lowered = lower(program)
         assert equal(lower(again), lowered)
-        assert all(a.held == b.held if isinstance(a, SparseArray) else np.asarray(a).tobytes() == np.asarray(b).tobytes()
-                   for a, b in zip(program.values, again.values, strict=True))
+        assert all(
+            a.held == b.held if isinstance(a, SparseArray) else np.asarray(a).tobytes() == np.asarray(b).tobytes()
+            for a, b in zip(program.values, again.values, strict=True)
+        )
         try:
             text = program_source(program)
         except Unwritable:
@@ -91,9 +105,11 @@ def test_arrays_lie_against_pages_that_end_the_process() -> None:
     assert end.complaint() == ""
     end.view[3] = 0
     assert end.complaint() == "changed its input"
-    touch = "import numpy as np, sys; from tilewright.tools.fuzz.guard import Guarded; " \
-            "g = Guarded(np.zeros(5, 'int8'), {end}, True); " \
-            "import ctypes; ctypes.c_char.from_address(g.view.ctypes.data + {at}).value"
+    touch = (
+        "import numpy as np, sys; from tilewright.tools.fuzz.guard import Guarded; "
+        "g = Guarded(np.zeros(5, 'int8'), {end}, True); "
+        "import ctypes; ctypes.c_char.from_address(g.view.ctypes.data + {at}).value"
+    )
     for at_end, at, status in ((True, 4, 0), (True, 5, -11), (False, 0, 0), (False, -1, -11)):
         done = subprocess.run([sys.executable, "-c", touch.format(end=at_end, at=at)], check=False)
         assert done.returncode == status, (at_end, at)
@@ -114,8 +130,12 @@ def test_a_failure_is_made_smaller_and_written_as_a_program_that_fails_on_its_ow
     assert report["python"].count(".fuse(") == 1
     path = tmp_path / "reproduction.py"
     path.write_text(report["python"])
-    with_bug = subprocess.run([sys.executable, str(Path(planted_bugs.__file__)), "--run", bug.name, str(path)], check=False,
-                              capture_output=True, text=True)
+    with_bug = subprocess.run(
+        [sys.executable, str(Path(planted_bugs.__file__)), "--run", bug.name, str(path)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     assert with_bug.returncode == 1, with_bug.stdout
     assert "Failure: " in with_bug.stderr
     without = subprocess.run([sys.executable, str(path)], check=True, capture_output=True, text=True)
@@ -142,13 +162,19 @@ serve(run)
 """
     reports = list(run_all([sys.executable, "-c", program], range(4), workers=1))
     assert [report["failure"] for report in reports] == [
-        "", "case 1: it printed 'remark: hello'", "case 2: it printed 'hi'", ""]
+        "",
+        "case 1: it printed 'remark: hello'",
+        "case 2: it printed 'hi'",
+        "",
+    ]
 
 
 def test_what_a_worker_started_ends_with_its_worker(tmp_path: Path) -> None:
     told = tmp_path / "child"
-    program = (f"import subprocess, sys\nfor line in sys.stdin:\n    child = subprocess.Popen(['sleep', '600'])\n"
-               f"    open({str(told)!r}, 'w').write(str(child.pid))\n    while True: pass")
+    program = (
+        f"import subprocess, sys\nfor line in sys.stdin:\n    child = subprocess.Popen(['sleep', '600'])\n"
+        f"    open({str(told)!r}, 'w').write(str(child.pid))\n    while True: pass"
+    )
     (report,) = run_all([sys.executable, "-c", program], range(1), workers=1, seconds=0.3)
     assert "no end after" in report["failure"]
     for _ in range(200):
@@ -186,10 +212,14 @@ def test_a_worker_writes_the_program_of_a_case_that_ended_another(tmp_path: Path
 
 
 def test_the_command_writes_its_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("TILEWRIGHT_VERIFY", "1")    # which the command sets for its whole process
-    assert main(["fuzz", "--seed", "1", "--cases", "3", "--workers", "0", "--target", "llvm", "--out", str(tmp_path)]) == 0
+    monkeypatch.setenv("TILEWRIGHT_VERIFY", "1")  # which the command sets for its whole process
+    assert (
+        main(["fuzz", "--seed", "1", "--cases", "3", "--workers", "0", "--target", "llvm", "--out", str(tmp_path)]) == 0
+    )
     told = capsys.readouterr().out
     assert "seed 1: 3 cases, 0 failed" in told
     table = json.loads((tmp_path / "coverage.json").read_text())
@@ -232,7 +262,7 @@ def test_a_wrong_result_is_a_failure_that_names_the_element() -> None:
         check(program, te.create_schedule(B.op))
 
 
-CELLS = [("argmax", "int16", "rfactor"), ("sum", "float64", "rolling_buffer")][:drawn.count(1, 2)]
+CELLS = [("argmax", "int16", "rfactor"), ("sum", "float64", "rolling_buffer")][: drawn.count(1, 2)]
 """The second is reached by one case of hundreds."""
 
 
@@ -262,8 +292,12 @@ def test_large_extents_are_drawn_around_the_ends_of_int16_and_int32_on_memory_th
     for case in range(60):
         program = draw_large(case_choices(1, case))
         shape = next(value.shape for value in program.values if isinstance(value, SparseArray))
-        near |= {bits for bits in (15, 16, 31) for extent in (*shape, *(int(v) for v in program.values if np.ndim(v) == 0))
-                 if abs(extent - (1 << bits)) <= 3}
+        near |= {
+            bits
+            for bits in (15, 16, 31)
+            for extent in (*shape, *(int(v) for v in program.values if np.ndim(v) == 0))
+            if abs(extent - (1 << bits)) <= 3
+        }
         near |= {32} if len(shape) == 1 and shape[0] > 1 << 31 else set()
     assert near == {15, 16, 31, 32}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

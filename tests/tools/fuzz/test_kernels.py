@@ -46,7 +46,27 @@ def test_cases_of_a_log_are_not_run_again(tmp_path: Path, capsys: pytest.Capture
     log = tmp_path / "log.jsonl"
     known = {"case": 0, "name": "known", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
     log.write_text(json.dumps(known) + "\n")
-    assert main(["fuzz", "--mode", "kernels", "--target", "cuda", "--seed", "4", "--cases", "2", "--workers", "0",
-                 "--log", str(log), "--out", str(tmp_path)]) == 0
+    assert (
+        main(
+            [
+                "fuzz",
+                "--mode",
+                "kernels",
+                "--target",
+                "cuda",
+                "--seed",
+                "4",
+                "--cases",
+                "2",
+                "--workers",
+                "0",
+                "--log",
+                str(log),
+                "--out",
+                str(tmp_path),
+            ]
+        )
+        == 0
+    )
     assert "2 cases, 0 failed" in capsys.readouterr().out
     assert [json.loads(line)["case"] for line in log.read_text().splitlines()] == [0, 1]

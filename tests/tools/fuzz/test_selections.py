@@ -66,7 +66,12 @@ def test_a_candidate_that_computes_something_else_is_named() -> None:
 def test_choices_that_were_compared_are_counted_by_what_was_asked_of_them() -> None:
     tally = Tally(1)
     for choices in ({"default": 8}, {"exact": 3}, {"default": 1}):
-        tally.add({"case": 0, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "choices": choices})
-    assert "choices compared: 9 default, 3 exact" in str(tally) and tally.plain()["choices"] == {"default": 9, "exact": 3}
+        tally.add(
+            {"case": 0, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "choices": choices}
+        )
+    assert "choices compared: 9 default, 3 exact" in str(tally) and tally.plain()["choices"] == {
+        "default": 9,
+        "exact": 3,
+    }
     report = run_selections(3, 0)
     assert sum(report["choices"].values()) >= 1

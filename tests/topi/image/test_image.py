@@ -28,8 +28,10 @@ def bytes_of(*shape: int, seed: int = 0, dtype: Any = np.uint8) -> Any:
 
 
 @pytest.mark.parametrize("border", drawn.part(["edge", "reflect", "zero", "valid"], 2))
-@pytest.mark.parametrize(("shape", "layout", "size"), drawn.part([
-    ((37, 131), "HW", 3), ((9, 41, 3), "HWC", 5), ((2, 3, 19, 33), "NCHW", 3)], 1))
+@pytest.mark.parametrize(
+    ("shape", "layout", "size"),
+    drawn.part([((37, 131), "HW", 3), ((9, 41, 3), "HWC", 5), ((2, 3, 19, 33), "NCHW", 3)], 1),
+)
 def test_box_blur_of_integers_is_exact(shape: tuple[int, ...], layout: str, size: int, border: str) -> None:
     x = bytes_of(*shape, dtype=np.uint16)
     means = windows(x.astype(np.int64), size, border, layout.index("H")).sum(-1) // size
@@ -45,13 +47,14 @@ def test_box_blur_of_halves_in_16_bits() -> None:
     y = topi.image.box_blur(a, 3, "valid", sum_dtype="uint16")
     target = "llvm -mcpu=znver4"
     code = tw.build(topi.schedule(y, target), [a, y], target).source("asm")
-    task = code[code.index("_chunk,@function"):].split(".Lfunc_end")[0]
+    task = code[code.index("_chunk,@function") :].split(".Lfunc_end")[0]
     assert "vpmulhuw" in task and "(%rsp)" not in task
     assert not any(wide in task for wide in ("vpmovzxwd", "vpmulld", "gather"))
 
 
-@pytest.mark.parametrize(("shape", "layout"), drawn.part([
-    ((20, 67), "HW"), ((2, 11, 23), "CHW"), ((13, 21, 4), "HWC"), ((1, 1), "HW")], 2))
+@pytest.mark.parametrize(
+    ("shape", "layout"), drawn.part([((20, 67), "HW"), ((2, 11, 23), "CHW"), ((13, 21, 4), "HWC"), ((1, 1), "HW")], 2)
+)
 @pytest.mark.parametrize("size", [3, 7])
 def test_gaussian_blur_of_floats(shape: tuple[int, ...], layout: str, size: int) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
@@ -101,7 +104,9 @@ def test_drawn_borders() -> None:
         print("borders", drawn.SEED, case, h, w, size, border)
         x = bytes_of(h, w, seed=case)
         found = windows(x.astype(int), size, border, 0).sum(-1) // size
-        np.testing.assert_array_equal(run(lambda a, s=size, b=border: topi.image.box_blur(a, s, b), x), found.sum(-1) // size)
+        np.testing.assert_array_equal(
+            run(lambda a, s=size, b=border: topi.image.box_blur(a, s, b), x), found.sum(-1) // size
+        )
 
 
 def test_on_gpus() -> None:
@@ -143,8 +148,10 @@ def test_refusals() -> None:
 
 
 @pytest.mark.parametrize("size", [(7, 31), (40, 1)])
-@pytest.mark.parametrize(("method", "corners"), [
-    ("nearest", False), ("bilinear", False), ("bilinear", True), ("bicubic", False), ("bicubic", True)])
+@pytest.mark.parametrize(
+    ("method", "corners"),
+    [("nearest", False), ("bilinear", False), ("bilinear", True), ("bicubic", False), ("bicubic", True)],
+)
 def test_resize_as_torch(size: tuple[int, int], method: str, corners: bool) -> None:
     torch = pytest.importorskip("torch")
     x = np.random.default_rng(0).standard_normal((2, 3, 20, 23)).astype(np.float32)
@@ -168,9 +175,20 @@ def test_resize_of_bytes_and_other_layouts() -> None:
         topi.image.resize2d(te.placeholder((1, 1, 9, 9), name="x"), (0.1, 0, 1, 1), (3, 3))
 
 
-@pytest.mark.parametrize(("shape", "layout", "size"), drawn.part([
-    ((13, 67, 3), "HWC", (7, 29)), ((9, 41), "HW", (20, 113)), ((2, 5, 33, 4), "NHWC", (5, 11)), ((2, 3, 6, 5), "NCHW", (1, 1)),
-    ((3, 1, 1), "CHW", (3, 40)), ((4, 200), "HW", (4, 3))], 3))
+@pytest.mark.parametrize(
+    ("shape", "layout", "size"),
+    drawn.part(
+        [
+            ((13, 67, 3), "HWC", (7, 29)),
+            ((9, 41), "HW", (20, 113)),
+            ((2, 5, 33, 4), "NHWC", (5, 11)),
+            ((2, 3, 6, 5), "NCHW", (1, 1)),
+            ((3, 1, 1), "CHW", (3, 40)),
+            ((4, 200), "HW", (4, 3)),
+        ],
+        3,
+    ),
+)
 def test_resize_of_bytes_is_near_the_real_value(shape: tuple[int, ...], layout: str, size: tuple[int, int]) -> None:
     """Against the float declaration interpreted; nearest neighbours exactly."""
     x = bytes_of(*shape)
@@ -179,10 +197,12 @@ def test_resize_of_bytes_is_near_the_real_value(shape: tuple[int, ...], layout: 
         got = run(lambda a, c=corners: topi.image.resize(a, size, "bilinear", layout, c), x)
         assert abs(got - real).max() <= 0.55
     at = layout.index("H")
-    index = [np.arange(n) * m // n for n, m in zip(size, shape[at:at + 2], strict=True)]
+    index = [np.arange(n) * m // n for n, m in zip(size, shape[at : at + 2], strict=True)]
     wanted = x.take(index[0], at).take(index[1], at + 1)
     for dtype in (np.uint8, np.float32, np.int64):
-        np.testing.assert_array_equal(run(lambda a: topi.image.resize(a, size, "nearest", layout), x.astype(dtype)), wanted)
+        np.testing.assert_array_equal(
+            run(lambda a: topi.image.resize(a, size, "nearest", layout), x.astype(dtype)), wanted
+        )
 
 
 def test_a_resize_in_vectors_of_rows() -> None:
@@ -193,7 +213,7 @@ def test_a_resize_in_vectors_of_rows() -> None:
     attached = {stage.op.name: stage.attach_type for stage in s.stages}
     assert attached["resize_rows"] == "at" and attached["resize_offsets"] == attached["resize_weights"] == "root"
     code = tw.build(s, [x, y], "llvm -mcpu=znver4").source("asm")
-    task = code[code.index("_chunk,@function"):].split(".Lfunc_end")[0]
+    task = code[code.index("_chunk,@function") :].split(".Lfunc_end")[0]
     assert "vpermt2w" in task and "vpmulhuw" in task
     assert not any(wide in task for wide in ("gather", "idiv", "vpmulld", "vpinsrw"))
 
@@ -212,14 +232,18 @@ def test_a_resize_to_a_size_that_the_call_decides() -> None:
 # Bilateral slices
 
 
-@pytest.mark.parametrize(("grid", "size"), [
-    ((2, 2, 8, 3, 4), (32, 64)), ((3, 2, 5, 2, 3), (9, 10)), ((2, 3, 4, 3, 4), (7, 20)), ((1, 1, 1, 1, 2), (1, 1))])
+@pytest.mark.parametrize(
+    ("grid", "size"),
+    [((2, 2, 8, 3, 4), (32, 64)), ((3, 2, 5, 2, 3), (9, 10)), ((2, 3, 4, 3, 4), (7, 20)), ((1, 1, 1, 1, 2), (1, 1))],
+)
 def test_bilateral_slice(grid: tuple[int, ...], size: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     cells, image = rng.standard_normal(grid).astype(np.float32), rng.random((grid[4] - 1, *size)).astype(np.float32)
     guide = rng.uniform(-0.1, 1.1, size).astype(np.float32)
     wanted, magnitude = sliced(cells, guide, image)
-    assert (abs(run(topi.image.bilateral_slice, cells, guide, image) - wanted) <= 64 * 2.0**-24 * magnitude + 1e-30).all()
+    assert (
+        abs(run(topi.image.bilateral_slice, cells, guide, image) - wanted) <= 64 * 2.0**-24 * magnitude + 1e-30
+    ).all()
 
 
 def test_gradients_of_a_slice() -> None:
@@ -254,11 +278,18 @@ def slice_with_gradients(wanted: str, shapes: Any, apart: str = "") -> tuple[lis
     return inputs, te.gradient(y, [inputs["gui".index(one)] for one in wanted], inputs[3])
 
 
-@pytest.mark.parametrize(("wanted", "shapes"), drawn.part([
-    ("gui", ((3, 2, 5, 2, 3), (9, 11), (2, 9, 11), (2, 9, 11))),
-    *((wanted, ((2, 2, 4, 2, 3), (16, 32), (2, 16, 32), (2, 16, 32))) for wanted in ("g", "u", "iu")),
-    ("gui", ((2, 2, 4, 2, 3), (10, 19), (2, 10, 19), (5, 2, 10, 19))),
-    *((wanted, ((2, 2, 4, 2, 3), (8, 17), (2, 8, 17), (2, 3, 2, 8, 17))) for wanted in ("g", "iu"))], 2))
+@pytest.mark.parametrize(
+    ("wanted", "shapes"),
+    drawn.part(
+        [
+            ("gui", ((3, 2, 5, 2, 3), (9, 11), (2, 9, 11), (2, 9, 11))),
+            *((wanted, ((2, 2, 4, 2, 3), (16, 32), (2, 16, 32), (2, 16, 32))) for wanted in ("g", "u", "iu")),
+            ("gui", ((2, 2, 4, 2, 3), (10, 19), (2, 10, 19), (5, 2, 10, 19))),
+            *((wanted, ((2, 2, 4, 2, 3), (8, 17), (2, 8, 17), (2, 3, 2, 8, 17))) for wanted in ("g", "iu")),
+        ],
+        2,
+    ),
+)
 def test_gradients_of_a_slice_compute_what_their_declaration_does(wanted: str, shapes: Any) -> None:
     inputs, found = slice_with_gradients(wanted, shapes)
     s = topi.schedule(found)
@@ -273,10 +304,17 @@ def test_gradients_of_a_slice_compute_what_their_declaration_does(wanted: str, s
         np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("wanted", "inlined", "attached"), [
-    ("gui", {"ones", "grad_affine", "near"}, {"affine", "grad_near", "grad_ones"}),
-    ("u", {"ones", "grad_affine"}, {"grad_near"}), ("i", {"near"}, {"affine", "grad_ones"})])
-def test_gradients_of_a_large_slice_go_over_its_pixels_once_each(wanted: str, inlined: set[str], attached: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "inlined", "attached"),
+    [
+        ("gui", {"ones", "grad_affine", "near"}, {"affine", "grad_near", "grad_ones"}),
+        ("u", {"ones", "grad_affine"}, {"grad_near"}),
+        ("i", {"near"}, {"affine", "grad_ones"}),
+    ],
+)
+def test_gradients_of_a_large_slice_go_over_its_pixels_once_each(
+    wanted: str, inlined: set[str], attached: set[str]
+) -> None:
     """What is larger than what it is made of is never stored, and sums are kept for one vector of pixels at a time; a row's pixels
     are summed up in lanes where there are many."""
     _, found = slice_with_gradients(wanted, ((16, 16, 8, 3, 4), (1024, 1024), (3, 1024, 1024), (3, 1024, 1024)))

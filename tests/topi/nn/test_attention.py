@@ -37,10 +37,20 @@ def check(given: list[np.ndarray], causal: bool = False, scale: float | None = N
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(("shape", "keys", "width"), [
-    ((2, 64, 64), 64, 64), ((3, 75, 64), 83, 64), ((1, 130, 33), 71, 17), ((2, 17, 5), 200, 3), ((1, 5, 1), 1, 1),
-    ((2, 3, 2, 40), 50, 24), ((1, 1, 64), 129, 64), ((2, 2, 31), 77, 65), ((2, 3, 7, 8), 7, 8),
-])
+@pytest.mark.parametrize(
+    ("shape", "keys", "width"),
+    [
+        ((2, 64, 64), 64, 64),
+        ((3, 75, 64), 83, 64),
+        ((1, 130, 33), 71, 17),
+        ((2, 17, 5), 200, 3),
+        ((1, 5, 1), 1, 1),
+        ((2, 3, 2, 40), 50, 24),
+        ((1, 1, 64), 129, 64),
+        ((2, 2, 31), 77, 65),
+        ((2, 3, 7, 8), 7, 8),
+    ],
+)
 def test_attention_of_any_size(shape: tuple[int, ...], keys: int, width: int, causal: bool) -> None:
     check(arrays(shape, keys, width), causal)
 
@@ -67,11 +77,15 @@ def test_drawn_sizes(causal: bool) -> None:
         check(arrays((heads, queries, depth), keys, width, case), causal)
 
 
-def masked(given: list[np.ndarray], mask: np.ndarray | None, unseen: str = "zero", **how: Any) -> tuple[np.ndarray, np.ndarray]:
+def masked(
+    given: list[np.ndarray], mask: np.ndarray | None, unseen: str = "zero", **how: Any
+) -> tuple[np.ndarray, np.ndarray]:
     """What is computed, and by how much it is outside of its bound."""
     whole = [*given, mask] if mask is not None else given
     declared = [te.placeholder(x.shape, str(x.dtype), name) for x, name in zip(whole, "qkvm", strict=False)]
-    y = topi.nn.attention(*declared[:3], scale=0.5, mask=declared[3] if mask is not None else None, unseen=unseen, **how)
+    y = topi.nn.attention(
+        *declared[:3], scale=0.5, mask=declared[3] if mask is not None else None, unseen=unseen, **how
+    )
     found = np.full([extent.value for extent in y.shape], 7, "float32")
     tw.build(topi.schedule(y), [*declared, y])(*whole, found)
     wanted, bound = reference(*given, 0.5, mask=mask, **{"causal": False, **how})
@@ -85,14 +99,20 @@ def grouped(shape: tuple[int, ...], shared: int, keys: int, seed: int) -> list[n
     return [q, *arrays(shape, keys, 9, seed)[1:]]
 
 
-@pytest.mark.parametrize(("shape", "shared", "keys", "of_mask", "causal", "kind"), [
-    ((2, 2, 1, 33), 3, 67, (2, 1, 1, 67), False, "bool"),   # a word's queries are one block
-    ((1, 17, 3), 1, 5, (17, 1), False, "added"), ((1, 3, 13, 8), 5, 31, (15, 1, 31), True, "lowest"),
-    ((2, 67, 5), 2, 70, (4, 67, 70), False, "bool"), ((1, 3, 4), 7, 2100, (3, 2100), False, "added"),
-    ((2, 1, 1, 16), 4, 1, (1,), False, "lowest"),
-])
-def test_masks_and_heads_that_share_keys(shape: tuple[int, ...], shared: int, keys: int, of_mask: tuple[int, ...], causal: bool,
-                                         kind: str) -> None:
+@pytest.mark.parametrize(
+    ("shape", "shared", "keys", "of_mask", "causal", "kind"),
+    [
+        ((2, 2, 1, 33), 3, 67, (2, 1, 1, 67), False, "bool"),  # a word's queries are one block
+        ((1, 17, 3), 1, 5, (17, 1), False, "added"),
+        ((1, 3, 13, 8), 5, 31, (15, 1, 31), True, "lowest"),
+        ((2, 67, 5), 2, 70, (4, 67, 70), False, "bool"),
+        ((1, 3, 4), 7, 2100, (3, 2100), False, "added"),
+        ((2, 1, 1, 16), 4, 1, (1,), False, "lowest"),
+    ],
+)
+def test_masks_and_heads_that_share_keys(
+    shape: tuple[int, ...], shared: int, keys: int, of_mask: tuple[int, ...], causal: bool, kind: str
+) -> None:
     seen = np.random.default_rng(keys).random(of_mask) < 0.6
     lowest = np.finfo("float32").min
     added = np.where(seen, np.float32(1.5), np.float32(-math.inf))
@@ -115,7 +135,9 @@ def test_a_query_that_sees_no_key_gives_zero_or_nan() -> None:
 
 
 def test_heads_that_share_keys_read_them_once() -> None:
-    q, k, v = (te.placeholder((1, *of, 64), name=name) for of, name in (((32, 1), "q"), ((8, 500), "k"), ((8, 500), "v")))
+    q, k, v = (
+        te.placeholder((1, *of, 64), name=name) for of, name in (((32, 1), "q"), ((8, 500), "k"), ((8, 500), "v"))
+    )
     text = str(topi.schedule(topi.nn.attention(q, k, v)))
     assert "parallel(8)" in text and "in 500" in text and text.count(" = mul_add(v[") + text.count(" = mul_add(k[") <= 2
 
@@ -167,7 +189,11 @@ def test_other_floats(dtype: str, unit: float) -> None:
 
 def test_lengths_that_are_known_when_it_runs() -> None:
     n, m = te.size_var("n"), te.size_var("m")
-    q, k, v = te.placeholder((2, n, 16), name="q"), te.placeholder((2, m, 16), name="k"), te.placeholder((2, m, 16), name="v")
+    q, k, v = (
+        te.placeholder((2, n, 16), name="q"),
+        te.placeholder((2, m, 16), name="k"),
+        te.placeholder((2, m, 16), name="v"),
+    )
     y = topi.nn.attention(q, k, v, causal=True)
     f = tw.build(topi.schedule(y), [q, k, v, y])
     for queries, keys in ((1, 1), (70, 33), (65, 1030)):
@@ -181,8 +207,10 @@ def test_lengths_that_are_known_when_it_runs() -> None:
 def test_what_surrounds_attention_is_one_kernel_with_it() -> None:
     """Heads taken out of a projection before it, a residual after it."""
     x = te.placeholder((50, 3, 2, 16), name="x")
-    q, k, v = (te.compute((2, 50, 16), lambda h, i, d, part=part: x[i, part, h, d], name=f"part{part}", tag="injective")
-               for part in range(3))
+    q, k, v = (
+        te.compute((2, 50, 16), lambda h, i, d, part=part: x[i, part, h, d], name=f"part{part}", tag="injective")
+        for part in range(3)
+    )
     residual = te.placeholder((2, 50, 16), name="residual")
     y = topi.nn.attention(q, k, v)
     z = te.compute(y.shape, lambda *at: y[at] * 2.0 + residual[at], name="z", tag="elementwise")
@@ -231,15 +259,18 @@ def innermost(assembly: str) -> list[list[str]]:
     return found
 
 
-@pytest.mark.parametrize(("shapes", "message"), [
-    ([(2, 5, 8), (2, 6, 7), (2, 6, 8)], "the depth of queries and keys is 8 here and 7 there"),
-    ([(2, 5, 8), (2, 6, 8), (2, 5, 8)], "the number of keys and values is 6 here and 5 there"),
-    ([(2, 5, 8), (3, 6, 8), (3, 6, 8)], "the heads is 2 here and 3 there"),
-    ([(6, 5, 8), (4, 6, 8), (4, 6, 8)], "the heads is 6 here and 4 there"),
-    ([(6, 5, 8), (3, 6, 8), (2, 6, 8)], "the heads is 3 here"),
-    ([(5, 8), (6, 8), (6, 8)], "they have 2, 2 and 2 dimensions"),
-    ([(2, 5, 8), (2, 6, 8), (2, 6, 8), (2, 1, 5)], "the mask is"),
-])
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([(2, 5, 8), (2, 6, 7), (2, 6, 8)], "the depth of queries and keys is 8 here and 7 there"),
+        ([(2, 5, 8), (2, 6, 8), (2, 5, 8)], "the number of keys and values is 6 here and 5 there"),
+        ([(2, 5, 8), (3, 6, 8), (3, 6, 8)], "the heads is 2 here and 3 there"),
+        ([(6, 5, 8), (4, 6, 8), (4, 6, 8)], "the heads is 6 here and 4 there"),
+        ([(6, 5, 8), (3, 6, 8), (2, 6, 8)], "the heads is 3 here"),
+        ([(5, 8), (6, 8), (6, 8)], "they have 2, 2 and 2 dimensions"),
+        ([(2, 5, 8), (2, 6, 8), (2, 6, 8), (2, 1, 5)], "the mask is"),
+    ],
+)
 def test_what_does_not_fit_is_refused(shapes: list[tuple[int, ...]], message: str) -> None:
     q, k, v, *mask = (te.placeholder(shape, name=name) for shape, name in zip(shapes, "qkvm", strict=False))
     with pytest.raises(tw.TensorExpressionError, match=message):

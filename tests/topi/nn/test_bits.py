@@ -38,8 +38,11 @@ def test_convolutions(unipolar, stride, padding) -> None:
     want = np.einsum("nchwpq,ocpq->nohw", windows, signed(w, 1, unipolar))
     got = run(lambda a, b: topi.nn.bitserial_conv2d_nchw(a, b, stride, padding, 2, 1, "uint8", "int32", unipolar), x, w)
     assert np.array_equal(got, want)
-    last = run(lambda a, b: topi.nn.bitserial_conv2d_nhwc(a, b, stride, padding, 2, 1, "uint8", "int32", unipolar),
-               x.transpose(0, 2, 3, 1).copy(), w.transpose(2, 3, 1, 0).copy())
+    last = run(
+        lambda a, b: topi.nn.bitserial_conv2d_nhwc(a, b, stride, padding, 2, 1, "uint8", "int32", unipolar),
+        x.transpose(0, 2, 3, 1).copy(),
+        w.transpose(2, 3, 1, 0).copy(),
+    )
     assert np.array_equal(last.transpose(0, 3, 1, 2), want)
 
 

@@ -132,7 +132,9 @@ def test_a_tail_goes_into_the_store():
     rng = drawn.rng("tail")
     x, w = drawn.normal(rng, 1, 16, 9, 9), drawn.normal(rng, 40, 16, 3, 3)
     residual, bias = drawn.normal(rng, 1, 40, 9, 9), drawn.normal(rng, 40)
-    a, b, r, c = (te.placeholder(one.shape, name=name) for one, name in zip((x, w, residual, bias), "xwrb", strict=True))
+    a, b, r, c = (
+        te.placeholder(one.shape, name=name) for one, name in zip((x, w, residual, bias), "xwrb", strict=True)
+    )
     y = topi.nn.conv2d(a, b, 1, 1)
     biased = te.compute(y.shape, lambda n, o, i, j: y[n, o, i, j] + c[o], name="biased")
     added = te.compute(y.shape, lambda *at: biased(*at) + r(*at), name="added")
@@ -151,8 +153,9 @@ def test_paddings(padding):
     check(nchw(x, w, 1, padding), x, w, pads=pads)
 
 
-@pytest.mark.parametrize("make", [
-    lambda x, w: topi.nn.conv2d_nchw(x, w, 1, 1), lambda x, w: topi.nn.group_conv2d_nchw(x, w, 1, 1, 1, 1)])
+@pytest.mark.parametrize(
+    "make", [lambda x, w: topi.nn.conv2d_nchw(x, w, 1, 1), lambda x, w: topi.nn.group_conv2d_nchw(x, w, 1, 1, 1, 1)]
+)
 def test_names_of_tvm(make):
     x, w = te.placeholder((1, 4, 6, 6), name="x"), te.placeholder((8, 4, 3, 3), name="w")
     rng = drawn.rng("names")
@@ -175,16 +178,25 @@ def test_operands_that_are_computed(layout):
     x, w = rng.integers(-9, 9, (1, 20, 9, 9)).astype(np.int8), rng.integers(-9, 9, (20, 20, 3, 3)).astype(np.int8)
     last, hwio = (x, w) if layout == "NCHW" else (x.transpose(0, 2, 3, 1).copy(), w.transpose(2, 3, 1, 0).copy())
     a, b = te.placeholder(last.shape, "int8", "x"), te.placeholder(hwio.shape, "int8", "w")
-    wide = [te.compute(one.shape, lambda *at, one=one: one(*at).astype("float32"), name=f"{one.name}_wide") for one in (a, b)]
+    wide = [
+        te.compute(one.shape, lambda *at, one=one: one(*at).astype("float32"), name=f"{one.name}_wide")
+        for one in (a, b)
+    ]
     y = run(([a, b], topi.nn.conv2d(*wide, 1, 1, layout=layout)), last, hwio)
     wanted, _ = reference(x, w, pads=(1, 1, 1, 1))
     np.testing.assert_array_equal(y if layout == "NCHW" else y.transpose(0, 3, 1, 2), wanted)
 
 
-@pytest.mark.parametrize(("size", "reach", "stride", "pads", "more"), [
-    ((5, 7), (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), ((4, 4), (4, 4), (2, 2), (1, 1, 1, 1), (0, 0)),
-    ((6, 5), (2, 3), (1, 3), (0, 2, 1, 0), (0, 2)),
-    ((3, 3), (1, 1), (2, 1), (0, 0, 0, 0), (0, 0)), ((1, 1), (5, 5), (1, 1), (2, 2, 2, 2), (0, 0))])
+@pytest.mark.parametrize(
+    ("size", "reach", "stride", "pads", "more"),
+    [
+        ((5, 7), (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+        ((4, 4), (4, 4), (2, 2), (1, 1, 1, 1), (0, 0)),
+        ((6, 5), (2, 3), (1, 3), (0, 2, 1, 0), (0, 2)),
+        ((3, 3), (1, 1), (2, 1), (0, 0, 0, 0), (0, 0)),
+        ((1, 1), (5, 5), (1, 1), (2, 2, 2, 2), (0, 0)),
+    ],
+)
 def test_transposed(size, reach, stride, pads, more):
     rng = drawn.rng("transposed", size[0])
     x, w = drawn.normal(rng, 2, 6, *size), drawn.normal(rng, 6, 19, *reach)
@@ -203,7 +215,9 @@ def test_drawn(case):
     channels, outputs = groups * pick(1, 24), groups * pick(1, 40)
     reach, stride, dilation = ((pick(1, 4), pick(1, 4)), (pick(1, 3), pick(1, 3)), (pick(1, 2), pick(1, 2)))
     pads = tuple(pick(0, 3) for _ in range(4))
-    size = [pick(1, 3) + max((reach[at] - 1) * dilation[at] - pads[at] - pads[at + 2], 0) + pick(0, 30) for at in (0, 1)]
+    size = [
+        pick(1, 3) + max((reach[at] - 1) * dilation[at] - pads[at] - pads[at + 2], 0) + pick(0, 30) for at in (0, 1)
+    ]
     x, w = drawn.normal(rng, pick(1, 2), channels, *size), drawn.normal(rng, outputs, channels // groups, *reach)
     how = {"stride": stride, "pads": pads, "dilation": dilation, "groups": groups}
     kind = ("plain", "packed", "last")[pick(0, 2)]
@@ -216,15 +230,22 @@ def test_drawn(case):
     else:
         last, hwio = np.ascontiguousarray(x.transpose(0, 2, 3, 1)), np.ascontiguousarray(w.transpose(2, 3, 1, 0))
         a, b = te.placeholder(last.shape, name="x"), te.placeholder(hwio.shape, name="w")
-        y = run(([a, b], topi.nn.conv2d(a, b, stride, pads, dilation, groups, "NHWC")), last, hwio).transpose(0, 3, 1, 2)
+        y = run(([a, b], topi.nn.conv2d(a, b, stride, pads, dilation, groups, "NHWC")), last, hwio).transpose(
+            0, 3, 1, 2
+        )
     check(y, x, w, **how)
 
 
 def test_what_is_no_window():
     x, w = te.placeholder((1, 3, 8, 8), name="x"), te.placeholder((4, 3, 3, 3), name="w")
-    for how, words in (({"stride": 0}, "stride is 0"), ({"padding": (1, 2, 3)}, "padding is"), ({"padding": "FULL"}, "FULL"),
-                       ({"padding": -1}, "padding is -1"), ({"dilation": (1, 2, 3)}, "dilation is"),
-                       ({"dilation": 4}, "does not fit")):
+    for how, words in (
+        ({"stride": 0}, "stride is 0"),
+        ({"padding": (1, 2, 3)}, "padding is"),
+        ({"padding": "FULL"}, "FULL"),
+        ({"padding": -1}, "padding is -1"),
+        ({"dilation": (1, 2, 3)}, "dilation is"),
+        ({"dilation": 4}, "does not fit"),
+    ):
         with pytest.raises(BadWindow, match=words):
             topi.nn.conv2d(x, w, **({"stride": 1, "padding": 0} | how))
 

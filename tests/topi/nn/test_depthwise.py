@@ -14,7 +14,9 @@ from tilewright.tools.fuzz.references import depthwise as reference
 from tilewright.topi.nn.errors import BadConvolution, BadWindow
 
 
-def check(x: Any, w: Any, stride: Any = (1, 1), pads: Any = (0, 0, 0, 0), dilation: Any = (1, 1), layout: str = "NCHW") -> None:
+def check(
+    x: Any, w: Any, stride: Any = (1, 1), pads: Any = (0, 0, 0, 0), dilation: Any = (1, 1), layout: str = "NCHW"
+) -> None:
     wanted, bound = reference(x, w, stride, pads, dilation)
     if layout == "NHWC":
         x, w = np.ascontiguousarray(x.transpose(0, 2, 3, 1)), np.ascontiguousarray(w.transpose(2, 3, 0, 1))
@@ -49,8 +51,16 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("case", "layout"), drawn.part([
-    *((case, "NCHW") for case in CASES), *((case, "NHWC") for case in ("3x3 stride 2", "multiplier", "nothing is round"))], 7))
+@pytest.mark.parametrize(
+    ("case", "layout"),
+    drawn.part(
+        [
+            *((case, "NCHW") for case in CASES),
+            *((case, "NHWC") for case in ("3x3 stride 2", "multiplier", "nothing is round")),
+        ],
+        7,
+    ),
+)
 def test_against_numpy(case: str, layout: str) -> None:
     x, w, *how = CASES[case]
     check(draw(*x), draw(*w, seed=1), *how, layout=layout)
@@ -83,7 +93,11 @@ def test_windows_as_torch_lists_them() -> None:
 @pytest.mark.parametrize("shape", [(1, 8, 14, 14), (1, 3, 30, 45)])
 def test_tail_is_written_with_the_sums(shape: tuple[int, ...]) -> None:
     x, w, bias = draw(*shape), draw(shape[1], 1, 3, 3, seed=1), draw(shape[1], seed=2)
-    a, b, d = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w"), te.placeholder(bias.shape, name="bias")
+    a, b, d = (
+        te.placeholder(x.shape, name="x"),
+        te.placeholder(w.shape, name="w"),
+        te.placeholder(bias.shape, name="bias"),
+    )
     y = topi.nn.depthwise_conv2d(a, b, 1, 1)
     z = te.compute(y.shape, lambda n, c, i, j: te.min(te.max(y[n, c, i, j] + d[c], 0.0), 6.0), name="z")
     s = topi.schedule(z)
@@ -114,7 +128,7 @@ def test_sums_stay_in_registers() -> None:
     y = topi.nn.depthwise_conv2d(a, b, 1, 1)
     target = "llvm -mcpu=znver4"
     assembly = tw.build(topi.schedule(y, target), [a, b, y], target).source("asm")
-    task = assembly[assembly.index("_chunk,@function"):].split(".Lfunc_end")[0]
+    task = assembly[assembly.index("_chunk,@function") :].split(".Lfunc_end")[0]
     assert 14 * 9 - 6 <= task.count("vfmadd") <= 14 * 9
     assert "gather" not in task and task.count("(%rsp)") == 0
 

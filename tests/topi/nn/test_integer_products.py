@@ -10,15 +10,19 @@ from tilewright import te, topi
 
 def drawn(seed: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
     random = np.random.default_rng(seed)
-    return [random.integers(0, 256, shape).astype("uint8") if at == 0 else random.integers(-128, 128, shape).astype("int8")
-            for at, shape in enumerate(shapes)]
+    return [
+        random.integers(0, 256, shape).astype("uint8") if at == 0 else random.integers(-128, 128, shape).astype("int8")
+        for at, shape in enumerate(shapes)
+    ]
 
 
 def test_a_product_is_exact_at_the_ends_of_the_range() -> None:
     x, w = drawn(0, (5, 67), (67, 33))
     x[0], w[:, 0] = 255, -128
     zero, zeros = np.asarray(0, "uint8"), np.arange(-16, 17).astype("int8")
-    args = [te.placeholder(one.shape, str(one.dtype), name) for one, name in zip((x, w, zero, zeros), "xwzv", strict=True)]
+    args = [
+        te.placeholder(one.shape, str(one.dtype), name) for one, name in zip((x, w, zero, zeros), "xwzv", strict=True)
+    ]
     found = np.zeros((5, 33), "int32")
     kernel = tw.build([*args, topi.nn.integer_matmul(*args)])
     kernel(x, w, zero, zeros, found)
@@ -59,8 +63,11 @@ def test_channels_for_themselves_and_in_groups_are_exact() -> None:
         kernel(x, w, found)
         padded = np.pad(x.astype("int32"), [(0, 0), (1, 1), (1, 1), (0, 0)])
         windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
-        expected = np.einsum("nyxgcrs,gocrs->nyxgo", windows.reshape(1, 5, 7, groups, each, 3, 3),
-                             w.astype("int32").reshape(groups, 6 // groups, each, 3, 3)).reshape(found.shape)
+        expected = np.einsum(
+            "nyxgcrs,gocrs->nyxgo",
+            windows.reshape(1, 5, 7, groups, each, 3, 3),
+            w.astype("int32").reshape(groups, 6 // groups, each, 3, 3),
+        ).reshape(found.shape)
         np.testing.assert_array_equal(found, expected)
 
 

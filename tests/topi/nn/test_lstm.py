@@ -31,9 +31,20 @@ def reference(xs, wi, wh, order="IFGO", *, b=0, h=None, c=None, proj=None, peep=
 
 
 def test_a_plain_one_with_biases_and_states() -> None:
-    arrays = [floats(shape, seed=seed) for seed, shape in enumerate((
-        (STEPS, BATCH, INPUTS), (4 * HIDDEN, INPUTS), (4 * HIDDEN, HIDDEN), (4 * HIDDEN,), (4 * HIDDEN,), (BATCH, HIDDEN),
-        (BATCH, HIDDEN)))]
+    arrays = [
+        floats(shape, seed=seed)
+        for seed, shape in enumerate(
+            (
+                (STEPS, BATCH, INPUTS),
+                (4 * HIDDEN, INPUTS),
+                (4 * HIDDEN, HIDDEN),
+                (4 * HIDDEN,),
+                (4 * HIDDEN,),
+                (BATCH, HIDDEN),
+                (BATCH, HIDDEN),
+            )
+        )
+    ]
     tensors = placeholders(*arrays)
     got = evaluate(tensors, topi.nn.lstm(*tensors), arrays)
     xs, wi, wh, bi, bh, h, c = (array.astype("float64") for array in arrays)
@@ -42,11 +53,22 @@ def test_a_plain_one_with_biases_and_states() -> None:
 
 
 def test_projected_backwards_with_peepholes_in_another_order() -> None:
-    arrays = [floats(shape, seed=seed) for seed, shape in enumerate((
-        (STEPS, BATCH, INPUTS), (4 * HIDDEN, INPUTS), (4 * HIDDEN, SMALL), (SMALL, HIDDEN), *[(BATCH, HIDDEN)] * 3))]
+    arrays = [
+        floats(shape, seed=seed)
+        for seed, shape in enumerate(
+            ((STEPS, BATCH, INPUTS), (4 * HIDDEN, INPUTS), (4 * HIDDEN, SMALL), (SMALL, HIDDEN), *[(BATCH, HIDDEN)] * 3)
+        )
+    ]
     tensors = placeholders(*arrays)
-    made = topi.nn.lstm(*tensors[:3], proj=tensors[3], p_i=tensors[4], p_f=tensors[5], p_o=tensors[6], reverse=True,
-                        weight_layout="OGIF")
+    made = topi.nn.lstm(
+        *tensors[:3],
+        proj=tensors[3],
+        p_i=tensors[4],
+        p_f=tensors[5],
+        p_o=tensors[6],
+        reverse=True,
+        weight_layout="OGIF",
+    )
     got = evaluate(tensors, made, arrays)
     xs, wi, wh, proj, *peep = (array.astype("float64") for array in arrays)
     for one, want in zip(got, reference(xs, wi, wh, "OGIF", proj=proj, peep=peep, reverse=True), strict=True):

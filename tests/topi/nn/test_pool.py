@@ -35,8 +35,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("case", "layout"), drawn.part([
-    *((case, "NCHW") for case in CASES), *((case, "NHWC") for case in ("3x3 stride 2", "large"))], 4))
+@pytest.mark.parametrize(
+    ("case", "layout"),
+    drawn.part([*((case, "NCHW") for case in CASES), *((case, "NHWC") for case in ("3x3 stride 2", "large"))], 4),
+)
 def test_windows(case: str, layout: str) -> None:
     shape, kernel, stride, pads = CASES[case]
     x = draw(*shape)
@@ -44,8 +46,12 @@ def test_windows(case: str, layout: str) -> None:
     got = run(lambda a: topi.nn.max_pool2d(a, kernel, stride, pads, layout=layout), there(x))
     np.testing.assert_array_equal(got, there(reference(x, "max", kernel, stride, pads)).astype(np.float32))
     for include in (True, False):
-        got = run(lambda a, include=include: topi.nn.avg_pool2d(a, kernel, stride, pads, count_include_pad=include, layout=layout),
-                  there(x))
+        got = run(
+            lambda a, include=include: topi.nn.avg_pool2d(
+                a, kernel, stride, pads, count_include_pad=include, layout=layout
+            ),
+            there(x),
+        )
         bound = kernel[0] * kernel[1] * 2.0**-24 * reference(abs(x), "avg", kernel, stride, pads, include=include)
         wanted = reference(x, "avg", kernel, stride, pads, include=include)
         assert (abs(got - there(wanted)) <= there(bound) + 1e-30).all()
@@ -57,15 +63,22 @@ def test_drawn() -> None:
         kernel, stride, dilation = (tuple(int(v) for v in rng.integers(1, top, 2)) for top in (5, 4, 3))
         pads = tuple(int(rng.integers(0, kernel[d % 2] // 2 + 1)) for d in range(4))
         shape = tuple(int(rng.integers(1, 4)) for _ in range(2)) + tuple(
-            int(rng.integers((kernel[d] - 1) * dilation[d] + 1, 35)) for d in range(2))
+            int(rng.integers((kernel[d] - 1) * dilation[d] + 1, 35)) for d in range(2)
+        )
         ceil, include = bool(rng.integers(2)), bool(rng.integers(2))
         print("pool", drawn.SEED, case, shape, kernel, stride, pads, dilation, ceil, include)
         x = draw(*shape, seed=case)
         got = run(lambda a, h=(kernel, stride, pads, dilation, ceil): topi.nn.max_pool2d(a, *h), x)
         np.testing.assert_array_equal(got, reference(x, "max", kernel, stride, pads, dilation, ceil).astype(np.float32))
-        got = run(lambda a, h=(kernel, stride, dilation, pads, "avg", ceil), i=include: topi.nn.pool2d(
-            a, *h, count_include_pad=i), x)
-        np.testing.assert_allclose(got, reference(x, "avg", kernel, stride, pads, dilation, ceil, include), rtol=1e-4, atol=1e-5)
+        got = run(
+            lambda a, h=(kernel, stride, dilation, pads, "avg", ceil), i=include: topi.nn.pool2d(
+                a, *h, count_include_pad=i
+            ),
+            x,
+        )
+        np.testing.assert_allclose(
+            got, reference(x, "avg", kernel, stride, pads, dilation, ceil, include), rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("ceil", [False, True])
@@ -90,7 +103,9 @@ def test_whole_images(shape: tuple[int, ...], layout: str) -> None:
     bound = shape[axes[0]] * shape[axes[1]] * 2.0**-24 * abs(x).mean(axes, keepdims=True)
     assert (abs(got - wanted) <= bound + 1e-30).all()
     if shape[0] == 3:
-        np.testing.assert_array_equal(run(lambda a: topi.nn.global_max_pool2d(a, layout), x), x.max(axes, keepdims=True))
+        np.testing.assert_array_equal(
+            run(lambda a: topi.nn.global_max_pool2d(a, layout), x), x.max(axes, keepdims=True)
+        )
 
 
 @pytest.mark.parametrize("out", [1, (4, 5), (12, 2)])

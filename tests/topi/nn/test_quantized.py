@@ -23,7 +23,9 @@ def placeholder(x: np.ndarray, name: str) -> te.Tensor:
 
 
 def run(y: te.Tensor, given: dict[te.Tensor, np.ndarray], target: str = "llvm") -> np.ndarray:
-    found = np.zeros([extent.value for extent in y.shape], ml_dtypes.bfloat16 if y.dtype == "bfloat16" else str(y.dtype))
+    found = np.zeros(
+        [extent.value for extent in y.shape], ml_dtypes.bfloat16 if y.dtype == "bfloat16" else str(y.dtype)
+    )
     tw.build(topi.schedule(y, target), [*given, y], target=target)(*given.values(), found)
     return found
 
@@ -53,7 +55,9 @@ def test_bytes_are_exact_without_the_instruction_and_extremes_do_not_saturate(ta
     x, w = np.full((5, 70), -128, "int8"), np.full((19, 70), -128, "int8")
     w[3] = 127
     X, W = placeholder(x, "x"), placeholder(w, "w")
-    np.testing.assert_array_equal(run(topi.nn.dense_int8(X, W), {X: x, W: w}, target), x.astype("int64") @ w.T.astype("int64"))
+    np.testing.assert_array_equal(
+        run(topi.nn.dense_int8(X, W), {X: x, W: w}, target), x.astype("int64") @ w.T.astype("int64")
+    )
 
 
 def test_drawn_sizes_of_bytes() -> None:
@@ -62,7 +66,9 @@ def test_drawn_sizes_of_bytes() -> None:
         m, n, k = (int(rng.integers(1, most)) for most in (60, 150, 150))
         x, w = draw_bytes(rng, "int8" if case % 2 else "uint8", (m, k)), draw_bytes(rng, "int8", (n, k))
         X, W = placeholder(x, "x"), placeholder(w, "w")
-        np.testing.assert_array_equal(run(topi.nn.dense_int8(X, W), {X: x, W: w}), x.astype("int64") @ w.T.astype("int64"))
+        np.testing.assert_array_equal(
+            run(topi.nn.dense_int8(X, W), {X: x, W: w}), x.astype("int64") @ w.T.astype("int64")
+        )
 
 
 def test_kernels_pack_as_numpy_does() -> None:
@@ -82,7 +88,7 @@ def test_the_sums_of_a_tile_stay_in_registers() -> None:
         pytest.skip("bytes are multiplied by an instruction of x86-64")
     lines = tw.build(topi.schedule(y, target), [x, P, S, y], target=target).source("asm").splitlines()
     places = [at for at, line in enumerate(lines) if "vpdpbusd" in line]
-    loop = lines[places[0]:places[-1] + 1]
+    loop = lines[places[0] : places[-1] + 1]
     assert len(places) >= 24
     assert not any("%rsp" in line for line in loop)
 
@@ -103,8 +109,10 @@ def test_numbers_become_bytes_and_come_back(dtype: str, per_channel: bool) -> No
     ends = np.iinfo(dtype)
     np.testing.assert_array_equal(q, np.clip(np.rint(x / a) + b, ends.min, ends.max).astype(dtype))
     Q = placeholder(q, "q")
-    back = run(topi.nn.dequantize(Q, S if per_channel else 0.05, Z if per_channel else 3),
-               {Q: q, S: scale, Z: zero} if per_channel else {Q: q})
+    back = run(
+        topi.nn.dequantize(Q, S if per_channel else 0.05, Z if per_channel else 3),
+        {Q: q, S: scale, Z: zero} if per_channel else {Q: q},
+    )
     inside = (q > ends.min) & (q < ends.max)
     assert inside.any()
     assert (np.abs(back - x) <= a / 2 * (1 + 1e-5) + 4 * UNIT * np.abs(x))[inside].all()
@@ -142,7 +150,9 @@ def test_a_quantized_layer_with_zero_points_scales_and_a_bias_is_one_kernel(dtyp
     bound = 6 * UNIT * (np.abs(real - bias) + np.abs(bias))
     floats = topi.nn.quantized_dense(X, P, S, 0.05, W, 11, w_zero, B)
     assert (np.abs(run(floats, given) - real) <= bound).all()
-    bytes_out = topi.nn.quantized_dense(X, P, S, 0.05, W, 11, w_zero, B, out_scale=0.7, out_zero_point=-4, out_dtype="int8")
+    bytes_out = topi.nn.quantized_dense(
+        X, P, S, 0.05, W, 11, w_zero, B, out_scale=0.7, out_zero_point=-4, out_dtype="int8"
+    )
     found = run(bytes_out, given).astype("f8")
     exact = np.clip(real / 0.7 - 4, -128, 127)
     assert (np.abs(found - exact) <= 0.5 + 1e-3).all()
@@ -178,9 +188,17 @@ def test_bfloat16_uses_the_instruction_where_the_target_has_it() -> None:
 # Weights of 4 and 8 bits
 
 
-@pytest.mark.parametrize(("batch", "n", "k", "bits"), [
-    (1, 1, 1, 4), (1, 64, 64, 8), (3, 37, 75, 4), (3, 37, 75, 8), (4, 5, 40, 8), (6, 100, 33, 4),
-])
+@pytest.mark.parametrize(
+    ("batch", "n", "k", "bits"),
+    [
+        (1, 1, 1, 4),
+        (1, 64, 64, 8),
+        (3, 37, 75, 4),
+        (3, 37, 75, 8),
+        (4, 5, 40, 8),
+        (6, 100, 33, 4),
+    ],
+)
 def test_weight_only_layers_stay_within_the_bound(batch: int, n: int, k: int, bits: int) -> None:
     rng = np.random.default_rng([batch, n, k])
     x, w = rng.standard_normal((batch, k)).astype("float32"), rng.standard_normal((n, k)).astype("float32")
@@ -198,7 +216,9 @@ def test_groups_are_quantized_within_the_bound_and_alike_by_a_kernel(bits: int) 
     packed, scales = topi.nn.quantize_groups(w, bits)
     back = topi.nn.dequantize_groups(packed, scales, 21, 70, bits)
     by = scales.astype("float32").transpose(0, 2, 1).reshape(-1, scales.shape[1])[:21]
-    assert (np.abs(back - w) <= 0.5005 * np.repeat(by, 32, 1)[:, :70] + (127 if bits == 8 else 7) * 2.0**-11 * by.max()).all()
+    assert (
+        np.abs(back - w) <= 0.5005 * np.repeat(by, 32, 1)[:, :70] + (127 if bits == 8 else 7) * 2.0**-11 * by.max()
+    ).all()
     W = placeholder(w, "w")
     made, made_scales = topi.nn.quantize_groups(W, bits)
     np.testing.assert_array_equal(run(made_scales, {W: w}), scales)
@@ -248,7 +268,10 @@ def test_what_does_not_fit_is_refused() -> None:
     p, s = te.placeholder((2, 16, 16, 4), "int8", "p"), te.placeholder((32,), "int32", "s")
     refusals = [
         (lambda: topi.nn.packed_dense_int8(f, p, s), "x is a matrix of bytes"),
-        (lambda: topi.nn.packed_dense_int8(te.placeholder((2, 80), "int8", "x"), p, s), "take 20 steps, and there are 16"),
+        (
+            lambda: topi.nn.packed_dense_int8(te.placeholder((2, 80), "int8", "x"), p, s),
+            "take 20 steps, and there are 16",
+        ),
         (lambda: topi.nn.packed_dense_int8(te.placeholder((2, 70000), "int8", "x"), p, s), "always fit"),
         (lambda: topi.nn.prepack_int8(np.zeros((2, 2), "float32")), "a matrix of int8"),  # pyright: ignore[reportArgumentType]
         (lambda: topi.nn.packed_dense_bf16(x, p, 32), "a matrix of bfloat16"),
@@ -257,8 +280,12 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: topi.nn.quantize(f, te.placeholder((5,), name="scale")), "channels run along the last dimension, 64"),
         (lambda: topi.nn.quantize_groups(np.zeros((2, 2)), 5), "4 or 8 bits"),
         (lambda: topi.nn.weight_only_dense(f, p, s, 32), "uint8.panels, groups, 4, 16, 4"),
-        (lambda: topi.nn.weight_only_dense(
-            f, te.placeholder((1, 2, 4, 16, 4), "uint8", "p"), te.placeholder((1, 2, 16), "float16", "s"), 32), "take 2 panels"),
+        (
+            lambda: topi.nn.weight_only_dense(
+                f, te.placeholder((1, 2, 4, 16, 4), "uint8", "p"), te.placeholder((1, 2, 16), "float16", "s"), 32
+            ),
+            "take 2 panels",
+        ),
     ]
     for refused, message in refusals:
         with pytest.raises(tw.TensorExpressionError, match=message):

@@ -36,15 +36,27 @@ def softmax_of(x: np.ndarray, axis: int) -> np.ndarray:
     return power / power.sum(axis, keepdims=True)
 
 
-SHAPES = [((1, 1), 1), ((5, 17), 1), ((3, 5, 7), 1), ((33, 129), 0), ((64, 1000), 1), ((7,), 0), ((0, 4), 1), ((2, 3, 4, 40), 2),
-          ((3, 2, 1), 0)]
+SHAPES = [
+    ((1, 1), 1),
+    ((5, 17), 1),
+    ((3, 5, 7), 1),
+    ((33, 129), 0),
+    ((64, 1000), 1),
+    ((7,), 0),
+    ((0, 4), 1),
+    ((2, 3, 4, 40), 2),
+    ((3, 2, 1), 0),
+]
 
 
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
 def test_softmax_and_its_logarithm_are_within_their_bounds(shape: tuple[int, ...], axis: int) -> None:
     values = normal(shape)
     x = te.placeholder(shape, name="x")
-    got, logarithm = run(topi.nn.softmax(x, axis), (x, values)), run(topi.nn.log_softmax(x, axis - len(shape)), (x, values))
+    got, logarithm = (
+        run(topi.nn.softmax(x, axis), (x, values)),
+        run(topi.nn.log_softmax(x, axis - len(shape)), (x, values)),
+    )
     if 0 in shape:
         return
     check_softmax(values, axis, got, logarithm)
@@ -66,7 +78,7 @@ def test_rows_too_long_for_the_cache_are_taken_in_blocks() -> None:
     x = te.placeholder(shape, name="x")
     got, logarithm = run(topi.nn.softmax(x), (x, values)), run(topi.nn.log_softmax(x), (x, values))
     assert not got[0, : 2 * BLOCK].any() and np.isneginf(logarithm[0, : 2 * BLOCK]).all()
-    check_softmax(values[:1, 2 * BLOCK:], 1, got[:1, 2 * BLOCK:], logarithm[:1, 2 * BLOCK:])
+    check_softmax(values[:1, 2 * BLOCK :], 1, got[:1, 2 * BLOCK :], logarithm[:1, 2 * BLOCK :])
     check_softmax(values[1:], 1, got[1:], logarithm[1:])
 
 
@@ -87,11 +99,16 @@ def test_other_types(dtype: str) -> None:
     soft, layer = topi.nn.softmax(x), topi.nn.layer_norm(x)
     assert soft.dtype == layer.dtype == ("float32" if dtype == "int32" else dtype)
     wide = values.astype("float64")
-    exact, standard = softmax_of(wide, 1), (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+    exact, standard = (
+        softmax_of(wide, 1),
+        (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5),
+    )
     eps = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 1e-13, "int32": 2.0**-18}[dtype]
     tiny = 2.0**-25 if dtype == "float16" else 0  # float16 has subnormals down to 2^-24
     assert np.all(np.abs(run(soft, (x, values)).astype("float64") - exact) <= 1.01 * eps * exact + tiny)
-    assert np.all(np.abs(run(layer, (x, values)).astype("float64") - standard) <= 1.01 * eps * np.maximum(np.abs(standard), 1))
+    assert np.all(
+        np.abs(run(layer, (x, values)).astype("float64") - standard) <= 1.01 * eps * np.maximum(np.abs(standard), 1)
+    )
 
 
 def test_rows_and_lengths_that_only_the_call_knows() -> None:
@@ -110,14 +127,27 @@ def test_rows_and_lengths_that_only_the_call_knows() -> None:
             assert np.allclose(got[2], layer_norm_of(values, 1)[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("shape", "axis", "offset"), [
-    ((5, 17), -1, 0.0), ((3, 768), -1, 1000.0), ((4, 6, 10), (1, 2), -5.0), ((33, 5), 0, 3.0), ((1, 1), 1, 2.0),
-    ((3, 4, 5), (0, 2), 100.0), ((2, 4099), 1, 1e4)])
+@pytest.mark.parametrize(
+    ("shape", "axis", "offset"),
+    [
+        ((5, 17), -1, 0.0),
+        ((3, 768), -1, 1000.0),
+        ((4, 6, 10), (1, 2), -5.0),
+        ((33, 5), 0, 3.0),
+        ((1, 1), 1, 2.0),
+        ((3, 4, 5), (0, 2), 100.0),
+        ((2, 4099), 1, 1e4),
+    ],
+)
 def test_layer_norm_with_weights_is_within_its_bound(shape: tuple[int, ...], axis: Any, offset: float) -> None:
     values = normal(shape, offset=offset)
     within = tuple(shape[at] for at in np.atleast_1d(axis))
     g, b = normal(within) + 1, normal(within, offset=1.0)
-    x, gamma, beta = te.placeholder(shape, name="x"), te.placeholder(within, name="gamma"), te.placeholder(within, name="beta")
+    x, gamma, beta = (
+        te.placeholder(shape, name="x"),
+        te.placeholder(within, name="gamma"),
+        te.placeholder(within, name="beta"),
+    )
     got = run(topi.nn.layer_norm(x, gamma, beta, axis), (x, values), (gamma, g), (beta, b))
     exact, allowed = layer_norm_of(values, axis)
     places = [extent if at in [a % len(shape) for a in np.atleast_1d(axis)] else 1 for at, extent in enumerate(shape)]
@@ -128,7 +158,11 @@ def test_layer_norm_with_weights_is_within_its_bound(shape: tuple[int, ...], axi
 def test_instance_norm() -> None:
     shape = (2, 3, 9, 11)
     values, g, b = normal(shape, offset=7.0), normal((3,)), normal((3,), offset=1.0)
-    x, gamma, beta = te.placeholder(shape, name="x"), te.placeholder((3,), name="gamma"), te.placeholder((3,), name="beta")
+    x, gamma, beta = (
+        te.placeholder(shape, name="x"),
+        te.placeholder((3,), name="gamma"),
+        te.placeholder((3,), name="beta"),
+    )
     got = run(topi.nn.instance_norm(x, gamma, beta), (x, values), (gamma, g), (beta, b))
     exact, allowed = layer_norm_of(values, (2, 3))
     g, b = g[:, None, None].astype("float64"), b[:, None, None]
@@ -146,8 +180,10 @@ def test_rms_norm_and_l2_normalize_are_within_their_bounds(shape: tuple[int, ...
     got = run(topi.nn.rms_norm(x, weight, axis), (x, values), (weight, w))
     exact = wide / np.sqrt(squares / shape[axis] + 1e-5) * w.reshape(places)
     assert np.all(np.abs(got - exact) <= allowed * np.abs(exact))
-    assert np.all(np.abs(run(topi.nn.l2_normalize(x, 1e-12, axis), (x, values)) - wide / np.sqrt(squares))
-                  <= allowed * np.abs(wide / np.sqrt(squares)))
+    assert np.all(
+        np.abs(run(topi.nn.l2_normalize(x, 1e-12, axis), (x, values)) - wide / np.sqrt(squares))
+        <= allowed * np.abs(wide / np.sqrt(squares))
+    )
 
 
 def test_everything_as_one_row() -> None:
@@ -181,7 +217,10 @@ def test_what_comes_before_and_after_is_computed_on_the_way() -> None:
 
 def loops_of(text: str) -> list[str]:
     """The instructions of the innermost loops of an assembly text."""
-    return [found.group(2) for found in re.finditer(r"^(\.LBB\w+):\n((?:(?!\.LBB\w+:)[\s\S])*?)\tj\w+\t\1\n", text, re.MULTILINE)]
+    return [
+        found.group(2)
+        for found in re.finditer(r"^(\.LBB\w+):\n((?:(?!\.LBB\w+:)[\s\S])*?)\tj\w+\t\1\n", text, re.MULTILINE)
+    ]
 
 
 def test_a_rows_maxima_and_sums_stay_in_vector_registers() -> None:

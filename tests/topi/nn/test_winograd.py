@@ -22,8 +22,11 @@ def check(y, x, w, pads, tile):
 def run(x, w, padding, tile, packed=False):
     weights = topi.nn.conv2d_winograd_prepack(w, tile) if packed else w
     a, b = te.placeholder(x.shape, name="x"), te.placeholder(weights.shape, name="w")
-    made = (topi.nn.conv2d_winograd_prepacked(a, b, w.shape[0], padding) if packed
-            else topi.nn.conv2d_winograd(a, b, padding, tile))
+    made = (
+        topi.nn.conv2d_winograd_prepacked(a, b, w.shape[0], padding)
+        if packed
+        else topi.nn.conv2d_winograd(a, b, padding, tile)
+    )
     f = tw.build(topi.schedule(made), [a, b, made])
     y = np.full([extent.value for extent in made.shape], np.nan, np.float32)
     f(x, weights, y)
@@ -61,10 +64,17 @@ def test_weights_as_they_are(name, tile):
 
 
 @pytest.mark.parametrize("tile", [2, 4])
-@pytest.mark.parametrize(("data", "outputs", "pads", "block"), [
-    ((1, 32, 12, 16), 32, (1, 1, 1, 1), 16), ((2, 16, 15, 13), 48, (1, 0, 1, 2), 16), ((1, 12, 1, 2), 16, (2, 2, 1, 3), 4),
-    ((1, 64, 57, 23), 16, (1, 1, 1, 1), 16), ((0, 16, 4, 4), 16, (1, 1, 1, 1), 16), ((1, 0, 5, 5), 16, (1, 1, 1, 1), 16),
-])
+@pytest.mark.parametrize(
+    ("data", "outputs", "pads", "block"),
+    [
+        ((1, 32, 12, 16), 32, (1, 1, 1, 1), 16),
+        ((2, 16, 15, 13), 48, (1, 0, 1, 2), 16),
+        ((1, 12, 1, 2), 16, (2, 2, 1, 3), 4),
+        ((1, 64, 57, 23), 16, (1, 1, 1, 1), 16),
+        ((0, 16, 4, 4), 16, (1, 1, 1, 1), 16),
+        ((1, 0, 5, 5), 16, (1, 1, 1, 1), 16),
+    ],
+)
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v3"])
 def test_channels_in_blocks(data, outputs, pads, block, tile, target):
     rng = drawn.rng(f"blocks {data}", tile)
@@ -128,15 +138,27 @@ def test_what_it_does_not_take():
         topi.nn.conv2d_winograd(x, te.placeholder((te.size_var("o"), 8, 3, 3), name="w"))
 
 
-@pytest.mark.parametrize("shape, outputs, how, taken", [
-    ((1, 64, 56, 56), 64, {}, True), ((1, 64, 14, 14), 64, {}, False), ((8, 64, 14, 14), 64, {}, True),
-    ((1, 3, 224, 224), 64, {}, False), ((1, 256, 28, 28), 256, {}, False), ((1, 256, 56, 56), 256, {}, True),
-    ((1, 64, 56, 56), 64, {"stride": 2}, False), ((1, 64, 56, 56), 64, {"dilation": (1, 2)}, False),
-    ((1, 64, 56, 56), 64, {"groups": 2}, False), ((1, 64, 56, 56), 64, {"out_dtype": "float64"}, False),
-    ((1, 64, 56, 56), 64, {"dtype": "float64"}, False), ((1, 64, 56, 56), 64, {"reach": (3, 1)}, False),
-])
+@pytest.mark.parametrize(
+    "shape, outputs, how, taken",
+    [
+        ((1, 64, 56, 56), 64, {}, True),
+        ((1, 64, 14, 14), 64, {}, False),
+        ((8, 64, 14, 14), 64, {}, True),
+        ((1, 3, 224, 224), 64, {}, False),
+        ((1, 256, 28, 28), 256, {}, False),
+        ((1, 256, 56, 56), 256, {}, True),
+        ((1, 64, 56, 56), 64, {"stride": 2}, False),
+        ((1, 64, 56, 56), 64, {"dilation": (1, 2)}, False),
+        ((1, 64, 56, 56), 64, {"groups": 2}, False),
+        ((1, 64, 56, 56), 64, {"out_dtype": "float64"}, False),
+        ((1, 64, 56, 56), 64, {"dtype": "float64"}, False),
+        ((1, 64, 56, 56), 64, {"reach": (3, 1)}, False),
+    ],
+)
 def test_auto_takes_it_where_it_wins(shape, outputs, how, taken):
-    rest = {"padding": 1, "algorithm": "auto"} | {key: value for key, value in how.items() if key not in ("dtype", "reach")}
+    rest = {"padding": 1, "algorithm": "auto"} | {
+        key: value for key, value in how.items() if key not in ("dtype", "reach")
+    }
     dtype, reach = how.get("dtype", "float32"), how.get("reach", (3, 3))
     x = te.placeholder(shape, dtype, name="x")
     w = te.placeholder((outputs, shape[1] // how.get("groups", 1), *reach), dtype, name="w")

@@ -17,6 +17,7 @@ Define = Callable[[Any, list[Any]], Any]
 
 def call(define: Define) -> Builder:
     """A pipeline with its schedule, for one output."""
+
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         import halide as hl
 
@@ -24,11 +25,13 @@ def call(define: Define) -> Builder:
         funcs.compile_jit(hl.get_host_target())
         into = hl.Buffer(outputs[0])
         return lambda: funcs.realize(into)
+
     return builder
 
 
 def auto(define: Define) -> Builder:
     """A pipeline without schedule, scheduled by the autoscheduler of Adams et al. 2019."""
+
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         import halide as hl
 
@@ -40,11 +43,13 @@ def auto(define: Define) -> Builder:
         pipeline.compile_jit(target)
         into = hl.Buffer(outputs[0])
         return lambda: pipeline.realize(into)
+
     return builder
 
 
 def gradients(define: Callable[[Any, list[Any]], list[Any]]) -> Builder:
     """A pipeline of several outputs, scheduled by the autoscheduler of Li et al. 2018, which was made for derivatives."""
+
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         import halide as hl
 
@@ -57,6 +62,7 @@ def gradients(define: Callable[[Any, list[Any]], list[Any]]) -> Builder:
         pipeline.compile_jit(target)
         into = [hl.Buffer(array) for array in outputs]
         return lambda: pipeline.realize(into)
+
     return builder
 
 
@@ -90,6 +96,7 @@ def matmul(inputs: Arrays, outputs: Arrays) -> Runner:
         product.update().reorder(x, y, k).vectorize(x, 16).unroll(x).unroll(y)
         out.bound(x, 0, n).bound(y, 0, m)
         return out
+
     return call(define)(inputs, outputs)
 
 
@@ -102,7 +109,9 @@ def softmax(inputs: Arrays, outputs: Arrays) -> Runner:
 
     def define(hl: Any, given: list[Any]) -> Any:
         x, y, u, yo = (hl.Var(name) for name in ("x", "y", "u", "yo"))
-        greatest, power, total, inverse, out = (hl.Func(name) for name in ("greatest", "power", "total", "inverse", "out"))
+        greatest, power, total, inverse, out = (
+            hl.Func(name) for name in ("greatest", "power", "total", "inverse", "out")
+        )
         k, j = hl.RDom([(0, columns)], "k"), hl.RDom([(0, columns)], "j")
         ko, ki, jo, ji = (hl.RVar(name) for name in ("ko", "ki", "jo", "ji"))
         greatest[y] = hl.f32(-3.4e38)
@@ -122,11 +131,13 @@ def softmax(inputs: Arrays, outputs: Arrays) -> Runner:
         inverse.compute_at(out, y)
         out.bound(x, 0, columns).bound(y, 0, rows)
         return out
+
     return call(define)(inputs, outputs)
 
 
 def box_blur(inputs: Arrays, outputs: Arrays) -> Runner:
     """3x3 means of uint16, of those pixels that have all neighbours: the input is larger by two each way."""
+
     def define(hl: Any, given: list[Any]) -> Any:
         x, y, yo, yi = (hl.Var(name) for name in ("x", "y", "yo", "yi"))
         across, out = hl.Func("across"), hl.Func("out")
@@ -135,4 +146,5 @@ def box_blur(inputs: Arrays, outputs: Arrays) -> Runner:
         out.split(y, yo, yi, 32).parallel(yo).vectorize(x, 32)
         across.store_at(out, yo).compute_at(out, yi).vectorize(x, 32)
         return out
+
     return call(define)(inputs, outputs)

@@ -13,14 +13,16 @@ __all__ = ["call", "matmul"]
 
 def call(function: Callable[..., Any]) -> Builder:
     """Any function of the inputs as jax arrays, compiled."""
+
     def builder(inputs: Arrays, _: Arrays) -> Runner:
-        os.environ.setdefault("NPROC", str(threads()))      # the size of XLA's pool of threads
+        os.environ.setdefault("NPROC", str(threads()))  # the size of XLA's pool of threads
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
         import jax
 
         given = [jax.device_put(array) for array in inputs]
         compiled = jax.jit(function).lower(*given).compile()
         return lambda: jax.block_until_ready(compiled(*given))
+
     return builder
 
 

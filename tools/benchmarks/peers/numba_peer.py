@@ -13,6 +13,7 @@ __all__ = ["call"]
 def call(function: Callable[..., None], fastmath: bool = True) -> Builder:
     """Plain loops over (inputs..., outputs...); `prange` in them is numba's, given to the function as a global name, so that
     numba is imported no earlier than here."""
+
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         import numba
 
@@ -21,4 +22,5 @@ def call(function: Callable[..., None], fastmath: bool = True) -> Builder:
         compiled: Any = numba.njit(function, parallel=True, fastmath=fastmath, error_model="numpy", nogil=True)
         arrays = (*inputs, *outputs)
         return lambda: compiled(*arrays)
+
     return builder

@@ -20,8 +20,10 @@ def matmul(inputs: Arrays, outputs: Arrays) -> Runner:
 
 def call(function: Callable[..., Any], out: bool = False) -> Builder:
     """Any function of the inputs; out: it takes out=."""
+
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         if out:
             return lambda: function(*inputs, out=outputs[0])
         return lambda: function(*inputs)
+
     return builder

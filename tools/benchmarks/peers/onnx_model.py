@@ -27,7 +27,9 @@ class Node:
     domain: str = ""
 
 
-def model(nodes: Sequence[Node], inputs: Arrays, outputs: Arrays, constants: Sequence[int], extra: dict[str, np.ndarray]) -> bytes:
+def model(
+    nodes: Sequence[Node], inputs: Arrays, outputs: Arrays, constants: Sequence[int], extra: dict[str, np.ndarray]
+) -> bytes:
     """The ModelProto's bytes."""
     from onnx import helper, numpy_helper
 
@@ -36,10 +38,12 @@ def model(nodes: Sequence[Node], inputs: Arrays, outputs: Arrays, constants: Seq
 
     fixed = {f"x{i}": inputs[i] for i in constants} | extra
     graph = helper.make_graph(
-        [helper.make_node(n.operator, n.inputs, n.outputs, domain=n.domain, **n.attributes) for n in nodes], "case",
+        [helper.make_node(n.operator, n.inputs, n.outputs, domain=n.domain, **n.attributes) for n in nodes],
+        "case",
         [value(f"x{i}", array) for i, array in enumerate(inputs) if i not in constants],
         [value(f"y{i}", array) for i, array in enumerate(outputs)],
-        [numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in fixed.items()])
+        [numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in fixed.items()],
+    )
     opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
 

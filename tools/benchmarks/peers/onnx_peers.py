@@ -13,7 +13,9 @@ from .onnx_model import Node
 __all__ = ["call", "matmul"]
 
 
-def call(nodes: Sequence[Node], constants: Sequence[int] = (), extra: dict[str, np.ndarray] | None = None) -> dict[str, Builder]:
+def call(
+    nodes: Sequence[Node], constants: Sequence[int] = (), extra: dict[str, np.ndarray] | None = None
+) -> dict[str, Builder]:
     """The builders by peer. constants: places of inputs that are weights: they become part of the model, so that a library can
     pack them beforehand. extra: constants that are no inputs of the case, by name."""
     return {"ort": ort_peer.call(nodes, constants, extra), "openvino": openvino_peer.call(nodes, constants, extra)}

@@ -15,6 +15,7 @@ __all__ = ["call"]
 
 def call(nodes: Sequence[Node], constants: Sequence[int] = (), extra: dict[str, np.ndarray] | None = None) -> Builder:
     """A model of these nodes, with constants as for onnxruntime."""
+
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         import openvino
 
@@ -23,8 +24,13 @@ def call(nodes: Sequence[Node], constants: Sequence[int] = (), extra: dict[str, 
             network = core.read_model(BytesIO(model(nodes, inputs, outputs, constants, extra or {})))
         except RuntimeError as refused:
             raise Unsupported(f"no such operator: {str(refused).strip().splitlines()[-1]}") from None
-        options = {"INFERENCE_NUM_THREADS": threads(), "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32",
-                   "PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
+        options = {
+            "INFERENCE_NUM_THREADS": threads(),
+            "NUM_STREAMS": 1,
+            "INFERENCE_PRECISION_HINT": "f32",
+            "PERFORMANCE_HINT": "LATENCY",
+            "ENABLE_CPU_PINNING": False,
+        }
         request = core.compile_model(network, "CPU", options).create_infer_request()
         given = [array for place, array in enumerate(inputs) if place not in constants]
         for place, array in enumerate(given):
@@ -36,4 +42,5 @@ def call(nodes: Sequence[Node], constants: Sequence[int] = (), extra: dict[str, 
             request.infer()
 
         return run
+
     return builder

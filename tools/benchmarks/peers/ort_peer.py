@@ -15,6 +15,7 @@ __all__ = ["call"]
 def call(nodes: Sequence[Node], constants: Sequence[int] = (), extra: dict[str, np.ndarray] | None = None) -> Builder:
     """A model of these nodes. constants: places of inputs that are weights: they become part of the model, so that
     onnxruntime packs them beforehand. extra: constants that are no inputs of the case, by name."""
+
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         import onnxruntime as ort
 
@@ -31,4 +32,5 @@ def call(nodes: Sequence[Node], constants: Sequence[int] = (), extra: dict[str, 
         for i, array in enumerate(outputs):
             binding.bind_output(f"y{i}", "cpu", 0, kind(array), array.shape, array.ctypes.data)
         return lambda: session.run_with_iobinding(binding)
+
     return builder

@@ -20,24 +20,30 @@ def tensors(arrays: Sequence[np.ndarray]) -> list[Any]:
         if array.dtype.name == "bfloat16":
             return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
         return torch.from_numpy(array)
+
     return [tensor(array) for array in arrays]
 
 
 def call(function: Callable[..., Any], out: bool = False) -> Builder:
     """Any function of the inputs as tensors, without gradients; out: it takes out=."""
+
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         import torch
+
         given = tensors(inputs)
         into = {"out": tensors(outputs)[0]} if out else {}
 
         def run() -> Any:
             with torch.inference_mode():
                 return function(*given, **into)
+
         return run
+
     return builder
 
 
 def matmul(inputs: Arrays, outputs: Arrays) -> Runner:
     """C = A @ B, into the array given."""
     import torch
+
     return call(torch.matmul, out=True)(inputs, outputs)

@@ -11,11 +11,30 @@ from .task import Task, args_to_workload, compute_flop, create, deserialize_args
 from .topi_integration import get_workload, register_topi_compute, register_topi_schedule
 
 __all__ = [
-    "ApplyConfig", "ApplyFixedConfig", "ConfigEntity", "ConfigSpace", "DispatchContext", "FallbackConfigEntity",
-    "FallbackContext", "Task", "args_to_workload", "compute_flop", "create", "deserialize_args", "dispatcher", "get_config",
-    "get_workload", "register_topi_compute", "register_topi_schedule", "serialize_args", "space", "task", "template",
+    "ApplyConfig",
+    "ApplyFixedConfig",
+    "ConfigEntity",
+    "ConfigSpace",
+    "DispatchContext",
+    "FallbackConfigEntity",
+    "FallbackContext",
+    "Task",
+    "args_to_workload",
+    "compute_flop",
+    "create",
+    "deserialize_args",
+    "dispatcher",
+    "get_config",
+    "get_workload",
+    "register_topi_compute",
+    "register_topi_schedule",
+    "serialize_args",
+    "space",
+    "task",
+    "template",
     "topi_integration",
-    "ApplyHistoryBest", "apply_history_best",  # pyright: ignore[reportUnsupportedDunderAll]
+    "ApplyHistoryBest",  # pyright: ignore[reportUnsupportedDunderAll]
+    "apply_history_best",  # pyright: ignore[reportUnsupportedDunderAll]
 ]
 
 

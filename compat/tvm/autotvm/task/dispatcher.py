@@ -89,8 +89,10 @@ class FallbackContext(DispatchContext):
             return config
         if workload is not None and workload not in self.messages and not self.silent:
             self.messages.add(workload)
-            warnings.warn(f"no record for target={target}, workload={workload}: the first choice of every part is used",
-                          stacklevel=4)
+            warnings.warn(
+                f"no record for target={target}, workload={workload}: the first choice of every part is used",
+                stacklevel=4,
+            )
         return FallbackConfigEntity()
 
     def update(self, target: Target, workload: Workload, cfg: ConfigSpace) -> None:

@@ -37,7 +37,9 @@ def compute_flop(sch: Schedule) -> float:
     arithmetic."""
     counted = _total(sch, _with_conditions) or counted_flop(sch)
     if not counted:
-        raise RuntimeError("cannot find an operation on values in this schedule; cfg.add_flop(...) says how many there are")
+        raise RuntimeError(
+            "cannot find an operation on values in this schedule; cfg.add_flop(...) says how many there are"
+        )
     return counted
 
 

@@ -21,8 +21,19 @@ from .....errors import user_source
 from .....ir.expr import IntImm, IterVar
 from .....schedule import Schedule
 
-__all__ = ["AnnotateEntity", "ConfigEntity", "ConfigSpace", "FallbackConfigEntity", "InstantiationError", "OtherOptionEntity",
-           "ReorderEntity", "SplitEntity", "VirtualAxis", "get_factors", "get_pow2s"]
+__all__ = [
+    "AnnotateEntity",
+    "ConfigEntity",
+    "ConfigSpace",
+    "FallbackConfigEntity",
+    "InstantiationError",
+    "OtherOptionEntity",
+    "ReorderEntity",
+    "SplitEntity",
+    "VirtualAxis",
+    "get_factors",
+    "get_pow2s",
+]
 
 
 class InstantiationError(ValueError):
@@ -60,8 +71,14 @@ class AnnotateEntity(Annotate):
     """What is done to each of the loops: "none", "unroll" or "vec"."""
 
     def apply(
-        self, s: Schedule, op: Any, axes: Sequence[IterVar], axis_lens: Sequence[int] | None = None,
-        max_unroll: int | None = None, vec_size: Sequence[int] | None = None, cfg: ConfigSpace | None = None,
+        self,
+        s: Schedule,
+        op: Any,
+        axes: Sequence[IterVar],
+        axis_lens: Sequence[int] | None = None,
+        max_unroll: int | None = None,
+        vec_size: Sequence[int] | None = None,
+        cfg: ConfigSpace | None = None,
         source: object = None,
     ) -> list[IterVar]:
         """Annotates the loops, which it returns. axis_lens: their extents, of which `max_unroll` bounds what is unrolled
@@ -127,7 +144,9 @@ class ConfigSpace:
         """Orders of loops. policy: "identity", "all", "interval" (interval=(begin, end)), "candidate" (candidate=[[...]]),
         "interleave" and "interleave_cuda" (spatial=[[...]], reduce=[[...]]). Raises BadDefinition."""
         if self._defines(name, f"Reorder(policy={policy}) of {len(axes)} loops"):
-            self._own.define_reorder(name, list(axes), "candidate", candidate=_orders(name, list(axes), policy, options))
+            self._own.define_reorder(
+                name, list(axes), "candidate", candidate=_orders(name, list(axes), policy, options)
+            )
         return [VirtualAxis(name=f"{name}.{at}") for at in range(len(axes))]
 
     def define_annotate(self, name: str, axes: Sequence[Any], policy: str = "try_unroll_vec", **_: object) -> None:
@@ -173,7 +192,11 @@ class ConfigSpace:
 
     def get_other_option(self) -> dict[str, Any]:
         """The values of the knobs, by name."""
-        return {name: self[name].val for name in (*self._own.parts, *self._decided) if isinstance(self[name], OtherOptionEntity)}
+        return {
+            name: self[name].val
+            for name in (*self._own.parts, *self._decided)
+            if isinstance(self[name], OtherOptionEntity)
+        }
 
     # The space
 
@@ -199,7 +222,9 @@ class ConfigSpace:
 
     def __len__(self) -> int:
         if self._length is None:
-            self._length = sum(map(self.is_index_valid, range(self.range_length))) if self._filters else self.range_length
+            self._length = (
+                sum(map(self.is_index_valid, range(self.range_length))) if self._filters else self.range_length
+            )
         return self._length
 
     def is_index_valid(self, index: int) -> bool:
@@ -250,8 +275,11 @@ class ConfigSpace:
     def get_rand_index(self, start: int = 0, end: int | None = None, to_exclude: Iterable[int] = ()) -> int:
         """An index drawn evenly among those that the filters keep."""
         leave = set(to_exclude)
-        left = [index for index in range(start, self.range_length if end is None else end)
-                if index not in leave and self.is_index_valid(index)]
+        left = [
+            index
+            for index in range(start, self.range_length if end is None else end)
+            if index not in leave and self.is_index_valid(index)
+        ]
         return int(np.random.default_rng().choice(left))
 
     def sample_ints(self, m: int) -> list[int]:
@@ -263,7 +291,10 @@ class ConfigSpace:
         return (self.get(index) for index in range(self.range_length) if self.is_index_valid(index))
 
     def __str__(self) -> str:
-        lines = [f"{at:4} {part.name}: {self._about[part.name]} len={len(part.choices)}" for at, part in enumerate(self.parts)]
+        lines = [
+            f"{at:4} {part.name}: {self._about[part.name]} len={len(part.choices)}"
+            for at, part in enumerate(self.parts)
+        ]
         return "\n".join([f"ConfigSpace (len={len(self)}, space_map=", *lines, ")"])
 
     __repr__ = __str__
@@ -272,7 +303,9 @@ class ConfigSpace:
 class ConfigEntity(ConfigSpace):
     """A configuration: what was chosen for each part. Definitions in the template change nothing."""
 
-    def __init__(self, index: int, code_hash: str | None, entity_map: Mapping[str, Choice], constraints: object = None) -> None:
+    def __init__(
+        self, index: int, code_hash: str | None, entity_map: Mapping[str, Choice], constraints: object = None
+    ) -> None:
         super().__init__()
         del constraints
         self.index, self.code_hash = index, code_hash
@@ -288,14 +321,21 @@ class ConfigEntity(ConfigSpace):
     def __getitem__(self, name: str) -> Any:
         """What was chosen for a part. Raises UnknownPart."""
         if name not in self._decided:
-            raise UnknownPart(f"the configuration has no part {name!r}", called=user_source(), allowed=", ".join(self._decided),
-                              fix="tune again: the template has changed since")
+            raise UnknownPart(
+                f"the configuration has no part {name!r}",
+                called=user_source(),
+                allowed=", ".join(self._decided),
+                fix="tune again: the template has changed since",
+            )
         return super().__getitem__(name)
 
     def to_json_dict(self) -> dict[str, Any]:
         """As logs hold it."""
-        return {"index": self.index, "code_hash": self.code_hash,
-                "entity": [[name, *_plain(choice)] for name, choice in self._decided.items()]}
+        return {
+            "index": self.index,
+            "code_hash": self.code_hash,
+            "entity": [[name, *_plain(choice)] for name, choice in self._decided.items()],
+        }
 
     @staticmethod
     def from_json_dict(json_dict: Mapping[str, Any]) -> ConfigEntity:
@@ -329,8 +369,12 @@ class FallbackConfigEntity(ConfigSpace):
         size. Raises BadDefinition."""
         extent = self._extents.get(name, -1)
         if extent < 0 or len(constraints) != len(self[name].size):
-            raise BadDefinition(f"cannot choose a split for the part {name!r}", called=user_source(),
-                                reason=f"{list(constraints)} are no constraints on it", allowed="one for each of its loops")
+            raise BadDefinition(
+                f"cannot choose a split for the part {name!r}",
+                called=user_source(),
+                reason=f"{list(constraints)} are no constraints on it",
+                allowed="one for each of its loops",
+            )
         left, size = extent, list[int]()
         for most in reversed(constraints):
             size.insert(0, max(factor for factor in get_factors(left) if most == -1 or factor <= max(most, 1)))
@@ -378,8 +422,12 @@ def _orders(name: str, axes: list[Any], policy: str, options: Mapping[str, Any])
     if policy == "candidate":
         return [at(order) for order in options["candidate"]]
     if policy not in ("interleave", "interleave_cuda"):
-        raise BadDefinition(f"cannot define the part {name!r}", reason=f"policy is {policy!r}", called=user_source(),
-                            allowed="identity, all, interval, candidate, interleave, interleave_cuda")
+        raise BadDefinition(
+            f"cannot define the part {name!r}",
+            reason=f"policy is {policy!r}",
+            called=user_source(),
+            allowed="identity, all, interval, candidate, interleave, interleave_cuda",
+        )
     spatial, reduce = [at(chain) for chain in options["spatial"]], [at(chain) for chain in options["reduce"]]
     outer, last = merged([chain[:-1] for chain in spatial]), [chain[-1:] for chain in spatial]
     if policy == "interleave":
@@ -392,8 +440,12 @@ def merged(chains: Sequence[Sequence[int]]) -> list[list[int]]:
     """Every sequence of the chains' elements in which each chain keeps its order."""
     if not any(chains):
         return [[]]
-    return [[chain[0], *rest] for at, chain in enumerate(chains) if chain
-            for rest in merged([other[1:] if place == at else other for place, other in enumerate(chains)])]
+    return [
+        [chain[0], *rest]
+        for at, chain in enumerate(chains)
+        if chain
+        for rest in merged([other[1:] if place == at else other for place, other in enumerate(chains)])
+    ]
 
 
 def _plain(choice: Choice) -> tuple[str, Any]:

@@ -20,8 +20,18 @@ from .dispatcher import ApplyConfig, DispatchContext
 from .flop import compute_flop, counted_flop
 from .space import ConfigEntity, ConfigSpace, InstantiationError
 
-__all__ = ["TASK_TABLE", "Task", "TaskTemplate", "args_to_workload", "compute_flop", "create", "deserialize_args", "get_config",
-           "serialize_args", "template"]
+__all__ = [
+    "TASK_TABLE",
+    "Task",
+    "TaskTemplate",
+    "args_to_workload",
+    "compute_flop",
+    "create",
+    "deserialize_args",
+    "get_config",
+    "serialize_args",
+    "template",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,8 +50,12 @@ class TaskTemplate:
         if self.fcustomized is not None:
             return self.fcustomized(*args, **kwargs)
         if self.fcompute is None:
-            raise NothingToTune("there is nothing to tune", reason="a schedule is registered under this name, and no computation",
-                                called=user_source(), fix="@autotvm.register_topi_compute(name) above what declares it")
+            raise NothingToTune(
+                "there is nothing to tune",
+                reason="a schedule is registered under this name, and no computation",
+                called=user_source(),
+                fix="@autotvm.register_topi_compute(name) above what declares it",
+            )
         out = self.fcompute(*args, **kwargs)
         s = self.fschedule([out]) if self.fschedule is not None else create_schedule(out.op)
         return s, [out, *_inputs(out)]
@@ -69,8 +83,12 @@ TASK_TABLE: dict[str, TaskTemplate] = {}
 def registered(name: str) -> TaskTemplate:
     """What is registered under a name. Raises NothingToTune."""
     if name not in TASK_TABLE:
-        raise NothingToTune(f"there is no template {name!r}", called=user_source(), allowed=", ".join(sorted(TASK_TABLE)),
-                            fix=f"@autotvm.template({name!r}) above the function, in a module that this program imports")
+        raise NothingToTune(
+            f"there is no template {name!r}",
+            called=user_source(),
+            allowed=", ".join(sorted(TASK_TABLE)),
+            fix=f"@autotvm.template({name!r}) above the function, in a module that this program imports",
+        )
     return TASK_TABLE[name]
 
 
@@ -140,8 +158,7 @@ def _value(argument: Any) -> Any:
 
 def deserialize_args(args: Sequence[Any]) -> list[Any]:
     """The arguments again: tensors as new placeholders."""
-    return [placeholder(arg[1], arg[2]) if is_sequence(arg) and tuple(arg[:1]) == ("TENSOR",) else arg
-            for arg in args]
+    return [placeholder(arg[1], arg[2]) if is_sequence(arg) and tuple(arg[:1]) == ("TENSOR",) else arg for arg in args]
 
 
 def args_to_workload(args: Sequence[Any], task_name: str | None = None) -> Workload:
@@ -172,8 +189,11 @@ class Task:
             returned = registered(self.name)(*deserialize_args(self.args))
         declared = as_tuple(returned)
         if len(declared) != 2 or not isinstance(declared[0], Schedule):
-            raise BadTemplate(f"the template {self.name} returned {type(returned).__name__}", called=user_source(),
-                              fix="return s, [A, B, C]: the schedule and the tensors in call order")
+            raise BadTemplate(
+                f"the template {self.name} returned {type(returned).__name__}",
+                called=user_source(),
+                fix="return s, [A, B, C]: the schedule and the tensors in call order",
+            )
         if not config.valid():
             raise InstantiationError("; ".join(config.errors))
         return declared[0], list(declared[1])
@@ -197,14 +217,20 @@ class Task:
     def config_of(self, choices: Sequence[tuple[str, int | str]]) -> ConfigEntity:
         """The configuration with these choices, by the names of the parts."""
         chosen = {name: number for name, number in choices if isinstance(number, int)}
-        return self.config_space.get(self.config_space.index_of([chosen[part.name] for part in self.config_space.parts]))
+        return self.config_space.get(
+            self.config_space.index_of([chosen[part.name] for part in self.config_space.parts])
+        )
 
     def __repr__(self) -> str:
         return f"Task(func_name={self.name}, args={self.args}, kwargs={self.kwargs}, workload={self.workload})"
 
 
 def create(
-    task_name: str | Callable[..., Any], args: Sequence[Any], target: Any = None, target_host: Any = None, **_: object,
+    task_name: str | Callable[..., Any],
+    args: Sequence[Any],
+    target: Any = None,
+    target_host: Any = None,
+    **_: object,
 ) -> Task:
     """The task of a template, by its name or the function itself, for some arguments. Raises NothingToTune, and what the
     template raises."""
@@ -216,7 +242,7 @@ def create(
     space = task.config_space
     with ApplyConfig(space), task.target:
         declared = registered(name)(*deserialize_args(task.args))
-    space.errors = []   # of the first choices alone
+    space.errors = []  # of the first choices alone
     if isinstance(declared, tuple) and declared and isinstance(declared[0], Schedule):
         task.flop = space.flop or counted_flop(declared[0])
     return task

@@ -52,9 +52,12 @@ def register_topi_schedule(task_name: str, func: Callable[..., Any] | None = Non
             tensors = [outs] if isinstance(outs, Tensor) else list(outs)
             workload = get_workload(tensors, task_name)
             if workload is None:
-                raise BadTemplate(f"cannot schedule by {task_name!r}", called=user_source(),
-                                  reason="none of the tensors is computed by the function registered under this name",
-                                  fix=f"@autotvm.register_topi_compute({task_name!r}) above what declares them")
+                raise BadTemplate(
+                    f"cannot schedule by {task_name!r}",
+                    called=user_source(),
+                    reason="none of the tensors is computed by the function registered under this name",
+                    fix=f"@autotvm.register_topi_compute({task_name!r}) above what declares them",
+                )
             return function(DispatchContext.current.query(Target.current(), workload), tensors, *args, **kwargs)
 
         TASK_TABLE.setdefault(task_name, TaskTemplate()).fschedule = called

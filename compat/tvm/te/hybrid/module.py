@@ -63,8 +63,10 @@ class HybridModule:
         outputs = list(function.outputs)
         inputs = [param for param in function.params if param not in outputs]
         if len(args) != len(inputs):
-            raise TypeError(f"{self.name} takes {len(inputs)} arguments, {', '.join(each.name for each in inputs)}, "
-                            f"and was given {len(args)}")
+            raise TypeError(
+                f"{self.name} takes {len(inputs)} arguments, {', '.join(each.name for each in inputs)}, "
+                f"and was given {len(args)}"
+            )
         symbols = _symbols(inputs, args)
         if any(isinstance(arg, (Tensor, Expr)) for arg in args):
             results = _operation(function, dict(zip(inputs, args, strict=True)), symbols)
@@ -80,8 +82,11 @@ def _symbols(inputs: Sequence[Buffer | Var], args: Sequence[Any]) -> dict[Var, E
         if isinstance(declared, Var):
             known[declared] = convert(given)
         else:
-            known.update((extent, convert(size)) for extent, size in zip(declared.shape, given.shape, strict=True)
-                         if isinstance(extent, Var))
+            known.update(
+                (extent, convert(size))
+                for extent, size in zip(declared.shape, given.shape, strict=True)
+                if isinstance(extent, Var)
+            )
     return known
 
 
@@ -108,7 +113,12 @@ def _operation(function: Function, inputs: Mapping[Any, Any], symbols: Mapping[V
 
 
 def _run(function: Function, inputs: Mapping[Any, Any], symbols: Mapping[Var, Expr]) -> list[np.ndarray[Any, Any]]:
-    results = {buffer: np.zeros([int(_value(extent, symbols)) for extent in buffer.shape],  # type: ignore[call-overload]
-                                numpy_dtype(DType(buffer.dtype))) for buffer in function.outputs}
+    results = {
+        buffer: np.zeros(
+            [int(_value(extent, symbols)) for extent in buffer.shape],  # type: ignore[call-overload]
+            numpy_dtype(DType(buffer.dtype)),
+        )
+        for buffer in function.outputs
+    }
     build(function)(*(inputs[param] if param in inputs else results[param] for param in function.params))  # pyright: ignore
     return list(results.values())

@@ -13,4 +13,6 @@ def __getattr__(name: str) -> Any:
     try:
         return HYBRID_GLOBALS[name]
     except KeyError:
-        raise AttributeError(f"hybrid scripts have no {name!r}; there are {', '.join(sorted(HYBRID_GLOBALS))}") from None
+        raise AttributeError(
+            f"hybrid scripts have no {name!r}; there are {', '.join(sorted(HYBRID_GLOBALS))}"
+        ) from None

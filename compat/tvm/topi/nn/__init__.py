@@ -29,13 +29,45 @@ from .utils import get_pad_tuple
 from .winograd_util import winograd_transform_matrices
 
 __all__ = [
-    "adaptive_pool", "batch_matmul", "conv", "conv2d", "conv2d_NCHWc", "conv2d_NCHWc_int8", "conv2d_gemm_weight_transform",
-    "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "conv2d_winograd_nhwc",
-    "conv2d_winograd_weight_transform", "conv3d_ncdhw", "conv3d_ndhwc", "conv3d_winograd_weight_transform",
-    "deformable_conv2d_nchw", "deformable_conv2d_nhwc", "dense", "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw",
-    "depthwise_conv2d_nhwc", "fast_softmax", "get_pad_tuple", "group_conv2d_nchw", "group_conv2d_nhwc",
-    "group_conv2d_transpose_nchw", "instance_norm", "layer_norm", "matmul", "pad", "pool", "rms_norm", "scale_shift_nchwc",
-    "softmax_common", "unpack_NCHWc_to_nchw", "upsampling", "upsampling3d", "winograd_transform_matrices",
+    "adaptive_pool",
+    "batch_matmul",
+    "conv",
+    "conv2d",
+    "conv2d_NCHWc",
+    "conv2d_NCHWc_int8",
+    "conv2d_gemm_weight_transform",
+    "conv2d_hwcn",
+    "conv2d_nchw",
+    "conv2d_nhwc",
+    "conv2d_transpose_nchw",
+    "conv2d_winograd_nhwc",
+    "conv2d_winograd_weight_transform",
+    "conv3d_ncdhw",
+    "conv3d_ndhwc",
+    "conv3d_winograd_weight_transform",
+    "deformable_conv2d_nchw",
+    "deformable_conv2d_nhwc",
+    "dense",
+    "depthwise_conv2d_NCHWc",
+    "depthwise_conv2d_nchw",
+    "depthwise_conv2d_nhwc",
+    "fast_softmax",
+    "get_pad_tuple",
+    "group_conv2d_nchw",
+    "group_conv2d_nhwc",
+    "group_conv2d_transpose_nchw",
+    "instance_norm",
+    "layer_norm",
+    "matmul",
+    "pad",
+    "pool",
+    "rms_norm",
+    "scale_shift_nchwc",
+    "softmax_common",
+    "unpack_NCHWc_to_nchw",
+    "upsampling",
+    "upsampling3d",
+    "winograd_transform_matrices",
 ]
 
 
@@ -49,16 +81,31 @@ def __getattr__(name: str) -> Any:
 
 
 def conv2d(
-    input: Tensor, filter: Tensor, strides: Any, padding: Any, dilation: Any, data_layout: str = "NCHW",
-    kernel_layout: str = "", out_dtype: Any = None, layout: str = "",
+    input: Tensor,
+    filter: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "",
+    out_dtype: Any = None,
+    layout: str = "",
 ) -> Tensor:
     """The convolution of data in "NCHW", "NHWC", "HWCN" or blocks, by a kernel in any order of O, I, H and W."""
     return _conv(input, filter, strides, padding, dilation, 1, layout or data_layout, kernel_layout, out_dtype)
 
 
 def conv(
-    inp: Tensor, filt: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, data_layout: str, kernel_layout: str = "",
-    out_dtype: Any = None, **_: object,
+    inp: Tensor,
+    filt: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_layout: str,
+    kernel_layout: str = "",
+    out_dtype: Any = None,
+    **_: object,
 ) -> Tensor:
     """The convolution in groups, of as many dimensions as the layout says."""
     if len(data_layout) == 3:
@@ -71,8 +118,17 @@ def conv(
     return _conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
 
 
-def _conv(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int, layout: str, kernel_layout: str,
-          out_dtype: Any) -> Tensor:
+def _conv(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    layout: str,
+    kernel_layout: str,
+    out_dtype: Any,
+) -> Tensor:
     if kernel_layout and layout in ("NCHW", "NHWC", "HWCN"):
         kernel = _in_order(kernel, kernel_layout, "OIHW" if layout == "NCHW" else "HWIO")
     if layout == "HWCN" and groups == 1:
@@ -86,25 +142,41 @@ def _in_order(kernel: Tensor, given: str, wanted: str) -> Tensor:
     return kernel if given == wanted else _transform.transpose(kernel, [given.index(letter) for letter in wanted])
 
 
-def conv2d_nchw(Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
+def conv2d_nchw(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None
+) -> Tensor:
     """The convolution of (N, C, H, W) by (O, C, KH, KW)."""
     return _ours.conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype or None)
 
 
 def conv2d_nhwc(
-    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = "float32", **_: object,
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    out_dtype: Any = "float32",
+    **_: object,
 ) -> Tensor:
     """The convolution of (N, H, W, C) by (KH, KW, C, O)."""
     return _ours.conv2d_nhwc(Input, Filter, stride, padding, dilation, out_dtype or None)
 
 
-def conv2d_hwcn(Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
+def conv2d_hwcn(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None
+) -> Tensor:
     """The convolution of (H, W, C, N) by (KH, KW, C, O)."""
     return _ours.conv2d_hwcn(Input, Filter, stride, padding, dilation, out_dtype or None)
 
 
 def conv2d_NCHWc(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str,
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    layout: str,
+    out_layout: str,
     out_dtype: Any = "float32",
 ) -> Tensor:
     """The convolution in blocks of channels."""
@@ -112,28 +184,51 @@ def conv2d_NCHWc(
 
 
 def group_conv2d_nchw(
-    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None,
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    out_dtype: Any = None,
 ) -> Tensor:
     """The convolution in groups of (N, C, H, W) by (O, C / groups, KH, KW)."""
     return _ours.group_conv2d_nchw(Input, Filter, stride, padding, dilation, groups, out_dtype or None)
 
 
 def group_conv2d_nhwc(
-    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None,
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    out_dtype: Any = None,
 ) -> Tensor:
     """The convolution in groups of (N, H, W, C) by (KH, KW, C / groups, O)."""
     return _ours.group_conv2d_nhwc(Input, Filter, stride, padding, dilation, groups, out_dtype or None)
 
 
 def depthwise_conv2d_nchw(
-    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None,
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    out_dtype: Any = None,
 ) -> Tensor:
     """The depthwise convolution of (N, C, H, W) by (C, M, KH, KW)."""
     return _ours.depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype or None)
 
 
 def depthwise_conv2d_nhwc(
-    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, kernel_layout: str = "HWOI", out_dtype: Any = None,
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    kernel_layout: str = "HWOI",
+    out_dtype: Any = None,
 ) -> Tensor:
     """The depthwise convolution of (N, H, W, C) by (KH, KW, C, M), or in any order of "HWOI" that kernel_layout names."""
     kernel = _in_order(Filter, kernel_layout, "HWOI")
@@ -141,7 +236,14 @@ def depthwise_conv2d_nhwc(
 
 
 def depthwise_conv2d_NCHWc(
-    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str, out_dtype: Any = None,
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    layout: str,
+    out_layout: str,
+    out_dtype: Any = None,
 ) -> Tensor:
     """The depthwise convolution in blocks of channels: (N, C / c, H, W, c) by (C / c, 1, KH, KW, 1, c)."""
     del layout, out_layout
@@ -155,21 +257,38 @@ def depthwise_conv2d_NCHWc(
 
 
 def conv2d_transpose_nchw(
-    Input: Tensor, Filter: Tensor, strides: Any, padding: Any, out_dtype: Any = None, output_padding: Any = 0,
+    Input: Tensor,
+    Filter: Tensor,
+    strides: Any,
+    padding: Any,
+    out_dtype: Any = None,
+    output_padding: Any = 0,
 ) -> Tensor:
     """The transposed convolution of (N, C, H, W) by (C, O, KH, KW)."""
     return _ours.conv2d_transpose(Input, Filter, strides, padding, output_padding, out_dtype or None)
 
 
 def conv3d_ncdhw(
-    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None,
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    groups: int = 1,
+    out_dtype: Any = None,
 ) -> Tensor:
     """The convolution of (N, C, D, H, W) by (O, C / groups, KD, KH, KW)."""
     return _ours.conv3d_ncdhw(Input, Filter, stride, padding, dilation, groups, out_dtype or None)
 
 
 def conv3d_ndhwc(
-    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = "float32",
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    groups: int = 1,
+    out_dtype: Any = "float32",
     **_: object,
 ) -> Tensor:
     """The convolution of (N, D, H, W, C) by (KD, KH, KW, C / groups, O)."""
@@ -180,7 +299,11 @@ def conv3d_ndhwc(
 
 
 def dense(
-    data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: Any = None, auto_scheduler_rewritten_layout: str = "",
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    out_dtype: Any = None,
+    auto_scheduler_rewritten_layout: str = "",
     **_: object,
 ) -> Tensor:
     """data times the transpose of weight, plus bias."""
@@ -189,8 +312,14 @@ def dense(
 
 
 def batch_matmul(
-    tensor_a: Tensor, tensor_b: Tensor, oshape: Any = None, out_dtype: Any = None, transpose_a: bool = False,
-    transpose_b: bool = True, auto_scheduler_rewritten_layout: str = "", **_: object,
+    tensor_a: Tensor,
+    tensor_b: Tensor,
+    oshape: Any = None,
+    out_dtype: Any = None,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+    auto_scheduler_rewritten_layout: str = "",
+    **_: object,
 ) -> Tensor:
     """The products of two batches of matrices, the second ones taken transposed; the result's shape follows."""
     del oshape, auto_scheduler_rewritten_layout
@@ -198,8 +327,14 @@ def batch_matmul(
 
 
 def matmul(
-    tensor_a: Tensor, tensor_b: Tensor, bias: Tensor | None = None, out_dtype: Any = None, transpose_a: bool = False,
-    transpose_b: bool = False, auto_scheduler_rewritten_layout: str = "", **_: object,
+    tensor_a: Tensor,
+    tensor_b: Tensor,
+    bias: Tensor | None = None,
+    out_dtype: Any = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    auto_scheduler_rewritten_layout: str = "",
+    **_: object,
 ) -> Tensor:
     """The product of two matrices, plus a bias for each column."""
     del auto_scheduler_rewritten_layout
@@ -225,13 +360,21 @@ def rms_norm(data: Tensor, weight: Tensor, axis: Any, epsilon: float = 1e-5) -> 
     return _ours.rms_norm(data, weight, axis, epsilon)
 
 
-def instance_norm(data: Tensor, gamma: Tensor, beta: Tensor, channel_axis: int, axis: Any, epsilon: float = 1e-5) -> Tensor:
+def instance_norm(
+    data: Tensor, gamma: Tensor, beta: Tensor, channel_axis: int, axis: Any, epsilon: float = 1e-5
+) -> Tensor:
     """Normalisation of every channel of every instance."""
     return _ours.instance_norm(data, gamma, beta, channel_axis, axis, epsilon)
 
 
 def pool(
-    data: Tensor, kernel: Any, stride: Any, padding: Any, pool_type: str, ceil_mode: bool = False, layout: str = "NCHW",
+    data: Tensor,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCHW",
     count_include_pad: bool = True,
 ) -> Tensor:
     """pool2d without dilation, as older releases had it."""
@@ -244,7 +387,12 @@ def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = 
 
 
 def pad(
-    data: Tensor, pad_before: Any, pad_after: Any = None, pad_value: Any = 0.0, name: str = "PadInput", attrs: Any = None,
+    data: Tensor,
+    pad_before: Any,
+    pad_after: Any = None,
+    pad_value: Any = 0.0,
+    name: str = "PadInput",
+    attrs: Any = None,
 ) -> Tensor:
     """`data` with constants around it."""
     del attrs
@@ -252,8 +400,13 @@ def pad(
 
 
 def upsampling(
-    data: Tensor, scale_h: float, scale_w: float, layout: str = "NCHW", method: str = "nearest_neighbor",
-    align_corners: bool = False, output_shape: Any = None,
+    data: Tensor,
+    scale_h: float,
+    scale_w: float,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+    output_shape: Any = None,
 ) -> Tensor:
     """Images enlarged by factors. A pixel lies at its index, not at its centre, but for align_corners."""
     high, wide = (data.shape[layout.index(letter)] for letter in "HW")
@@ -264,13 +417,21 @@ def upsampling(
 
 
 def upsampling3d(
-    data: Tensor, scale_d: float, scale_h: float, scale_w: float, layout: str = "NCDHW", method: str = "nearest_neighbor",
-    coordinate_transformation_mode: str = "half_pixel", output_shape: Any = None,
+    data: Tensor,
+    scale_d: float,
+    scale_h: float,
+    scale_w: float,
+    layout: str = "NCDHW",
+    method: str = "nearest_neighbor",
+    coordinate_transformation_mode: str = "half_pixel",
+    output_shape: Any = None,
 ) -> Tensor:
     """Volumes enlarged by factors."""
     scales = zip("DHW", (scale_d, scale_h, scale_w), strict=True)
     size = output_shape or tuple(_whole(data.shape[layout.index(letter)] * scale) for letter, scale in scales)
-    return resize3d(data, None, size, layout, {"trilinear": "linear"}.get(method, method), coordinate_transformation_mode)
+    return resize3d(
+        data, None, size, layout, {"trilinear": "linear"}.get(method, method), coordinate_transformation_mode
+    )
 
 
 def _whole(extent: Any) -> int:

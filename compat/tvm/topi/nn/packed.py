@@ -13,14 +13,29 @@ from ..utils import get_const_int
 from .winograd_util import winograd_transform_matrices
 
 __all__ = [
-    "conv2d_NCHWc_int8", "conv2d_gemm_weight_transform", "conv2d_winograd_nhwc", "conv2d_winograd_weight_transform",
-    "conv3d_winograd_weight_transform", "deformable_conv2d_nchw", "deformable_conv2d_nhwc",
-    "group_conv2d_transpose_nchw", "scale_shift_nchwc", "softmax_common", "unpack_NCHWc_to_nchw",
+    "conv2d_NCHWc_int8",
+    "conv2d_gemm_weight_transform",
+    "conv2d_winograd_nhwc",
+    "conv2d_winograd_weight_transform",
+    "conv3d_winograd_weight_transform",
+    "deformable_conv2d_nchw",
+    "deformable_conv2d_nhwc",
+    "group_conv2d_transpose_nchw",
+    "scale_shift_nchwc",
+    "softmax_common",
+    "unpack_NCHWc_to_nchw",
 ]
 
 
 def conv2d_NCHWc_int8(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str, out_dtype: Any = "int32",
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    layout: str,
+    out_layout: str,
+    out_dtype: Any = "int32",
     n_elems: int = 4,
 ) -> Tensor:
     """The convolution in blocks of channels by a kernel (O / o, C / c, KH, KW, c / n_elems, o, n_elems)."""
@@ -35,14 +50,22 @@ def conv2d_gemm_weight_transform(kernel: Tensor, tile_rows: int, tile_cols: int)
     """A kernel (KH, KW, C, O) as a matrix in tiles: (O / tile_rows, K / tile_cols, tile_rows, tile_cols), filled up with zeros."""
     high, wide, channels, outputs = _numbers(kernel)
     length = high * wide * channels
-    flat = _transform.pad(_transform.reshape(kernel, (length, outputs)), (0, 0), (-length % tile_cols, -outputs % tile_rows))
+    flat = _transform.pad(
+        _transform.reshape(kernel, (length, outputs)), (0, 0), (-length % tile_cols, -outputs % tile_rows)
+    )
     rows, columns = _numbers(flat)
     tiles = _transform.reshape(flat, (rows // tile_cols, tile_cols, columns // tile_rows, tile_rows))
     return _transform.transpose(tiles, (2, 0, 3, 1))
 
 
 def conv2d_winograd_nhwc(
-    data: Tensor, weight: Tensor, strides: Any, padding: Any, dilation: Any, out_dtype: Any, pre_computed: bool = False,
+    data: Tensor,
+    weight: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: Any,
+    pre_computed: bool = False,
     **_: object,
 ) -> Tensor:
     """The convolution of (N, H, W, C) by (KH, KW, C, O): schedules choose Winograd's algorithm where it is faster."""
@@ -85,25 +108,47 @@ def _transformed(kernel: Tensor, tile_size: int, dims: int) -> Tensor:
 
 
 def deformable_conv2d_nchw(
-    data: Tensor, offset: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, deformable_groups: int, groups: int,
+    data: Tensor,
+    offset: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    deformable_groups: int,
+    groups: int,
     out_dtype: Any = None,
 ) -> Tensor:
     """The convolution whose taps are moved by offset; those outside of the image count nothing."""
-    return _ours.deformable_conv2d_nchw(data, offset, kernel, strides, padding, dilation, deformable_groups, groups,
-                                        out_dtype or None, partial=False)
+    return _ours.deformable_conv2d_nchw(
+        data, offset, kernel, strides, padding, dilation, deformable_groups, groups, out_dtype or None, partial=False
+    )
 
 
 def deformable_conv2d_nhwc(
-    data: Tensor, offset: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, deformable_groups: int, groups: int,
+    data: Tensor,
+    offset: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    deformable_groups: int,
+    groups: int,
     out_dtype: Any = None,
 ) -> Tensor:
     """The same of (N, H, W, C) by (KH, KW, C, O)."""
-    return _ours.deformable_conv2d_nhwc(data, offset, kernel, strides, padding, dilation, deformable_groups, groups,
-                                        out_dtype or None, partial=False)
+    return _ours.deformable_conv2d_nhwc(
+        data, offset, kernel, strides, padding, dilation, deformable_groups, groups, out_dtype or None, partial=False
+    )
 
 
 def group_conv2d_transpose_nchw(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, out_dtype: Any, output_padding: Any, groups: int,
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    out_dtype: Any,
+    output_padding: Any,
+    groups: int,
 ) -> Tensor:
     """The transposed convolution in groups of (N, C, H, W) by (C, O / groups, KH, KW)."""
     return _ours.conv2d_transpose(data, kernel, stride, padding, output_padding, out_dtype or None, groups)
@@ -111,7 +156,9 @@ def group_conv2d_transpose_nchw(
 
 def scale_shift_nchwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
     """Data (N, C / c, H, W, c) scaled and moved by (C / c, c)."""
-    return te.compute(Input.shape, lambda *i: Input[i] * Scale[i[1], i[4]] + Shift[i[1], i[4]], "ScaleShift", "injective")
+    return te.compute(
+        Input.shape, lambda *i: Input[i] * Scale[i[1], i[4]] + Shift[i[1], i[4]], "ScaleShift", "injective"
+    )
 
 
 def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:

@@ -47,13 +47,16 @@ def infer_pad(data: Tensor, data_pad: Tensor | None) -> tuple[int, int]:
     """How much was padded before the height and the width of (N, C, H, W)."""
     if data_pad is None:
         return 0, 0
-    high, wide = (get_const_int(padded) - get_const_int(plain)
-                  for padded, plain in zip(data_pad.shape[2:4], data.shape[2:4], strict=True))
+    high, wide = (
+        get_const_int(padded) - get_const_int(plain)
+        for padded, plain in zip(data_pad.shape[2:4], data.shape[2:4], strict=True)
+    )
     return high // 2, wide // 2
 
 
 def infer_stride(data: Tensor, kernel: Tensor, out: Tensor) -> tuple[int, int]:
     """The strides of a convolution of (N, C, H, W) by (O, C, KH, KW) from its shapes."""
+
     def step(at: int) -> int:
         inner, window, outer = (get_const_int(each.shape[at]) for each in (data, kernel, out))
         return (inner - window) // (outer - 1) if outer > 1 else 1

@@ -21,14 +21,16 @@ def winograd_transform_matrices(tile_size: int, kernel_size: int, out_dtype: Any
     infinity. Raises ValueError for more than 12 elements a side, which float32 cannot tell apart."""
     side = tile_size + kernel_size - 1
     if tile_size < 1 or kernel_size < 1 or side - 1 > len(_POINTS):
-        raise ValueError(f"no tiles of {tile_size} for kernels of {kernel_size}: a side has 1 to {len(_POINTS) + 1} elements")
-    points = np.array(_POINTS[:side - 1])
+        raise ValueError(
+            f"no tiles of {tile_size} for kernels of {kernel_size}: a side has 1 to {len(_POINTS) + 1} elements"
+        )
+    points = np.array(_POINTS[: side - 1])
     a, b, g = np.zeros((side, tile_size)), np.zeros((side, side)), np.zeros((side, kernel_size))
     for at, point in enumerate(points):
         others = np.delete(points, at)
         a[at] = point ** np.arange(tile_size)
         g[at] = point ** np.arange(kernel_size) / np.prod(point - others)
-        b[:side - 1, at] = np.poly(others)[::-1]
+        b[: side - 1, at] = np.poly(others)[::-1]
     a[-1, -1] = g[-1, -1] = 1
     b[:, -1] = np.poly(points)[::-1]
     first, second, third = (matrix.astype(str(out_dtype)) for matrix in (a, b, g))

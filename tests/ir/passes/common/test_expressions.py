@@ -25,11 +25,16 @@ from tilewright.ir.visit import walk
 
 
 def shared(value: str) -> str:
-    return str(after(f"""
+    return str(
+        after(
+            f"""
 def f(A: float32[8], B: float32[8], C: out float32[8]):
     for i in 8:
         C[i] = {value}
-""", share_subexpressions))
+""",
+            share_subexpressions,
+        )
+    )
 
 
 def test_repeated_calls_are_named() -> None:
@@ -74,6 +79,7 @@ def test_shared_nodes_take_linear_time() -> None:
     for _ in range(60):
         value = value * value + value  # 3 ** 60 as a tree
     from dataclasses import replace
+
     text = str(share_subexpressions(function.with_body(replace(function.body, value=value))))  # pyright: ignore[reportCallIssue]
     assert text.count("cse") > 50
 
@@ -82,35 +88,46 @@ def test_shared_nodes_take_linear_time() -> None:
 
 
 def chosen(value: str, **scalars: int) -> list[type]:
-    result = after(f"""
+    result = after(
+        f"""
 def f(n: int32, A: float32[8], B: float32[10], C: out float32[8]):
     for i in 8:
         C[i] = {value}
-""", unsafe_select, n=scalars.get("n", 4))
+""",
+        unsafe_select,
+        n=scalars.get("n", 4),
+    )
     return [type(node) for node in walk(result.body) if isinstance(node, (Select, IfThenElse))]
 
 
-@pytest.mark.parametrize(("value", "kinds"), [
-    ("if_then_else(A[i] > 0.0, A[i], 0.0)", [Select]),
-    ("if_then_else(i < n, A[i] * 2.0, B[i + 1])", [Select]),
-    ("if_then_else(i > 0, A[i - 1], 0.0)", [IfThenElse]),
-    ("if_then_else(i < n, exp(A[i]), 0.0)", [IfThenElse]),
-    ("if_then_else(i > 0, A[i - 1], if_then_else(i < n, A[i], 1.0))", [IfThenElse, Select]),
-    ("if_then_else(n == 0, A[n], 0.0)", [IfThenElse]),
-])
+@pytest.mark.parametrize(
+    ("value", "kinds"),
+    [
+        ("if_then_else(A[i] > 0.0, A[i], 0.0)", [Select]),
+        ("if_then_else(i < n, A[i] * 2.0, B[i + 1])", [Select]),
+        ("if_then_else(i > 0, A[i - 1], 0.0)", [IfThenElse]),
+        ("if_then_else(i < n, exp(A[i]), 0.0)", [IfThenElse]),
+        ("if_then_else(i > 0, A[i - 1], if_then_else(i < n, A[i], 1.0))", [IfThenElse, Select]),
+        ("if_then_else(n == 0, A[n], 0.0)", [IfThenElse]),
+    ],
+)
 def test_select_where_safe(value: str, kinds: list[type]) -> None:
     assert chosen(value) == kinds
 
 
 def test_conditions_around_the_statement_count() -> None:
-    result = after("""
+    result = after(
+        """
 def f(n: int32, A: float32[8], C: out float32[8]):
     for i in 8:
         if i >= 1:
             C[i] = if_then_else(n > 3, A[i - 1], 0.0)
         else:
             C[i] = 1.0
-""", unsafe_select, n=4)
+""",
+        unsafe_select,
+        n=4,
+    )
     assert "select(" in str(result)
 
 
@@ -119,19 +136,24 @@ def f(n: int32, A: float32[8], C: out float32[8]):
 
 @pytest.mark.parametrize("n", [0, 3])
 def test_conditions_leave_loops_they_ignore(n: int) -> None:
-    result = after("""
+    result = after(
+        """
 def f(n: int32, A: float32[4, 8], C: out float32[4, 8]):
     for i in 4:
         for j in vectorized(8):
             if i < n:
                 C[i, j] = A[i, j]
-""", hoist_invariants, n=n)
+""",
+        hoist_invariants,
+        n=n,
+    )
     assert "    for i in 4:\n        if i < n:\n            for j in vectorized(8):" in str(result)
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_mixed_bodies_are_copied(n: int) -> None:
-    result = after("""
+    result = after(
+        """
 def f(n: int32, A: float32[8], C: out float32[8]):
     for j in 8:
         C[j] = 1.0
@@ -139,30 +161,41 @@ def f(n: int32, A: float32[8], C: out float32[8]):
             C[j] = C[j] + A[j]
         else:
             C[j] = C[j] * 2.0
-""", hoist_invariants, n=n)
+""",
+        hoist_invariants,
+        n=n,
+    )
     assert str(result).count("for j in 8") == 2
 
 
 @pytest.mark.parametrize("condition", ["C[0] > 0.0", "j < n", "k < 1"])
 def test_what_varies_or_reads_memory_stays(condition: str) -> None:
-    result = after(f"""
+    result = after(
+        f"""
 def f(n: int32, A: float32[8], C: out float32[8]):
     for j in 8:
         for k in 2:
             if {condition}:
                 C[j] = A[j]
-""", hoist_invariants, n=3)
+""",
+        hoist_invariants,
+        n=3,
+    )
     assert str(result).index("for j") < str(result).index("if")
 
 
 def test_invariant_lets_leave() -> None:
-    result = after("""
+    result = after(
+        """
 def f(n: int32, A: float32[8], C: out float32[8]):
     for i in 2:
         for j in 4:
             x: int32 = n * n + i
             C[i * 4 + j] = A[j] * float32(x)
-""", hoist_invariants, n=3)
+""",
+        hoist_invariants,
+        n=3,
+    )
     assert "for i in 2:\n        x: int32 = n * n + i\n        for j in 4" in str(result)
 
 
@@ -197,11 +230,13 @@ def test_a_branch_that_is_not_taken_is_not_checked() -> None:
 
 
 def test_stores_are_checked() -> None:
-    checked = bound_checks(parse("""
+    checked = bound_checks(
+        parse("""
 def f(I: int32[4], C: out float32[4]):
     for i in 4:
         C[I[i]] = 1.0
-"""))
+""")
+    )
     with pytest.raises(AssertionFailed, match="C is written out of range"):
         run(checked, [np.array([0, 1, 2, 4], "int32"), np.zeros(4, "float32")])
 
@@ -210,21 +245,36 @@ def f(I: int32[4], C: out float32[4]):
 
 
 def test_small_gathers_are_narrow() -> None:
-    text = str(after("""
+    text = str(
+        after(
+            """
 def f(I: uint8[16], A: float32[3, 256], C: out float32[3, 16]):
     for i in 3:
         for j in vectorized(16):
             C[i, j] = A[i, int32(I[j])] + A[i, j % 3]
-""", flatten, vectorize, narrow_offsets))
+""",
+            flatten,
+            vectorize,
+            narrow_offsets,
+        )
+    )
     assert text.count("int64x16(") == 0
 
 
 def test_large_ones_are_not() -> None:
-    text = str(narrow_offsets(vectorize(flatten(parse("""
+    text = str(
+        narrow_offsets(
+            vectorize(
+                flatten(
+                    parse("""
 def f(I: int32[16], A: float32[100000, 100000], C: out float32[16]):
     for j in vectorized(16):
         C[j] = A[j % 3 + I[j], j]
-""")))))
+""")
+                )
+            )
+        )
+    )
     assert "int64x16(" in text
 
 
@@ -232,31 +282,43 @@ def f(I: int32[16], A: float32[100000, 100000], C: out float32[16]):
 
 
 def test_threads_become_serial_loops() -> None:
-    result = after("""
+    result = after(
+        """
 def f(A: float32[8], C: out float32[8]):
     for b in thread("blockIdx.x", 2):
         for t in thread("threadIdx.x", 4):
             C[b * 4 + t] = A[b * 4 + t]
-""", lower_threads)
+""",
+        lower_threads,
+    )
     assert "thread" not in str(result)
 
 
 def test_likely_goes() -> None:
-    result = after("""
+    result = after(
+        """
 def f(n: int32, C: out float32[8]):
     for i in 8:
         if likely(i < n):
             C[i] = if_then_else(likely(i > 2), 1.0, 2.0)
-""", remove_likely, n=4)
+""",
+        remove_likely,
+        n=4,
+    )
     assert "likely" not in str(result)
 
 
 def test_simplify_before_select_keeps_ranges() -> None:
-    after("""
+    after(
+        """
 def f(n: int32, A: float32[8], C: out float32[8]):
     for i in 8:
         C[i] = if_then_else(i * 1 + 0 < n, A[i], 0.0)
-""", simplify, unsafe_select, n=4)
+""",
+        simplify,
+        unsafe_select,
+        n=4,
+    )
 
 
 def test_a_choice_under_likely_is_left_for_partition_to_decide() -> None:

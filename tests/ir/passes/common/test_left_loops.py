@@ -7,7 +7,9 @@ from tilewright.ir.passes.common.left_loops import leave_loops
 
 
 def left(guard: str, body: str) -> str:
-    return str(after(f"""
+    return str(
+        after(
+            f"""
 def f(P: int32[24], H: out int32[8]):
     done: local bool[1]
     done[0] = False
@@ -16,7 +18,10 @@ def f(P: int32[24], H: out int32[8]):
     for i in 24:
         if {guard}:
             {body}
-""", leave_loops))
+""",
+            leave_loops,
+        )
+    )
 
 
 def test_a_loop_whose_flag_is_set_is_over() -> None:
@@ -32,4 +37,6 @@ def test_what_depends_on_the_iteration_is_asked_within() -> None:
 def test_conditions_that_no_iteration_changes_are_left_alone() -> None:
     assert "while" not in left("P[0] > 3", "H[0] = H[0] + 1")
     assert "while" not in left("P[i] > 3", "H[0] = H[0] + 1")
-    assert "while" not in left("H[7] < 3", "H[7] = H[7] + P[i] * P[i]"), "what the caller sees is looked at as the loop says"
+    assert "while" not in left("H[7] < 3", "H[7] = H[7] + P[i] * P[i]"), (
+        "what the caller sees is looked at as the loop says"
+    )

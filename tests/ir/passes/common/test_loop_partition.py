@@ -73,7 +73,8 @@ def tiles(A: int32[50, 70], C: out int32[50, 70]):
 
 
 def test_nested_inexact_splits() -> None:
-    assert guards_left("""
+    assert (
+        guards_left("""
 def nested(A: int32[77], C: out int32[77]):
     for o in 3:
         for m in 4:
@@ -81,7 +82,9 @@ def nested(A: int32[77], C: out int32[77]):
                 if likely(o * 30 + m * 9 + i < 77):
                     if likely(m * 9 + i < 30):
                         C[o * 30 + m * 9 + i] = A[o * 30 + m * 9 + i]
-""") == 0
+""")
+        == 0
+    )
 
 
 def test_lower_bounds_and_both() -> None:
@@ -98,25 +101,31 @@ def window(A: int32[40], C: out int32[40]):
 
 
 def test_parallel_loops_stay_one() -> None:
-    result = after("""
+    result = after(
+        """
 def tiles(A: int32[100], C: out int32[100]):
     for i in parallel(7):
         for j in vectorized(16):
             if likely(i * 16 + j < 100):
                 C[i * 16 + j] = A[i * 16 + j]
-""", *PIECES)
+""",
+        *PIECES,
+    )
     assert str(result).count("parallel(7)") == 1
     assert "if i < 6:" in str(result)
 
 
 def test_a_triangle_is_cut_where_it_ends() -> None:
-    result = after("""
+    result = after(
+        """
 def triangle(A: int32[9, 9], C: out int32[9, 9]):
     for i in 9:
         for j in 9:
             if j <= i:
                 C[i, j] = A[i, j]
-""", *PIECES)
+""",
+        *PIECES,
+    )
     assert "if" not in str(result)
     assert "for j in i + 1" in str(result)
 
@@ -174,9 +183,9 @@ def test_drawn_guards(case: int) -> None:
 def drawn{case}(n: int32, m: int32, A: int32[{size}, {inner}], C: out int32[{size}, {inner}]):
     for i in {kinds[0].format(size)}:
         for j in {kinds[1].format(inner)}:
-            if {guard()}{' and ' + guard() if rng.random() < 0.5 else ''}:
+            if {guard()}{" and " + guard() if rng.random() < 0.5 else ""}:
                 C[i, j] = {value}
-            {'else:' if rng.random() < 0.3 else f'if {guard()}:'}
+            {"else:" if rng.random() < 0.3 else f"if {guard()}:"}
                 C[i, j] = C[i, j] * 3
 """
     before = parse(text)
@@ -187,14 +196,17 @@ def drawn{case}(n: int32, m: int32, A: int32[{size}, {inner}], C: out int32[{siz
 
 
 def test_clamped_lanes_are_cut_out() -> None:
-    result = after("""
+    result = after(
+        """
 def blur(A: uint8[5, 70], C: out uint8[5, 70]):
     for y in 5:
         for xo in 5:
             for xi in vectorized(16):
                 if likely(xo * 16 + xi < 70):
                     C[y, xo * 16 + xi] = A[min(y + 1, 4), max(min(xo * 16 + xi - 1, 69), 0)] + A[y, min(xo * 16 + xi + 2, 69)]
-""", *PIECES)
+""",
+        *PIECES,
+    )
     main = next(node for node in walk(result.body) if isinstance(node, For) and node.var.name == "xo")
     assert str(main.extent) == "3"
     assert "A[min(y + 1, 4), xo * 16 + xi - 1] + A[y, xo * 16 + xi + 2]" in str(main)
@@ -202,22 +214,29 @@ def blur(A: uint8[5, 70], C: out uint8[5, 70]):
 
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 17, 40])
 def test_symbolic_clamps(n: int) -> None:
-    result = after("""
+    result = after(
+        """
 def blur(n: int32, A: int32[n], C: out int32[n]):
     for xo in (n + 3) // 4:
         for xi in vectorized(4):
             if likely(xo * 4 + xi < n):
                 C[xo * 4 + xi] = A[max(min(xo * 4 + xi - 1, n - 1), 0)] + if_then_else(xo * 4 + xi > 1, A[xo * 4 + xi - 2], 7)
-""", *PIECES, n=n)
+""",
+        *PIECES,
+        n=n,
+    )
     assert "C[xo * 4 + xi] = A[xo * 4 + xi - 1] + A[xo * 4 + xi - 2]" in str(result)
 
 
 def test_scalar_clamps_are_left() -> None:
-    assert cut_of("""
+    assert (
+        cut_of("""
 def blur(A: int32[9], C: out int32[9]):
     for y in 9:
         C[y] = A[min(y + 1, 8)]
-""") is None
+""")
+        is None
+    )
 
 
 FUSED = """

@@ -11,11 +11,17 @@ from tilewright.ir.text.parser import parse
 @pytest.mark.parametrize(("hint", "whole"), [("", False), (" with loop_partition_hint=True", True)])
 def test_a_hint_asks_for_guards_of_values(hint: str, whole: bool) -> None:
     """35 of 40 iterations have none, and what was cut is not cut again."""
-    text = str(simplify(loop_partition(parse(f"""
+    text = str(
+        simplify(
+            loop_partition(
+                parse(f"""
 def padded(A: float32[40], C: out float32[40]):
     for i in 40{hint}:
         C[i] = if_then_else(3 <= i and i < 38, A[i - 3], 0.0)
-"""))))
+""")
+            )
+        )
+    )
     assert ("extent=35" in text) == whole
     assert ("if_then_else" in text) != whole
     assert "hint" not in text

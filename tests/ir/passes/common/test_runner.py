@@ -9,7 +9,15 @@ import pytest
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
 from tilewright.ir.errors import NotWellFormed
 from tilewright.ir.expr import Var
-from tilewright.ir.passes.common.runner import Dumping, Pass, Timing, Verifying, environment_watchers, pass_times, run_pipeline
+from tilewright.ir.passes.common.runner import (
+    Dumping,
+    Pass,
+    Timing,
+    Verifying,
+    environment_watchers,
+    pass_times,
+    run_pipeline,
+)
 from tilewright.ir.passes.common.simplify import simplify
 from tilewright.ir.passes.common.unroll import unroll
 from tilewright.ir.stmt import BufferStore, Function
@@ -26,7 +34,9 @@ def copy(A: float32[4, 8], C: out float32[4, 8]):
 
 def test_stages_are_recorded() -> None:
     seen: list[tuple[str, str]] = []
-    result = run_pipeline(parse(TEXT), cpu_pipeline(), [lambda name, function, _: seen.append((name, function.attrs["stage"]))])
+    result = run_pipeline(
+        parse(TEXT), cpu_pipeline(), [lambda name, function, _: seen.append((name, function.attrs["stage"]))]
+    )
     assert result.attrs["stage"] == "final"
     assert seen[0] == ("lowered", "loops")
     assert ("flatten", "flat") in seen
@@ -43,7 +53,10 @@ def test_the_order_is_data() -> None:
 def test_dumping_numbers_the_texts(tmp_path: Path) -> None:
     run_pipeline(parse(TEXT), [Pass("simplify", simplify), Pass("unroll", unroll)], [Dumping(tmp_path)])
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == [
-        "00_lowered.ir", "01_simplify.ir", "02_unroll.ir"]
+        "00_lowered.ir",
+        "01_simplify.ir",
+        "02_unroll.ir",
+    ]
     assert parse((tmp_path / "copy" / "02_unroll.ir").read_text()).name == "copy"
 
 

@@ -18,15 +18,19 @@ CASES = {
     "a guard that its loop implies": (GUARDED.format("i < 8"), PLAIN),
     "a guard that is never met": (GUARDED.format("i > 9") + "\n        else:\n            C[i] = 1", LOOP + "C[i] = 1"),
     "a guard within the same guard": (
-        LOOP + "if i < n:\n            if i < n + 1:\n                C[i] = A[i]", GUARDED.format("i < n")),
+        LOOP + "if i < n:\n            if i < n + 1:\n                C[i] = A[i]",
+        GUARDED.format("i < n"),
+    ),
     "the opposite within else": (
         LOOP + "if i < n:\n            C[i] = 1\n        else:\n            if i >= n:\n                C[i] = A[i]",
-        LOOP + "if i < n:\n            C[i] = 1\n        else:\n            C[i] = A[i]"),
+        LOOP + "if i < n:\n            C[i] = 1\n        else:\n            C[i] = A[i]",
+    ),
     "likely of what is sure": (GUARDED.format("likely(i * 2 < 16)"), PLAIN),
     "likely of what is not": (GUARDED.format("likely(i + 0 < n)"), GUARDED.format("likely(i < n)")),
     "an index that comes back": (
         "for i in 4:\n        for j in 2:\n            C[(i * 2 + j) // 2 * 2 + (i * 2 + j) % 2] = 7",
-        "for i in 4:\n        for j in 2:\n            C[i * 2 + j] = 7"),
+        "for i in 4:\n        for j in 2:\n            C[i * 2 + j] = 7",
+    ),
     "a let of a constant": ("x: int32 = 3\n    C[x] = A[x + 1]", "C[3] = A[4]"),
     "memory that nothing uses": ("t: float32[4]\n    if False:\n        t[0] = 1.0\n    C[0] = 1", "C[0] = 1"),
     "nothing left in a loop": ("C[0] = 1\n    for i in 8:\n        if i > 8:\n            C[i] = 2", "C[0] = 1"),
@@ -43,7 +47,8 @@ def test_statement(name: str) -> None:
 
 
 def test_extents_are_not_negative() -> None:
-    result = after("""
+    result = after(
+        """
 def f(n: int32, A: int32[n], C: out int32[8]):
     if n >= 0:
         C[0] = 1
@@ -51,21 +56,28 @@ def f(n: int32, A: int32[n], C: out int32[8]):
         C[1] = 1
     if n > 0:
         C[2] = 1
-""", simplify, n=3)
+""",
+        simplify,
+        n=3,
+    )
     assert str(result).count("if") == 1
 
 
 def test_a_pragma_keeps_its_loop() -> None:
-    result = after("""
+    result = after(
+        """
 def f(C: out int32[8]):
     for i in 1 with auto_unroll_max_step=8:
         C[i] = 1
-""", simplify)
+""",
+        simplify,
+    )
     assert "auto_unroll_max_step" in str(result)
 
 
 def test_allocated_extents() -> None:
-    result = after("""
+    result = after(
+        """
 def f(A: int32[8], C: out int32[8]):
     for i in 2:
         t: int32[i - i + 4]
@@ -73,14 +85,18 @@ def f(A: int32[8], C: out int32[8]):
             t[j] = A[i * 4 + j]
         for j in 4:
             C[i * 4 + j] = t[j]
-""", simplify)
+""",
+        simplify,
+    )
     assert "t: int32[4]" in str(result)
 
 
 def test_nothing_to_do_gives_the_same_loops() -> None:
-    function = simplify(parse("""
+    function = simplify(
+        parse("""
 def f(A: int32[8], C: out int32[8]):
     for i in 8:
         C[i] = A[i]
-"""))
+""")
+    )
     assert simplify(function) is function

@@ -8,7 +8,9 @@ from tilewright.ir.passes.common.solved_loops import solve_loops
 
 
 def solved(condition: str, body: str = "H[b] = H[b] + W[i]", extent: str = "8") -> str:
-    return str(after(f"""
+    return str(
+        after(
+            f"""
 def f(P: int32[24], W: float32[24], H: out float32[8]):
     for b in 8:
         H[b] = 0.0
@@ -16,7 +18,10 @@ def f(P: int32[24], W: float32[24], H: out float32[8]):
         for b in {extent}:
             if {condition}:
                 {body}
-""", solve_loops))
+""",
+            solve_loops,
+        )
+    )
 
 
 def test_a_cell_that_data_gives_is_computed_alone() -> None:
@@ -32,33 +37,51 @@ def test_what_else_the_condition_says_still_holds() -> None:
     assert text.index("if likely(i < 20):") < text.index("b: int32 = P[i]")
 
 
-@pytest.mark.parametrize("body", [
-    "H[b] = H[b] + if_then_else(P[i] == b, P[i] * 3, 0)", "H[b] = select(P[i] == b, 2, 0) + H[b]"])
+@pytest.mark.parametrize(
+    "body", ["H[b] = H[b] + if_then_else(P[i] == b, P[i] * 3, 0)", "H[b] = select(P[i] == b, 2, 0) + H[b]"]
+)
 def test_a_choice_of_what_is_added_is_a_condition(body: str) -> None:
-    text = str(after(f"""
+    text = str(
+        after(
+            f"""
 def f(P: int32[24], H: out int32[8]):
     for i in 24:
         for b in 8:
             {body}
-""", solve_loops))
+""",
+            solve_loops,
+        )
+    )
     assert "b: int32 = P[i]" in text and "for b in 8" not in text
 
 
-@pytest.mark.parametrize("body", [
-    "H[b] = H[b] + if_then_else(P[i] == b, 2, 1)", "H[b] = H[7 - b] + if_then_else(P[i] == b, 2, 0)",
-    "H[b] = H[b] * if_then_else(P[i] == b, 2, 0)"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "H[b] = H[b] + if_then_else(P[i] == b, 2, 1)",
+        "H[b] = H[7 - b] + if_then_else(P[i] == b, 2, 0)",
+        "H[b] = H[b] * if_then_else(P[i] == b, 2, 0)",
+    ],
+)
 def test_a_choice_that_changes_other_cells_is_none(body: str) -> None:
-    text = str(after(f"""
+    text = str(
+        after(
+            f"""
 def f(P: int32[24], H: out int32[8]):
     for i in 24:
         for b in 8:
             {body}
-""", solve_loops))
+""",
+            solve_loops,
+        )
+    )
     assert "for b in 8" in text
 
 
 def test_loops_within_loops() -> None:
-    text = str(after("""
+    text = str(
+        after(
+            """
 def f(P: int32[24], Q: int32[24], H: out float32[3, 4]):
     for y in 3:
         for x in 4:
@@ -68,17 +91,23 @@ def f(P: int32[24], Q: int32[24], H: out float32[3, 4]):
             for x in 4:
                 if P[i] % 4 == y and Q[i] % 5 == x:
                     H[y, x] = H[y, x] + 1.0
-""", solve_loops))
+""",
+            solve_loops,
+        )
+    )
     assert "y: int32 = P[i] % 4" in text and "x: int32 = Q[i] % 5" in text and text.count("for x in 4") == 1
 
 
-@pytest.mark.parametrize(("condition", "body"), [
-    ("P[b] == b", "H[b] = H[b] + W[i]"),                 # no equation for b
-    ("P[i] <= b", "H[b] = H[b] + W[i]"),
-    ("P[i] == b or b == 3", "H[b] = H[b] + W[i]"),
-    ("int32(H[i % 8]) == b", "H[b] = H[b] + W[i]"),      # the body changes what the equation reads
-    ("b < 7 and P[i * (b // 7)] == b", "H[b] = W[i]"),
-    ("W[b] > 0.5 and P[i] == b", "H[b] = W[i]"),         # may guard the read
-])
+@pytest.mark.parametrize(
+    ("condition", "body"),
+    [
+        ("P[b] == b", "H[b] = H[b] + W[i]"),  # no equation for b
+        ("P[i] <= b", "H[b] = H[b] + W[i]"),
+        ("P[i] == b or b == 3", "H[b] = H[b] + W[i]"),
+        ("int32(H[i % 8]) == b", "H[b] = H[b] + W[i]"),  # the body changes what the equation reads
+        ("b < 7 and P[i * (b // 7)] == b", "H[b] = W[i]"),
+        ("W[b] > 0.5 and P[i] == b", "H[b] = W[i]"),  # may guard the read
+    ],
+)
 def test_other_loops_stay(condition: str, body: str) -> None:
     assert solved(condition, body).count("for b in 8") == 2

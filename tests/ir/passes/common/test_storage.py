@@ -80,8 +80,11 @@ def test_out_of_loops() -> None:
 
 
 def test_what_outlives_an_iteration_shares_with_none_of_it() -> None:
-    result = planned(LOOPED.format(
-        outside="s: float32[4096]\n    for i in 4096:\n        s[i] = 0.0", plus=" + s[i]", keep=COPY.format("s")))
+    result = planned(
+        LOOPED.format(
+            outside="s: float32[4096]\n    for i in 4096:\n        s[i] = 0.0", plus=" + s[i]", keep=COPY.format("s")
+        )
+    )
     assert allocated(result) == ["s", "t", "u"]
 
 
@@ -123,7 +126,9 @@ def test_many_small_allocations_share_once_the_stack_would_not_hold_them() -> No
     def chain(stages: int) -> str:
         names = ["A", *(f"T{n}" for n in range(stages)), "B"]
         lines = [f"    T{n}: float32[64]" for n in range(stages)]
-        lines += [f"    for i{n} in 64:\n        {b}[i{n}] = {a}[i{n}] + 1.0" for n, (a, b) in enumerate(pairwise(names))]
+        lines += [
+            f"    for i{n} in 64:\n        {b}[i{n}] = {a}[i{n}] + 1.0" for n, (a, b) in enumerate(pairwise(names))
+        ]
         text = "\n".join(lines)
         return str(plan_storage(parse(f'@attrs(stage="flat")\ndef f(A: float32[64], B: out float32[64]):\n{text}\n')))
 

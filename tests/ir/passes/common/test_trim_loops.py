@@ -14,14 +14,20 @@ from tilewright.ir.passes.common.trim_loops import trim_loops
 
 
 def trimmed(condition: str, around: str = "for j in 4:") -> str:
-    return str(after(f"""
+    return str(
+        after(
+            f"""
 def f(A: float32[8, 32], C: out float32[8, 4]):
     for i in 8:
         for k in 32:
             {around}
                 if {condition}:
                     C[i, j] = C[i, j] + A[i, k]
-""", trim_loops, simplify))
+""",
+            trim_loops,
+            simplify,
+        )
+    )
 
 
 def test_a_triangle_takes_the_time_of_a_triangle() -> None:
@@ -44,14 +50,19 @@ def test_what_bounds_nothing_leaves_the_loop(condition: str) -> None:
 
 
 def test_statements_beside_the_guarded_one_run_in_every_iteration() -> None:
-    text = str(after("""
+    text = str(
+        after(
+            """
 def f(A: float32[8, 32], C: out float32[8, 32]):
     for i in 8:
         for k in 32:
             C[i, k] = A[i, k]
             if k <= i:
                 C[i, k] = C[i, k] + 1.0
-""", trim_loops))
+""",
+            trim_loops,
+        )
+    )
     assert "for k in 32:" in text
 
 
@@ -65,16 +76,24 @@ def test_drawn_guards(case: int) -> None:
     signs = ["<", "<=", ">", ">="]
     guards = " and ".join(
         f"k * {some(-3, 4)} + i * {some(-2, 3)} + j * {some(-2, 3)} + n * {some(-1, 2)} {rng.choice(signs)} {some(-8, 9)}"
-        for _ in range(some(1, 4)))
+        for _ in range(some(1, 4))
+    )
     begin, extent, width = some(0, 4), some(0, 12), some(0, 4)
-    after(f"""
+    after(
+        f"""
 def drawn{case}(n: int32, A: float32[16], C: out float32[5, 4]):
     for i in 5:
         for k in range({begin}, extent={extent}):
             for j in {width}:
                 if {guards}:
                     C[i, j] = C[i, j] * 2.0 + A[k]
-""", trim_loops, simplify, loop_partition, simplify, n=some(-4, 9))
+""",
+        trim_loops,
+        simplify,
+        loop_partition,
+        simplify,
+        n=some(-4, 9),
+    )
 
 
 @pytest.mark.parametrize("target", ["llvm", "c", "interpret"])

@@ -16,39 +16,49 @@ def loops(text: str, **scalars: int) -> list[str]:
 
 
 def test_copies_in_order() -> None:
-    result = after("""
+    result = after(
+        """
 def sums(A: float32[6], C: out float32[3]):
     for i in unrolled(3):
         C[i] = 0.0
         for k in unrolled(2, extent=2):
             C[i] = C[i] + A[i * 2 + k - 2]
-""", unroll)
+""",
+        unroll,
+    )
     assert [str(store.indices[0]) for store in stores(result.body)] == ["0", "0", "0", "1", "1", "1", "2", "2", "2"]
 
 
 @pytest.mark.parametrize("extent", [0, 1, 5])
 def test_extents(extent: int) -> None:
-    assert loops(f"""
+    assert (
+        loops(f"""
 def copy(A: float32[5], C: out float32[5]):
     for i in unrolled({extent}):
         C[i] = A[i]
-""") == []
+""")
+        == []
+    )
 
 
 def test_conditions_are_decided() -> None:
-    result = after("""
+    result = after(
+        """
 def some(A: float32[5], C: out float32[5]):
     for i in unrolled(5):
         if i < 3:
             C[i] = if_then_else(i > 0, A[i - 1], 0.0)
         else:
             C[i] = 1.0
-""", unroll)
+""",
+        unroll,
+    )
     assert "if" not in str(result)
 
 
 def test_allocations_and_inner_loops_are_each_copys_own() -> None:
-    result = after("""
+    result = after(
+        """
 def local(A: float32[2, 9], C: out float32[2, 9]):
     for i in unrolled(2):
         t: local float32[9]
@@ -56,7 +66,9 @@ def local(A: float32[2, 9], C: out float32[2, 9]):
             t[j] = A[i, j]
         for j in 9:
             C[i, j] = t[8 - j]
-""", unroll)
+""",
+        unroll,
+    )
     variables = [node.var for node in walk(result.body) if isinstance(node, For)]
     assert len(variables) == len(set(variables)) == 4
 
@@ -76,11 +88,14 @@ def sums(A: float32[4, 8], C: out float32[4]):
 
 
 def test_pragma_leaves_symbolic_loops() -> None:
-    assert loops("""
+    assert loops(
+        """
 def sums(n: int32, A: float32[n], C: out float32[n]):
     for i in n with auto_unroll_max_step=16, unroll_explicit=1:
         C[i] = A[i]
-""", n=3) == ["i"]
+""",
+        n=3,
+    ) == ["i"]
 
 
 def test_an_extent_that_a_loop_outside_decides_guards_the_copies() -> None:
@@ -98,17 +113,21 @@ def corner(A: float32[5], C: out float32[5, 5]):
 
 def test_symbolic_extent_is_refused() -> None:
     with pytest.raises(UnrollNotConstant, match=r"cannot unroll 'i'\n  its extent n is not known"):
-        unroll(parse("""
+        unroll(
+            parse("""
 def copy(n: int32, A: float32[n], C: out float32[n]):
     for i in unrolled(n):
         C[i] = A[i]
-"""))
+""")
+        )
 
 
 def test_too_much_is_refused() -> None:
     with pytest.raises(UnrollTooLarge, match="cannot unroll 'i'\n  1000000 copies of 1 statements"):
-        unroll(parse("""
+        unroll(
+            parse("""
 def fill(C: out float32[1000000]):
     for i in unrolled(1000000):
         C[i] = 0.0
-"""))
+""")
+        )

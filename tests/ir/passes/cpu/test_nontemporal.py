@@ -12,7 +12,9 @@ from tilewright import te
 X86 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={}"
 
 
-def scaled(rows: Any, columns: Any, dtype: str = "float32", inner: int | None = None) -> tuple[te.Schedule, list[te.Tensor]]:
+def scaled(
+    rows: Any, columns: Any, dtype: str = "float32", inner: int | None = None
+) -> tuple[te.Schedule, list[te.Tensor]]:
     """2 A + 1, each row past the caches; in vectors of `inner` where given."""
     A = te.placeholder((rows, columns), dtype, "A")
     C = te.compute((rows, columns), lambda i, j: A[i, j] * te.const(2, dtype) + te.const(1, dtype), "C")
@@ -84,7 +86,7 @@ def test_whole_lines_are_streamed_and_fenced(cpu: str, register: str) -> None:
     text = tw.build(s, args, target=X86.format(cpu)).source("asm")
     streamed = [line for line in text.splitlines() if "vmovntps" in line]
     assert streamed and all(register in line for line in streamed)
-    task = text[text.index("vmovntps"):]
+    task = text[text.index("vmovntps") :]
     assert "sfence" in task[: task.index("retq")], "a task's stores are seen before its end is"
 
 

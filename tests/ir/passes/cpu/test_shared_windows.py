@@ -21,31 +21,43 @@ PASSES = (flatten, vectorize, unroll, shared_windows)
 
 
 def windows(result: Function) -> set[str]:
-    return {str(node) for node in walk(result.body) if isinstance(node, BufferLoad) and isinstance(node.indices[0], Ramp)}
+    return {
+        str(node) for node in walk(result.body) if isinstance(node, BufferLoad) and isinstance(node.indices[0], Ramp)
+    }
 
 
 def test_even_and_odd_lanes_come_from_two_vectors() -> None:
-    result = after("""
+    result = after(
+        """
 def pairs(A: float32[64], C: out float32[32]):
     for x in vectorized(16):
         C[x] = A[2 * x] - A[2 * x + 1]
-""", *PASSES)
+""",
+        *PASSES,
+    )
     assert sum(isinstance(node, Shuffle) for node in walk(result.body)) == 2
     assert len(windows(result)) == 2
 
 
 def test_masked_lanes_are_not_gathered() -> None:
-    result = after("""
+    result = after(
+        """
 def border(A: float32[31], C: out float32[16]):
     for x in vectorized(16):
         C[x] = if_then_else(1 <= x, A[2 * x - 1], 0.0) + if_then_else(x < 15, A[2 * x + 1], 0.0)
-""", *PASSES)
-    assert all(node.indices[0].stride.value == 1 for node in walk(result.body)
-               if isinstance(node, BufferLoad) and isinstance(node.indices[0], Ramp))
+""",
+        *PASSES,
+    )
+    assert all(
+        node.indices[0].stride.value == 1
+        for node in walk(result.body)
+        if isinstance(node, BufferLoad) and isinstance(node.indices[0], Ramp)
+    )
 
 
 def test_loads_across_a_store_are_left() -> None:
-    result = after("""
+    result = after(
+        """
 def moved(A: out float32[64], C: out float32[32]):
     for x in vectorized(16):
         C[x] = A[2 * x]
@@ -53,7 +65,9 @@ def moved(A: out float32[64], C: out float32[32]):
         A[x] = 0.0
     for x in vectorized(16):
         C[x + 16] = A[2 * x + 1]
-""", *PASSES)
+""",
+        *PASSES,
+    )
     assert not any(isinstance(node, Shuffle) for node in walk(result.body))
 
 
@@ -64,12 +78,17 @@ def test_drawn(case: int) -> None:
     offsets = [rng.randint(-3, 6) for _ in range(taps)]
     size = rng.randint(1, stride * n + 4)
     reads = " + ".join(
-        f"if_then_else({-at} <= {stride} * x and {stride} * x < {size - at}, A[{stride} * x + {at}], 0)" for at in offsets)
-    after(f"""
+        f"if_then_else({-at} <= {stride} * x and {stride} * x < {size - at}, A[{stride} * x + {at}], 0)"
+        for at in offsets
+    )
+    after(
+        f"""
 def taps{case}(A: int32[{size}], C: out int32[{n}]):
     for x in vectorized({n}):
         C[x] = {reads}
-""", *PASSES)
+""",
+        *PASSES,
+    )
 
 
 def test_strided_rows_at_the_end_of_memory() -> None:

@@ -43,11 +43,14 @@ def heavy(A: float32[64, 64], C: out float32[64, 64]):
 
 
 def test_what_is_not_known_stays() -> None:
-    assert kinds("""
+    assert kinds(
+        """
 def symbolic(A: float32[n], C: out float32[n], n: int32):
     for i in parallel(n):
         C[i] = A[i]
-""", n=3) == [LoopKind.PARALLEL]
+""",
+        n=3,
+    ) == [LoopKind.PARALLEL]
     assert kinds("""
 def outside(C: out int32[2]):
     for i in parallel(2):

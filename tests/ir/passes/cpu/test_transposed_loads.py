@@ -22,8 +22,11 @@ PASSES = (flatten, vectorize, unroll, shared_windows, transposed_loads)
 
 def strides(result: Function) -> set[int]:
     """How far apart the lanes of the function's vector loads lie."""
-    return {node.indices[0].stride.value for node in walk(result.body)
-            if isinstance(node, BufferLoad) and isinstance(node.indices[0], Ramp)}
+    return {
+        node.indices[0].stride.value
+        for node in walk(result.body)
+        if isinstance(node, BufferLoad) and isinstance(node.indices[0], Ramp)
+    }
 
 
 def columns(lanes: int, copies: int, dtype: str = "float32", row: int = 19) -> str:
@@ -35,8 +38,17 @@ def columns(A: {dtype}[{lanes}, {row}], C: out {dtype}[{copies}, {lanes}]):
 """
 
 
-@pytest.mark.parametrize(("lanes", "dtype", "shuffles"), [
-    (4, "float32", 8), (8, "float32", 24), (16, "float32", 64), (2, "float64", 2), (4, "int64", 8), (8, "float64", 24)])
+@pytest.mark.parametrize(
+    ("lanes", "dtype", "shuffles"),
+    [
+        (4, "float32", 8),
+        (8, "float32", 24),
+        (16, "float32", 64),
+        (2, "float64", 2),
+        (4, "int64", 8),
+        (8, "float64", 24),
+    ],
+)
 def test_a_square_takes_its_logarithm_of_shuffles(lanes: int, dtype: str, shuffles: int) -> None:
     result = after(columns(lanes, lanes, dtype), *PASSES)
     assert strides(result) == {1}
@@ -49,7 +61,9 @@ def test_columns_that_fill_no_square_are_left() -> None:
     assert strides(after(columns(4, 3), *PASSES)) == {19}
 
 
-@pytest.mark.parametrize(("lanes", "copies", "dtype"), [(8, 11, "float32"), (8, 7, "int32"), (4, 3, "float64"), (16, 3, "float32")])
+@pytest.mark.parametrize(
+    ("lanes", "copies", "dtype"), [(8, 11, "float32"), (8, 7, "int32"), (4, 3, "float64"), (16, 3, "float32")]
+)
 def test_rows_are_loaded_as_far_as_there_are_columns(lanes: int, copies: int, dtype: str) -> None:
     assert strides(after(columns(lanes, copies, dtype, copies + 2 if copies > lanes else lanes + 1), *PASSES)) == {1}
 
@@ -59,19 +73,23 @@ def test_small_elements_are_left() -> None:
 
 
 def test_what_a_store_between_may_change_is_left() -> None:
-    result = after("""
+    result = after(
+        """
 def turned(A: out float32[64, 64]):
     for i in unrolled(4):
         for j in vectorized(4):
             A[i, j] = A[j + 4, i + 4]
-""", *PASSES)
+""",
+        *PASSES,
+    )
     assert not any(isinstance(node, Shuffle) for node in walk(result.body))
 
 
 @pytest.mark.parametrize(("lanes", "dtype", "shuffles"), [(8, "float32", 24), (16, "int8", 64), (8, "int16", 24)])
 def test_own_memory_is_read_under_no_condition(lanes: int, dtype: str, shuffles: int) -> None:
     """Guards of rows and masks of lanes are those of what is stored."""
-    result = after(f"""
+    result = after(
+        f"""
 def turned(A: {dtype}[{lanes}, {lanes}], C: out {dtype}[{lanes}, {lanes}], n: int32):
     T: local {dtype}[{lanes}, {lanes}]
     for i in unrolled({lanes}):
@@ -83,7 +101,10 @@ def turned(A: {dtype}[{lanes}, {lanes}], C: out {dtype}[{lanes}, {lanes}], n: in
             for j in vectorized({lanes}):
                 if j < n:
                     C[i, j] = T[j, i]
-""", *PASSES, n=6)
+""",
+        *PASSES,
+        n=6,
+    )
     assert sum(isinstance(node, Shuffle) for node in walk(result.body)) == shuffles
     assert strides(result) == {1}
 
@@ -95,12 +116,15 @@ def test_drawn(case: int) -> None:
     copies, first, row = (int(rng.integers(1, 2 * lanes + 3)), int(rng.integers(0, 3)), int(rng.integers(5, 40)))
     read = f"A[j, i + {first}]"
     masked = f"if_then_else(j < {int(rng.integers(1, lanes + 1))}, {read}, 0)" if rng.integers(2) else read
-    after(f"""
+    after(
+        f"""
 def drawn{case}(A: {dtype}[{lanes}, {max(row, copies + first)}], C: out {dtype}[{copies}, {lanes}]):
     for i in unrolled({copies}):
         for j in vectorized({lanes}):
             C[i, j] = {masked} + {read}
-""", *PASSES)
+""",
+        *PASSES,
+    )
 
 
 def test_a_transposition_is_shuffles() -> None:

@@ -46,20 +46,26 @@ def scale(A: float32[4, {extent}], C: out float32[4, {extent}]):
 
 
 def test_a_power_of_two_is_one_vector() -> None:
-    assert text_of("""
+    assert (
+        text_of("""
 def copy(A: float32[64], C: out float32[64]):
     for j in vectorized(64):
         C[j] = A[j]
-""").count("ramp(int64(0), int64(1), 64)") == 2
+""").count("ramp(int64(0), int64(1), 64)")
+        == 2
+    )
 
 
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 40])
 def test_symbolic_extent_is_chunks_and_a_masked_rest(n: int) -> None:
-    text = text_of("""
+    text = text_of(
+        """
 def copy(n: int32, A: float32[n], C: out float32[n]):
     for j in vectorized(n):
         C[j] = A[j]
-""", n=n)
+""",
+        n=n,
+    )
     assert "where=" in text
 
 
@@ -228,10 +234,16 @@ def triangle(A: float32[16, 16], C: out float32[16]):
     assert "for j in 16:" in text
 
 
-@pytest.mark.parametrize("body", [
-    "C[0] = C[0] + A[j]", "C[j // 2] = A[j]", "C[j + 1] = C[j]", "C[j] = C[15 - j]",
-    "if j < 9:\n            C[j * 6 % 16] = A[j]",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "C[0] = C[0] + A[j]",
+        "C[j // 2] = A[j]",
+        "C[j + 1] = C[j]",
+        "C[j] = C[15 - j]",
+        "if j < 9:\n            C[j * 6 % 16] = A[j]",
+    ],
+)
 def test_lanes_that_meet_run_serially(body: str) -> None:
     text = text_of(f"""
 def race(A: int32[32], C: out int32[32]):
@@ -241,11 +253,17 @@ def race(A: int32[32], C: out int32[32]):
     assert not in_lanes(text)
 
 
-@pytest.mark.parametrize("body", [
-    "C[j * 2] = C[j * 2 + 1]", "C[31 - j] = A[j]", "C[j] = C[j + 16]",
-    "for k in 2:\n            C[k * 16 + j] = C[k * 16 + j] + 1",
-    "for k in 2:\n            C[j * 2 + k] = C[j * 2 + k] + 1", "if j < 8:\n            C[j * 6 % 16] = A[j]",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "C[j * 2] = C[j * 2 + 1]",
+        "C[31 - j] = A[j]",
+        "C[j] = C[j + 16]",
+        "for k in 2:\n            C[k * 16 + j] = C[k * 16 + j] + 1",
+        "for k in 2:\n            C[j * 2 + k] = C[j * 2 + k] + 1",
+        "if j < 8:\n            C[j * 6 % 16] = A[j]",
+    ],
+)
 def test_lanes_that_do_not_meet_run_together(body: str) -> None:
     text = text_of(f"""
 def apart(A: int32[32], C: out int32[32]):
@@ -317,11 +335,24 @@ def maths(A: float32[16], C: out uint8[16], D: out bool[16]):
     assert re.search(r"for \w+ in 16", text) is None
 
 
-CONDITIONS = ["j < {a}", "{a} <= j", "j % 3 == {b}", "A[j, 0] > 0", "j < {a} and j >= {b}", "j * 2 + {b} < {a}", "i < {b}"]
+CONDITIONS = [
+    "j < {a}",
+    "{a} <= j",
+    "j % 3 == {b}",
+    "A[j, 0] > 0",
+    "j < {a} and j >= {b}",
+    "j * 2 + {b} < {a}",
+    "i < {b}",
+]
 INDICES = ["j", "{n} - 1 - j", "j // 2", "(j + {a}) % {n}", "min(j + {b}, {n} - 1)"]
 VALUES = [
-    "A[{x}, {b} % 3]", "B[{x}]", "if_then_else({c}, A[{x}, 1], B[i])", "select({c}, B[{x}], 7)", "if_then_else({c}, B[{b} % 4], 5)",
-    "if_then_else({c}, A[abs(B[i]) % {n}, {b} % 3], 4)", "(B[{x}] * 3 + i) // {b1}",
+    "A[{x}, {b} % 3]",
+    "B[{x}]",
+    "if_then_else({c}, A[{x}, 1], B[i])",
+    "select({c}, B[{x}], 7)",
+    "if_then_else({c}, B[{b} % 4], 5)",
+    "if_then_else({c}, A[abs(B[i]) % {n}, {b} % 3], 4)",
+    "(B[{x}] * 3 + i) // {b1}",
 ]
 
 
@@ -331,9 +362,14 @@ def test_drawn_bodies(case: int) -> None:
     n = int(rng.integers(1, 40))
 
     def fill(pattern: str) -> str:
-        return (pattern.replace("{x}", "(" + str(rng.choice(INDICES)) + ")").replace("{c}", str(rng.choice(CONDITIONS)))
-                .replace("{a}", str(rng.integers(0, n + 2))).replace("{b}", str(rng.integers(0, 5)))
-                .replace("{b1}", str(rng.integers(1, 6))).replace("{n}", str(n)))
+        return (
+            pattern.replace("{x}", "(" + str(rng.choice(INDICES)) + ")")
+            .replace("{c}", str(rng.choice(CONDITIONS)))
+            .replace("{a}", str(rng.integers(0, n + 2)))
+            .replace("{b}", str(rng.integers(0, 5)))
+            .replace("{b1}", str(rng.integers(1, 6)))
+            .replace("{n}", str(n))
+        )
 
     lines: list[str] = []
     for k in range(int(rng.integers(1, 4))):
@@ -341,8 +377,12 @@ def test_drawn_bodies(case: int) -> None:
         pad = "            "
         kind = int(rng.integers(0, 4))
         if kind == 0:
-            lines += [f"{pad}if {fill(str(rng.choice(CONDITIONS)))}:", f"{pad}    {store}", f"{pad}else:",
-                      f"{pad}    C[i, j, {k}] = {fill(str(rng.choice(VALUES)))}"]
+            lines += [
+                f"{pad}if {fill(str(rng.choice(CONDITIONS)))}:",
+                f"{pad}    {store}",
+                f"{pad}else:",
+                f"{pad}    C[i, j, {k}] = {fill(str(rng.choice(VALUES)))}",
+            ]
         elif kind == 1:
             lines += [f"{pad}for k in {rng.integers(0, 4)}:", f"{pad}    C[i, j, {k}] = C[i, j, {k}] + B[k] * 2"]
         elif kind == 2:
@@ -376,9 +416,18 @@ def rows(A: float32[6, {row * step + 1}], C: out float32[5, {row}]):
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
-@pytest.mark.parametrize(("index", "picked"), [
-    ("j % 2 * 150 + j // 2", True), ("(j + 2 * n) // 2", True), ("j // 4 + j % 4 * 75", True), ("n * 2 + j % 2 + j // 2", True),
-    ("(j + n) // 2 + j % 2", True), ("j // 2 * 3 + j % 2", False), ("j // 3", False)])
+@pytest.mark.parametrize(
+    ("index", "picked"),
+    [
+        ("j % 2 * 150 + j // 2", True),
+        ("(j + 2 * n) // 2", True),
+        ("j // 4 + j % 4 * 75", True),
+        ("n * 2 + j % 2 + j // 2", True),
+        ("(j + n) // 2 + j % 2", True),
+        ("j // 2 * 3 + j % 2", False),
+        ("j // 3", False),
+    ],
+)
 def test_lanes_that_are_read_in_turn_are_picked_from_vectors(index: str, picked: bool, bits: int) -> None:
     before = parse(f"""
 def turns(A: float32[300], C: out float32[3, 131]):

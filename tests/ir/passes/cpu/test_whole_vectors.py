@@ -26,8 +26,24 @@ def row(A: float32[{n}], w: float32[1], C: out float32[{n}]):
 """
 
 
-@pytest.mark.parametrize(("n", "wide"), [
-    (1, 1), (3, 4), (4, 4), (7, 8), (12, 16), (13, 16), (14, 16), (16, 16), (17, 17), (24, 24), (27, 32), (30, 32), (32, 32)])
+@pytest.mark.parametrize(
+    ("n", "wide"),
+    [
+        (1, 1),
+        (3, 4),
+        (4, 4),
+        (7, 8),
+        (12, 16),
+        (13, 16),
+        (14, 16),
+        (16, 16),
+        (17, 17),
+        (24, 24),
+        (27, 32),
+        (30, 32),
+        (32, 32),
+    ],
+)
 def test_row_is_as_long_as_its_vectors(n: int, wide: int) -> None:
     result = after(ROW.format(n=n), whole_vectors)
     assert f"T: local float32[{wide}]" in str(result)
@@ -37,14 +53,18 @@ def test_row_is_as_long_as_its_vectors(n: int, wide: int) -> None:
 
 @pytest.mark.parametrize("reads", ["T[x + 0 * w] + T[12 - x]", "T[12 - x]", "T[0] + T[x]"])
 def test_row_that_is_read_otherwise_stays(reads: str) -> None:
-    result = after(f"""
+    result = after(
+        f"""
 def row(w: int32, A: float32[13], C: out float32[13]):
     T: local float32[13]
     for x in vectorized(13):
         T[x] = A[x]
     for x in vectorized(13):
         C[x] = {reads}
-""", whole_vectors, w=1)
+""",
+        whole_vectors,
+        w=1,
+    )
     assert "T: local float32[13]" in str(result)
 
 
@@ -69,7 +89,8 @@ def row(n: int32, A: float32[28], C: out float32[28]):
 
 
 def test_loop_that_stores_elsewhere_too_is_not_longer() -> None:
-    result = after("""
+    result = after(
+        """
 def row(A: float32[13], B: out float32[13], C: out float32[13]):
     T: local float32[13]
     for x in vectorized(13):
@@ -77,7 +98,9 @@ def row(A: float32[13], B: out float32[13], C: out float32[13]):
         B[x] = A[x]
     for x in vectorized(13):
         C[x] = T[x]
-""", whole_vectors)
+""",
+        whole_vectors,
+    )
     assert "vectorized(16)" not in str(result)
 
 
@@ -89,7 +112,9 @@ def row(A: float32[14], C: out float32[14]):
 """
     assert "vectorized(14)" in str(after(text, lambda function: loop_partition(function, 64), simplify))
     assert "vectorized(13" in str(after(text, loop_partition, simplify)).replace("1, extent=13", "13")
-    after(text, lambda function: loop_partition(function, 64), simplify, whole_vectors, flatten, vectorize, remove_likely)
+    after(
+        text, lambda function: loop_partition(function, 64), simplify, whole_vectors, flatten, vectorize, remove_likely
+    )
 
 
 def test_ragged_sums_stay_in_registers() -> None:
@@ -103,7 +128,9 @@ def test_ragged_sums_stay_in_registers() -> None:
     s[tile].reorder(s[tile].op.reduce_axis[0], row, column)
     s[tile].unroll(row)
     s[tile].vectorize(column)
-    masked = [line for line in tw.build(s, [a, b, c], target="llvm -mcpu=znver4").source("asm").splitlines() if "{%k" in line]
+    masked = [
+        line for line in tw.build(s, [a, b, c], target="llvm -mcpu=znver4").source("asm").splitlines() if "{%k" in line
+    ]
     assert 0 < len(masked) <= 4 + 1  # a store for each row, and one load of B
     rng = np.random.default_rng(0)
     x, y = rng.random((4, 64), dtype=np.float32), rng.random((64, 14), dtype=np.float32)
@@ -136,7 +163,9 @@ def test_without_masks_a_row_is_whole_where_it_reads_the_functions_own_memory(n:
     result = unmasked(PANEL.format(n=n, term="P[x] * w[0]"))
     assert f"T: local float32[{wide}]" in result and f"P: float32[{wide}]" in result
     assert "if_then_else" not in result, "lanes beyond the row compute on what the panel's end holds"
-    assert (f"P[{'i0 + '}{n}] = 0.0" in result) == (wide > n), "which is zeros: what is left there may be denormal, and slow"
+    assert (f"P[{'i0 + '}{n}] = 0.0" in result) == (wide > n), (
+        "which is zeros: what is left there may be denormal, and slow"
+    )
 
 
 @pytest.mark.parametrize("named", ["w[0] - 2.0", "P[x] - w[0]"], ids=["for all lanes", "by lanes"])
@@ -203,10 +232,13 @@ def window(A: float32[{n}], w: float32[3], C: out float32[{n}]):
 """
 
 
-@pytest.mark.parametrize(("n", "index", "padded", "needed"), [
-    (7, "x + k", 9, 10), (13, "x + k", 15, 18), (5, "x * 2 + k", 11, 17), (7, "x + k", 64, 64)])
+@pytest.mark.parametrize(
+    ("n", "index", "padded", "needed"),
+    [(7, "x + k", 9, 10), (13, "x + k", 15, 18), (5, "x * 2 + k", 11, 17), (7, "x + k", 64, 64)],
+)
 def test_without_masks_a_row_is_whole_where_it_reads_a_window_of_the_functions_own_memory(
-        n: int, index: str, padded: int, needed: int) -> None:
+    n: int, index: str, padded: int, needed: int
+) -> None:
     result = unmasked(WINDOW.format(n=n, padded=padded, index=index))
     wide = -(-n // 8) * 8
     assert f"T: local float32[{wide}]" in result and f"P: float32[{needed}]" in result

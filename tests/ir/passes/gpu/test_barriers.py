@@ -28,7 +28,11 @@ def test_a_quotient_and_a_remainder_together_tell_the_thread() -> None:
     s = tw.autoschedule.schedule([C], "cuda -emulate")
     kernel = tw.build(s, [A, B, C], target="cuda -emulate")
     rng = np.random.default_rng(0)
-    a, b, c = rng.standard_normal(5).astype("float32"), rng.standard_normal(3).astype("float32"), np.empty((5, 3), "float32")
+    a, b, c = (
+        rng.standard_normal(5).astype("float32"),
+        rng.standard_normal(3).astype("float32"),
+        np.empty((5, 3), "float32"),
+    )
     kernel(a, b, c)
     np.testing.assert_array_equal(c, np.maximum(a[:, None], np.maximum.accumulate(b)))
 

@@ -23,15 +23,22 @@ class Product:
         A = te.placeholder((EXTENT, EXTENT), "float16", name="A")
         B = te.placeholder((EXTENT, columns), "float16", name="B")
         k = te.reduce_axis((0, EXTENT), "k")
-        C = te.compute((EXTENT, columns), lambda i, j: te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k), "C")
+        C = te.compute(
+            (EXTENT, columns), lambda i, j: te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k), "C"
+        )
         self.args = [A, B, C]
         names = "tensor cores, tiles of 64 x 32 x 64, 2 x 2 warps of 32 x 16, 3 stages"
-        self.schedule = schedule([C], "cuda -emulate", chooser=lambda _, ways: next(
-            at for at, way in enumerate(ways) if way.description == names))
+        self.schedule = schedule(
+            [C],
+            "cuda -emulate",
+            chooser=lambda _, ways: next(at for at, way in enumerate(ways) if way.description == names),
+        )
 
     def inputs(self) -> list[np.ndarray]:
         rng = np.random.default_rng(2)
-        return [rng.integers(-8, 9, [int(extent) for extent in tensor.shape]).astype("float16") for tensor in self.args[:-1]]
+        return [
+            rng.integers(-8, 9, [int(extent) for extent in tensor.shape]).astype("float16") for tensor in self.args[:-1]
+        ]
 
     def output(self) -> np.ndarray:
         return np.zeros([int(extent) for extent in self.args[-1].shape], "float32")
@@ -70,6 +77,8 @@ def test_what_is_needed_at_once_lies_apart() -> None:
     s[B].bind(inner, te.thread_axis((0, 1024), "threadIdx.x"))
     copies = [s.cache_read(A, "shared", [B])]
     s[copies[0]].compute_at(s[B], outer)
-    s[copies[0]].bind(s[copies[0]].split(s[copies[0]].op.axis[0], factor=1024)[1], te.thread_axis((0, 1024), "threadIdx.x"))
+    s[copies[0]].bind(
+        s[copies[0]].split(s[copies[0]].op.axis[0], factor=1024)[1], te.thread_axis((0, 1024), "threadIdx.x")
+    )
     f = tw.build(s, [A, B], target="cuda -emulate")
     assert "unsigned char" not in f.source("cuda").split("__global__")[1]

@@ -30,7 +30,7 @@ def f(A: float32[4, 32], B: out float32[4, 32]):
         analyzer.bind(var, Range(const(0), hardware.extents[tag]))
     given = frozenset(param for param in function.params if isinstance(param, Buffer))
     threads, _ = map_threads(function.body, hardware, analyzer, given)
-    kept, = {node.buffer for node in walk(threads) if isinstance(node, Allocate)}
+    (kept,) = {node.buffer for node in walk(threads) if isinstance(node, Allocate)}
     return [str(extent) for extent in kept.shape]
 
 
@@ -50,7 +50,9 @@ def test_a_thread_keeps_each_eighth_element_or_the_next_four(place: str) -> None
     assert own_part(filled_and_read(place, place.replace("q", "i"))) == ["4"]
 
 
-@pytest.mark.parametrize(("stored", "read"), [("q * 8 + t", "t * 4 + i"), ("q * 7 + t", "i * 7 + t"), ("t * 3 + q", "t * 3 + i")])
+@pytest.mark.parametrize(
+    ("stored", "read"), [("q * 8 + t", "t * 4 + i"), ("q * 7 + t", "i * 7 + t"), ("t * 3 + q", "t * 3 + i")]
+)
 def test_what_two_threads_meet_in_is_nobodys_own(stored: str, read: str) -> None:
     with pytest.raises(CudaError, match=r"TW0808: .* is filled by the threads of threadIdx.x together"):
         own_part(filled_and_read(stored, read))

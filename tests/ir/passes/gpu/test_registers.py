@@ -11,19 +11,19 @@ from tilewright.ir.stmt import Allocate
 from tilewright.ir.text.parser import parse
 from tilewright.ir.visit import walk
 
-HEAD = '''
+HEAD = """
 @attrs(stage="loops")
 def f(A: float32[29], B: out float32[29]):
     for t in thread("threadIdx.x", 8):
         S: local float32[4]
         M: shared float32[32]
-'''
+"""
 GUARD = "if likely(t * 4 + i < 29):"
-STORED = f'''
+STORED = f"""
         for i in 4:
             {GUARD}
                 B[t * 4 + i] = S[i]
-'''
+"""
 
 
 def guards(body: str) -> int:
@@ -33,7 +33,8 @@ def guards(body: str) -> int:
 
 
 def test_sums_of_shared_memory_need_no_guard() -> None:
-    assert guards(f'''
+    assert (
+        guards(f"""
         for i in 4:
             {GUARD}
                 S[i] = 0.0
@@ -41,39 +42,51 @@ def test_sums_of_shared_memory_need_no_guard() -> None:
             for i in 4:
                 {GUARD}
                     S[i] = S[i] + M[t * 4 + i]
-''') == 1
+""")
+        == 1
+    )
 
 
 def test_what_lies_beyond_a_tensors_end_is_not_read() -> None:
-    assert guards(f'''
+    assert (
+        guards(f"""
         for i in 4:
             {GUARD}
                 S[i] = A[t * 4 + i]
-''') == 2
+""")
+        == 2
+    )
 
 
 def test_what_lies_beyond_shared_memorys_end_is_not_read() -> None:
-    assert guards('''
+    assert (
+        guards("""
         for i in 4:
             if likely(t * 4 + i < 28):
                 S[i] = M[t * 4 + i + 4]
-''') == 2
+""")
+        == 2
+    )
 
 
 def test_an_element_that_another_store_writes_for_good_keeps_its_guard() -> None:
     """The first store writes all of them; the second would write over some."""
-    assert guards(f'''
+    assert (
+        guards(f"""
         for i in 4:
             S[i] = 5.0
         for i in 4:
             {GUARD}
                 S[i] = M[t * 4 + i]
-''') == 2
+""")
+        == 2
+    )
 
 
 def test_a_guard_on_a_loop_that_is_no_index_stays() -> None:
     """It says which terms are added, not which elements there are."""
-    assert guards(f'''
+    assert (
+        guards(f"""
         for i in 4:
             {GUARD}
                 S[i] = 0.0
@@ -82,16 +95,21 @@ def test_a_guard_on_a_loop_that_is_no_index_stays() -> None:
                 if likely(t + k < 9):
                     {GUARD}
                         S[i] = S[i] + M[t * 4 + i]
-''') == 2
+""")
+        == 2
+    )
 
 
 def test_a_guard_that_also_stands_around_another_store_stays() -> None:
-    assert guards(f'''
+    assert (
+        guards(f"""
         for i in 4:
             {GUARD}
                 S[i] = 1.0
                 B[t * 4 + i] = 2.0
-''') == 2
+""")
+        == 2
+    )
 
 
 @pytest.mark.parametrize("place, left", [("u", "1"), ("P[u]", "64")])
@@ -112,5 +130,5 @@ def f(A: float32[2, 64], P: int32[64], B: out float32[2, 64]):
     analyzer = Analyzer()
     hardware = Hardware.of(function.body, "f", analyzer)
     body, _ = map_threads(function.body, hardware, analyzer, frozenset(function.params))
-    kept, = {node.buffer for node in walk(body) if isinstance(node, Allocate)}
+    (kept,) = {node.buffer for node in walk(body) if isinstance(node, Allocate)}
     assert [str(extent) for extent in kept.shape] == ["2", left]

@@ -22,12 +22,18 @@ def test_a_row_has_one_and_elements_share_it() -> None:
             C[i * 4 + j] = S[i, j] * exp2(T[i] * 2.0)
 """)
     lines = [line.strip() for line in text.splitlines()]
-    assert lines.index("x: float32 = T[i]") < lines.index("moved: float32 = exp(x)") < lines.index("for j in unrolled(4):")
+    assert (
+        lines.index("x: float32 = T[i]") < lines.index("moved: float32 = exp(x)") < lines.index("for j in unrolled(4):")
+    )
     assert "S[i, j] = S[i, j] * exp(x - A[i]) + moved" in lines, "memory that others store to may change"
     assert "C[i * 4 + j] = S[i, j] * moved" in lines
 
 
 def test_what_a_loop_stores_or_may_not_do_stays() -> None:
-    for body in ("T[0] = T[0] + exp(T[0])", "if A[j] < 1.0:\n                C[j] = exp(T[1])",
-                 "C[j] = if_then_else(A[j] < 1.0, exp(T[1]), 0.0)", "C[j] = exp(float32(j))"):
+    for body in (
+        "T[0] = T[0] + exp(T[0])",
+        "if A[j] < 1.0:\n                C[j] = exp(T[1])",
+        "C[j] = if_then_else(A[j] < 1.0, exp(T[1]), 0.0)",
+        "C[j] = exp(float32(j))",
+    ):
         assert "moved" not in moved(f"    for i in 2:\n        for j in 4:\n            {body}\n")
