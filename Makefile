@@ -41,7 +41,8 @@ avx2: $(STAMP)  ## the tests of machine code as on a processor that has AVX2 and
 soak: $(STAMP)  ## every test, drawn checks at their full counts (about two hours)
 	@TILEWRIGHT_SOAK=1 $(PYTEST) tests
 
-lint: $(STAMP)  ## ruff and pyright
+lint: $(STAMP)  ## ruff (layout and rules) and pyright
+	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check .
 	@$(BIN)/pyright
 
