@@ -1,13 +1,16 @@
-"""Text that came from somewhere: how it is shown, and how JSON is read from it."""
+"""Text and files that came from somewhere: how text is shown, how JSON is read from it, and how files are opened."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import re
-from typing import Any
+import stat
+from os import PathLike
+from typing import Any, BinaryIO
 
-__all__ = ["plain_json", "printable"]
+__all__ = ["open_regular", "plain_json", "printable", "read_regular"]
 
 _UNSEEN = "\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
 """What moves a cursor, rings, colours or reorders instead of being seen, and halves of characters, which no file can hold."""
@@ -74,3 +77,32 @@ def _whole(digits: str) -> int:
     if len(digits) > 20:
         raise ValueError(f"{digits[:20]}... is too large for an integer")
     return int(digits)
+
+
+def open_regular(path: str | PathLike[str], most_bytes: int | None = None) -> BinaryIO:
+    """Open a file of bytes for reading, if it is a regular one of at most so many bytes.
+
+    A pipe would wait for ever and a device has no end, so neither is read; the size is looked at before anything is. Raises
+    OSError, and ValueError for a path that no file can have.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise OSError("it is no regular file")
+        if most_bytes is not None and state.st_size > most_bytes:
+            raise OSError(f"it has {state.st_size} bytes, more than {most_bytes}")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: str | PathLike[str], most_bytes: int) -> bytes:
+    """Return the bytes of a regular file of at most so many bytes. Raises what open_regular raises, and OSError for a file that
+    grows meanwhile."""
+    with open_regular(path, most_bytes) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(f"it has more than {most_bytes} bytes")
+    return content

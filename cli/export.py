@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..arguments import is_sequence
 from ..errors import TilewrightError, user_source
-from ..untrusted import printable
+from ..untrusted import printable, read_regular
 
 if TYPE_CHECKING:
     from ..driver.library import Library
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands", "own_folder"]
 
+_MOST_BYTES = 16 << 20
+"""Of a file that describes a library."""
 _LIBRARY: dict[str, tuple[type, ...]] = {
     "name": (str,),
     "version": (str,),
@@ -165,7 +167,7 @@ def _library_of(path: str, options: argparse.Namespace) -> tuple[Library, dict[s
 def _described(path: str) -> dict[str, Any]:
     """What the file says, each key of the kind that it has to be. Raises BadLibraryFile."""
     try:
-        described = tomllib.loads(Path(path).read_text())
+        described = tomllib.loads(read_regular(path, _MOST_BYTES).decode())
     except (OSError, ValueError, RecursionError) as error:
         raise _bad(path, str(error), "see docs/libraries.md for one that is read") from None
     _check_table(path, described, _LIBRARY, "name", "function")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import user_source
+from ..untrusted import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +26,8 @@ __all__ = ["SUFFIXES", "add_commands", "add_shape", "read_model", "report_model"
 
 SUFFIXES = (".onnx", ".pt2", ".safetensors", ".txt")
 """How the names of models end."""
+_MOST_BYTES = 1 << 28
+"""Of a graph's text."""
 _MODELS = "model.onnx, model.pt2, graph.safetensors or graph.txt"
 
 
@@ -268,12 +271,27 @@ def read_model(
     if suffix in (".onnx", ".pt2"):
         g = from_onnx(path, shapes=shapes, state=state) if suffix == ".onnx" else from_torch(path, state=state)
     else:
-        g = load(path) if suffix == ".safetensors" else parse(Path(path).read_text())
+        g = load(path) if suffix == ".safetensors" else parse(_text(path))
     if values:
         g = g.with_values(values)
     if isinstance(g, OpenGraph):
         raise _no_graph(path, g)
     return g if suffix == ".onnx" else g.with_shapes(shapes)
+
+
+def _text(path: str) -> str:
+    """The text of a graph. Raises BadGraphText (TW0904) for a path that is none of a file of text."""
+    from ..graph.errors import BadGraphText
+
+    try:
+        return read_regular(path, _MOST_BYTES).decode()
+    except (OSError, ValueError) as problem:
+        raise BadGraphText(
+            f"{path!r} cannot be read",
+            reason=str(problem),
+            called=user_source(),
+            fix="a file that holds a graph's text",
+        ) from None
 
 
 def _no_graph(path: str, g: OpenGraph) -> UnsupportedModel:

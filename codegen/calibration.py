@@ -22,7 +22,7 @@ from ..errors import user_source
 from ..ir.cached import cached_property
 from ..runtime.places import cache_folder, cache_is_off, write_whole
 from ..runtime.threads import available_cpus
-from ..untrusted import plain_json, printable
+from ..untrusted import plain_json, printable, read_regular
 from .errors import BadCalibration
 from .host import cpu_model
 from .target import Target, this_processor
@@ -155,9 +155,9 @@ def _read(path: Path, _changed: int, size: int, _number: int) -> Calibration:
     if size > _LARGEST:
         raise _bad(path, f"it is longer than {_LARGEST} bytes")
     try:
-        content: Any = plain_json(path.read_bytes(), _LARGEST)
+        content: Any = plain_json(read_regular(path, _LARGEST), _LARGEST)
     except OSError as error:
-        raise _bad(path, f"it cannot be read: {error.strerror}") from None
+        raise _bad(path, f"it cannot be read: {error.strerror or error}") from None
     except ValueError as error:
         raise _bad(path, f"it is damaged: {error}") from None
     if not isinstance(content, dict) or cast("dict[str, Any]", content).keys() != {"tilewright", "machine", "values"}:

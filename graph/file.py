@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import user_source
-from ..untrusted import plain_json
+from ..untrusted import open_regular, plain_json
 from .errors import BadGraphFile
 from .types import array_dtype
 
@@ -74,13 +74,13 @@ def write_file(path: str | PathLike[str], text: str, arrays: Mapping[str, NDArra
 def read_file(path: str | PathLike[str]) -> tuple[str, dict[str, NDArray[Any]]]:
     """The text and the parameters of a file. Raises BadGraphFile (TW0905)."""
     try:
-        size = Path(path).stat().st_size
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > min(size - 8, _MOST_HEADER):
                 _refuse(path, "it is shorter than its header says")
             header = plain_json(file.read(length), _MOST_HEADER)
-        memory = np.memmap(path, np.uint8, "r", 8 + length) if size > 8 + length else np.empty(0, np.uint8)
+            memory = np.memmap(file, np.uint8, "r", 8 + length) if size > 8 + length else np.empty(0, np.uint8)
     except OSError as problem:
         raise _bad(path, str(problem), "cannot be read") from problem
     except (ValueError, UnicodeDecodeError) as problem:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from ..errors import user_source
+from ..untrusted import read_regular
 from .cases import Cases
 from .cuda_loaded import loaded_device_kernel
 from .errors import MissingInstructions, NotALibrary, NotLinkable, OtherVersion, WrongMachine
@@ -57,7 +57,7 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     """
     place = Path(path)
     try:
-        content = _content(place)
+        content = read_regular(place, _LARGEST)
         metadata = read_metadata(content)
     except OSError as error:
         raise NotALibrary(
@@ -99,18 +99,6 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     if metadata.model is not None:
         return cast("Loaded", LoadedModel(kernels[0], metadata.model, library, place.absolute()))
     return cast("Loaded", kernels[0])
-
-
-def _content(place: Path) -> bytes:
-    """The bytes of a file. Raises NoMetadata for what is none, or too large to be a library, without reading it."""
-    descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would wait for ever
-    with os.fdopen(descriptor, "rb") as file:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            raise NoMetadata("it is no file")
-        if state.st_size > _LARGEST:
-            raise NoMetadata(f"it is larger than {_LARGEST >> 30} GiB")
-        return file.read()
 
 
 def _require_machine(place: Path, metadata: Metadata) -> None:

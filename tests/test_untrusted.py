@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import drawn
 import pytest
 import tilewright as tw
+from tilewright.cli.export import _described
+from tilewright.cli.models import read_model
 from tilewright.errors import RecordError
-from tilewright.untrusted import depth_above, plain_json, printable
+from tilewright.untrusted import depth_above, open_regular, plain_json, printable, read_regular
 
 
 def test_control_characters_are_written_as_escapes() -> None:
@@ -77,3 +81,39 @@ def drawn_value(rng: Any, most: int) -> tuple[Any, int]:
     if rng.random() < 0.5:
         return [value for value, _ in parts], depth
     return {f'{{"[{at}': value for at, (value, _) in enumerate(parts)}, depth
+
+
+def test_only_regular_files_are_opened_and_their_sizes_are_looked_at_first(tmp_path: Path) -> None:
+    """A pipe that nobody writes would wait for ever, a device never ends."""
+    pipe, plain = tmp_path / "pipe", tmp_path / "plain"
+    os.mkfifo(pipe)
+    plain.write_bytes(b"12345")
+    before = len(os.listdir("/proc/self/fd"))
+    assert read_regular(plain, 5) == b"12345"
+    for path in (pipe, Path("/dev/zero"), tmp_path):
+        with pytest.raises(OSError, match="no regular file"):
+            open_regular(path)
+    with pytest.raises(OSError, match="5 bytes, more than 4"):
+        read_regular(plain, 4)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe"])
+def test_no_reader_of_foreign_files_waits_for_a_pipe_or_reads_a_device(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    links = {
+        suffix: tmp_path / f"model{suffix}" for suffix in (".onnx", ".pt2", ".safetensors", ".txt", ".so", ".toml")
+    }
+    for link in links.values():
+        link.symlink_to(name if name.startswith("/") else tmp_path / name)
+    readers = {
+        ".onnx": tw.graph.from_onnx,
+        ".pt2": tw.graph.from_torch,
+        ".safetensors": tw.graph.load,
+        ".txt": lambda path: read_model(str(path), {}),
+        ".so": tw.load,
+        ".toml": lambda path: _described(str(path)),
+    }
+    for suffix, reader in readers.items():
+        with pytest.raises(tw.TilewrightError, match="regular file"):
+            reader(links[suffix])

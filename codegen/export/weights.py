@@ -16,6 +16,8 @@ HEADER_BYTES = 4096
 _MARK = b"TWWEIGHT"
 _MARK_AT = 64
 _SHAPE_AT = 56
+_OPEN = 0o2004000
+"""Linux's flags O_CLOEXEC and O_NONBLOCK: a pipe in the place of the weights is refused, and not waited for."""
 _NOT_THERE, _NOT_THESE, _NOT_MAPPED = -2, -3, -4
 
 
@@ -76,7 +78,7 @@ declare i32 @memcmp(ptr, ptr, i64)
 
 define i32 @{opener}(ptr %path, ptr %weights) nounwind {{
 entry:
-  %file = call i32 (ptr, i32, ...) @open(ptr %path, i32 524288)
+  %file = call i32 (ptr, i32, ...) @open(ptr %path, i32 {_OPEN})
   %absent = icmp slt i32 %file, 0
   br i1 %absent, label %done, label %there
 there:

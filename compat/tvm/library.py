@@ -15,6 +15,7 @@ from ...runtime import Kernel
 from ...runtime.folders import temporary_folder
 from ...runtime.load import load
 from ...runtime.module import Module
+from ...untrusted import open_regular
 
 __all__ = ["export_library", "load_kernels", "write_archive"]
 
@@ -44,7 +45,7 @@ def load_kernels(path: str | PathLike[str]) -> dict[str, Kernel]:
         return _by_name(load(place))
     with temporary_folder("library") as folder:
         library = Path(folder, f"{place.stem}.so")
-        with tarfile.open(place) as archive:
+        with open_regular(place) as file, tarfile.open(fileobj=file) as archive:
             name = next((name for name in archive.getnames() if name.endswith(".so")), "")
             member = archive.extractfile(name) if name else None
             library.write_bytes(member.read() if member else b"")

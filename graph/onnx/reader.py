@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import user_source
+from ...untrusted import open_regular
 from ..errors import BadExternalData, NotAModel
 from ..types import Extent
 from .context import CONTROL_NAMES, ROWS, operator_of
@@ -193,7 +194,7 @@ def _read(onnx: Any, model: bytes | bytearray | str | PathLike[str]) -> tuple[An
 
 def _content(path: Path) -> bytes:
     """A file, without its large weights."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         try:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as whole:
                 return outlined(whole, path.name) or bytes(whole)
@@ -259,7 +260,7 @@ def _beside(tensor: Any, folder: Path | None, dtype: np.dtype[Any]) -> NDArray[A
     offset, length = map(int, digits)
     if length != size or offset + size > path.stat().st_size or tensor.data_type > 16:
         raise _refused(tensor, f"{size} bytes at {offset} are not in the file, or not what it says")
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         file.seek(offset)
         return np.frombuffer(file.read(size), dtype).reshape(tuple(tensor.dims))
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import user_source
-from ...untrusted import plain_json
+from ...untrusted import open_regular, plain_json
 from ..errors import BadExternalData, NotAModel
 from ..node import Param
 from ..types import array_dtype
@@ -46,7 +46,7 @@ class Archive:
 
     def __init__(self, source: str | PathLike[str] | bytes) -> None:
         try:
-            self._zip = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else os.fspath(source))
+            self._zip = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else open_regular(source))
             names = self._zip.namelist()
         except _DAMAGE as problem:
             shown = "these bytes are" if isinstance(source, bytes) else f"{os.fspath(source)!r} is"

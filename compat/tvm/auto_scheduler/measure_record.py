@@ -79,7 +79,7 @@ def logged(filename: str | PathLike[str]) -> list[tuple[int, str]]:
     """The lines of a log with their numbers; of a trial that was confirmed, which stands there twice, the later. Raises NoRecord
     where there is no such file."""
     path = Path(filename)
-    if not path.exists():
+    if not path.is_file():
         raise NoRecord(
             f"there is no log {str(path)!r}",
             called=user_source(),

@@ -75,7 +75,7 @@ def load_from_buffer(file: Iterable[str]) -> Iterator[tuple[MeasureInput, Measur
 
 def load_from_file(filepath: str | PathLike[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
     """The results in a log. Raises NoRecord where there is no such file."""
-    if not Path(filepath).exists():
+    if not Path(filepath).is_file():
         raise NoRecord(
             f"there is no log {str(filepath)!r}",
             called=user_source(),

@@ -22,9 +22,13 @@ from .....ir.visit import rewrite
 from .....runtime.array import numpy_dtype
 from .....te import Tensor
 from .....te.hybrid import HybridOp
+from .....untrusted import read_regular
 from ...nodes import ours
 
 __all__ = ["HybridModule"]
+
+_MOST_BYTES = 1 << 28
+"""Of a text of loops."""
 
 
 class HybridModule:
@@ -50,7 +54,7 @@ class HybridModule:
 
     def load(self, path: str | Path) -> None:
         """Reads what save wrote."""
-        self.function = parse(Path(path).read_text())
+        self.function = parse(read_regular(path, _MOST_BYTES).decode())
 
     def _loaded(self) -> Function:
         if self.function is None:
