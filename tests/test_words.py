@@ -1,0 +1,179 @@
+"""Names, docstrings and commit subjects follow CONTRIBUTING.md, "Words".
+
+Files that are older than the rule stand in `old_words.txt`, which only gets shorter: a file that is moved or renamed leaves it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sources import ROOT, source_files
+
+OLD = Path(__file__).with_name("old_words.txt")
+
+PREPOSITIONS = frozenset(
+    "above across after against along around as at before behind below beside between beyond by for from in inside into of "
+    "on onto out outside over per through to under upon with within without".split()
+)
+ADVERBS = frozenset(
+    "ahead again alone already apart aside away back else enough ever here instead just later maybe now often once soon "
+    "still then there thus together twice yet".split()
+)
+PARTICIPLES = frozenset(
+    "begun born bound broken brought built caught chosen come cut done drawn driven fallen felt found given gone grown heard "
+    "held hidden kept known laid led left lost made meant met paid put read said seen sent set shown shut sold spent split "
+    "spoken stood struck taken taught thought told torn understood won worn written".split()
+)
+# Past participles that are also verbs or nouns in their own right.
+VERBS_TOO = frozenset("bound cut put read set split".split())
+
+QUESTION = re.compile(
+    r"(?:(?:Tell|Say|Show)s? )?(?:What|Whether|Where|How|Which|Who|Those|That|When|Why)\b", re.IGNORECASE
+)
+THIRD_PERSON = re.compile(
+    r"(?:Add|Allow|Answer|Appl(?:ie)|Ask|Build|Call|Check|Comput(?:e)|Creat(?:e)|Declar(?:e)|Do(?:e)|Emit|Find|Gi(?:ve)|Hold|"
+    r"Join|Keep|Let|Look|Make|Mark|Move|Name|Open|Parse|Print|Prove|Put|Raise|Read|Refuse|Remove|Replace|Return|Rewrite|Run|"
+    r"Say|Show|Start|Stop|Store|Take|Tell|Turn|Use|Verif(?:ie)|Wait|Walk|Write|Yield)s\b"
+)
+SUBJECT = re.compile(r"[a-z][\w/.+-]*(?:, [\w/.+-]+)*: \S")
+
+
+def old_files() -> set[str]:
+    """The files that the rule does not hold for yet."""
+    return set(OLD.read_text().split())
+
+
+def new_files() -> list[Path]:
+    """Source files that the rule holds for."""
+    old = old_files()
+    return [path for path in source_files() if str(path.relative_to(ROOT)) not in old]
+
+
+def banned_words() -> dict[str, str]:
+    """Words that the glossary replaces, each with the term to use."""
+    found: dict[str, str] = {}
+    for line in (ROOT / "docs" / "glossary.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 3 and cells[0] not in ("term", "---"):
+            words = (word.strip() for word in cells[2].split(","))
+            found |= {word: cells[0] for word in words if word and not word.startswith("(")}
+    return found
+
+
+BANNED = banned_words()
+
+
+def name_faults(name: str) -> Iterator[str]:
+    """The reasons for which a function or module may not have this name."""
+    bare = name.strip("_")
+    parts = bare.split("_")
+    if parts[0] in PREPOSITIONS or parts[-1] in PREPOSITIONS:
+        yield f"{name} begins or ends with a preposition"
+    if len(parts) == 1 and (
+        bare in ADVERBS or bare in PARTICIPLES - VERBS_TOO or (bare.endswith(("ed", "ly")) and len(bare) > 4)
+    ):
+        yield f"{name} is a bare participle or adverb"
+    for word, term in BANNED.items():
+        if word in (bare, *parts):
+            yield f"{name}: say {term!r} instead of {word!r} (docs/glossary.md)"
+
+
+def docstring_faults(text: str) -> Iterator[str]:
+    """The reasons for which a docstring may not begin like this."""
+    first = text.strip().partition("\n")[0]
+    if QUESTION.match(first):
+        yield f"begins with a question word: {first[:60]!r}"
+    if THIRD_PERSON.match(first):
+        yield f"begins with a verb that is no imperative: {first[:60]!r}"
+
+
+def is_property(node: ast.AST) -> bool:
+    """Whether a function is a property, whose name is a noun."""
+    names = {ast.unparse(each).rpartition(".")[2] for each in getattr(node, "decorator_list", ())}
+    return bool(names & {"property", "cached_property", "setter"})
+
+
+def file_faults(tree: ast.Module, public: set[str]) -> Iterator[str]:
+    """The faults of one file. Names of the public contract are not looked at, nor are functions inside of functions."""
+    bodies: list[ast.Module | ast.ClassDef] = [tree]
+    for holder in bodies:
+        if (text := ast.get_docstring(holder)) is not None:
+            yield from docstring_faults(text)
+        for node in holder.body:
+            if isinstance(node, ast.ClassDef):
+                bodies.append(node)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                if (text := ast.get_docstring(node)) is not None:
+                    yield from docstring_faults(text)
+                if not (node.name.startswith("__") or node.name in public or is_property(node)):
+                    yield from name_faults(node.name)
+
+
+def public_names() -> set[str]:
+    """Names that `__init__` files export: the contract fixes them."""
+    found = set[str]()
+    for path in source_files():
+        if path.name == "__init__.py":
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    found |= set(node.value.split())
+    return found
+
+
+def test_new_files_say_it_in_plain_words() -> None:
+    public, lines = public_names(), list[str]()
+    for path in new_files():
+        place = str(path.relative_to(ROOT))
+        stem = path.parent.name if path.name == "__init__.py" else path.stem
+        lines += [f"{place}: {fault}" for fault in name_faults(stem)]
+        lines += [f"{place}: {fault}" for fault in file_faults(ast.parse(path.read_text()), public)]
+    assert lines == []
+
+
+def test_the_list_of_old_files_only_shrinks() -> None:
+    here = {str(path.relative_to(ROOT)) for path in source_files()}
+    assert old_files() - here == set(), "these are gone: take them out of tests/old_words.txt"
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ('"""What a stage reads."""', "question word"),
+        ('def f(x):\n    """Tell whether it is one."""', "question word"),
+        ('def f(x):\n    """Returns one."""', "no imperative"),
+        ("def _apart(x): ...", "bare participle or adverb"),
+        ("def turned(x): ...", "say 'transposed'"),
+        ("def _within_loop(x): ...", "preposition"),
+        ("class A:\n    def moved(self): ...", "bare participle"),
+        ("def loops_of(x): ...", "preposition"),
+    ],
+)
+def test_a_fault_is_found(source: str, fault: str) -> None:
+    assert any(fault in each for each in file_faults(ast.parse(source), set()))
+
+
+def test_plain_words_pass() -> None:
+    source = '"""Loop nests."""\ndef fold_constants(x):\n    """Fold x."""\ndef is_linear(x): ...\ndef split(x): ...'
+    assert list(file_faults(ast.parse(source), set())) == []
+
+
+def git(*words: str) -> str | None:
+    """The output of a git command here; nothing where there is no repository or no git."""
+    try:
+        done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def test_commit_subjects_are_an_area_and_an_imperative() -> None:
+    added = git("log", "--diff-filter=A", "--format=%H", "--", "tests/test_words.py")
+    if not added:
+        pytest.skip("no history of the repository here")
+    subjects = (git("log", "--no-merges", "--format=%s", f"{added.split()[-1]}..HEAD") or "").splitlines()
+    assert [each for each in subjects if len(each) > 72 or not SUBJECT.match(each)] == []
