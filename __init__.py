@@ -13,9 +13,9 @@ Names are imported when they are first used, so that `import tilewright` stays q
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from . import importing  # first: it loads all the others
 from .errors import (
     CallError,
     CodegenError,
@@ -114,7 +114,7 @@ _HOMES = {
 
 def _get(name: str) -> object:
     if name in ("te", "topi", "autoschedule", "autotune", "graph"):
-        return import_module(f".{name}", __name__)
+        return importing.import_apart(name)
     home = _HOMES.get(name)
     if home is None:
         from .te.errors import NoSuchName
@@ -134,7 +134,7 @@ def _get(name: str) -> object:
                 "placeholder": "te.placeholder",
             },
         )
-    value = getattr(import_module(f".{home}", __name__), name)
+    value = getattr(importing.import_apart(home), name)
     globals()[name] = value
     return value
 

@@ -104,8 +104,9 @@ class TilewrightError(RuntimeError):
         code = cls.__dict__.get("code")
         if code is None:
             return
-        if code in CATALOGUE:
-            raise TypeError(f"error code {code} is taken by {CATALOGUE[code].__name__}")
+        taken = CATALOGUE.get(code)
+        if taken is not None and (taken.__module__, taken.__name__) != (cls.__module__, cls.__name__):
+            raise TypeError(f"error code {code} is taken by {taken.__name__}")  # not by itself, imported once more
         CATALOGUE[code] = cls
 
     def __init__(

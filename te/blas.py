@@ -63,7 +63,7 @@ def matmul(
 _FUNCTION = "tilewright.blas.matmul"
 
 
-@register_func(_FUNCTION)
+@register_func(_FUNCTION, override=True)  # an import may be made twice
 def _matmul(a: Any, b: Any, c: Any, transpose_a: int, transpose_b: int) -> None:
     """c = a @ b for matrices in rows, which BLAS takes for the columns of their transposes: c.T = b.T @ a.T, in place."""
     if c.size == 0:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import platform
 import sys
-import time
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -19,6 +18,7 @@ from ...arguments import is_sequence
 from ...autoschedule.registry import registered
 from ...codegen.calibration import calibration_of
 from ...codegen.target import Target
+from ...importing import LOADS, PACKAGE, ROOT, digest_of
 from ...ir.expr import Var
 from ...ir.stmt import Function
 from ...runtime.threads import available_cpus
@@ -82,10 +82,10 @@ def _surroundings() -> tuple[str, ...]:
 
 
 _FLOORS = (
-    "errors.py",
-    "limits.py",
-    "arguments.py",
-    "untrusted.py",
+    "errors",
+    "limits",
+    "arguments",
+    "untrusted",
     "driver",
     "ir",
     "runtime",
@@ -98,48 +98,72 @@ _FLOORS = (
 """What of the package a kernel's code depends on."""
 
 
+class _Sources:
+    """The sources that a version covers: those that were loaded when they were counted as they were loaded, the others as they lay on
+    the disk. version: a hash of them."""
+
+    def __init__(self) -> None:
+        loaded = dict(LOADS)
+        paths = sorted(path for floor in _FLOORS for path in _files(os.path.join(ROOT, floor)))
+        self._digests = {
+            name: loaded.get(name) or digest_of(_content(path)) for path in paths for name in [_module_name(path)]
+        }
+        parts = (f"{name} {digest.hex()}\n" for name, digest in self._digests.items())
+        self.version = hashlib.sha256("".join(parts).encode()).hexdigest()
+        self._checked = self._modules = 0
+
+    def are_loaded(self) -> bool:
+        """Whether all that this process has loaded up to now is what was counted, and came by our loader."""
+        loads, modules = LOADS[self._checked :], len(sys.modules)
+        if any(self._digests.get(name) != digest for name, digest in loads if _is_covered(name)):
+            return False
+        self._checked += len(loads)
+        if modules != self._modules:
+            known = {name for name, _ in LOADS}
+            whole = [name.removeprefix(f"{PACKAGE}.") for name in list(sys.modules) if name.startswith(f"{PACKAGE}.")]
+            if any(name not in known for name in whole if _is_covered(name)):
+                return False
+            self._modules = modules
+        return True
+
+
+def _is_covered(name: str) -> bool:
+    return name.partition(".")[0] in _FLOORS
+
+
+def _module_name(path: str) -> str:
+    return path[len(ROOT) + 1 :].removesuffix(".py").replace(os.sep, ".").removesuffix(".__init__")
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
+
+
 @cache
-def code_version() -> str:
-    """A hash of the sources that a kernel's code depends on; empty where they changed since this process began, so that
-    nobody knows which ones it runs."""
-    digest, latest = hashlib.sha256(), 0.0
-    for path in sorted(path for floor in _FLOORS for path in _files(os.path.join(_ROOT, floor))):
-        with open(path, "rb", buffering=0) as file:
-            text = file.read()
-            state = os.fstat(file.fileno())
-            latest = max(latest, state.st_mtime, state.st_ctime)  # who installs may set the one, and nobody the other
-        digest.update(f"{path[len(_ROOT) :]} {len(text)} ".encode())
-        digest.update(text)
-    return digest.hexdigest() if latest < _process_began() and _folders() == _BEGAN_IN else ""
-
-
-def _folders() -> tuple[int, ...]:
-    """Which folders the sources are in: another that takes the place of one brings files that have not changed since long ago."""
-    return tuple(os.stat(os.path.join(_ROOT, floor)).st_ino for floor in ("", *_FLOORS) if not floor.endswith(".py"))
-
-
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_BEGAN_IN = _folders()
-
-
-def _process_began() -> float:
-    """Seconds since the epoch; infinity where the system does not say."""
+def _sources() -> _Sources | None:
+    """None where the package's sources are no files."""
     try:
-        with open("/proc/self/stat", "rb") as file:
-            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        return _Sources()
     except OSError:
-        return float("inf")
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+        return None
+
+
+def code_version() -> str:
+    """A hash of the sources that a kernel's code depends on, as this process runs them; empty once it runs others than were counted:
+    one that was edited before it was loaded, or that somebody else's loader loaded."""
+    sources = _sources()
+    return sources.version if sources is not None and sources.are_loaded() else ""
 
 
 def _files(place: str) -> Iterator[str]:
     """The sources at a place: hundreds of them, read in every process that builds, so without pathlib."""
-    if os.path.isfile(place):
-        yield place
+    if os.path.isfile(f"{place}.py"):
+        yield f"{place}.py"
         return
     with os.scandir(place) as listing:
         for entry in listing:
-            if entry.name.endswith((".py", ".h", ".cpp")):
+            if entry.name.endswith(".py"):
                 yield entry.path
             elif entry.is_dir() and entry.name != "__pycache__":
                 yield from _files(entry.path)

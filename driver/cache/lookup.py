@@ -15,7 +15,7 @@ from ...runtime.module import Module
 from ..compile import Request
 from .constants import constants_of
 from .kernels import entry_of, module_of
-from .key import build_key
+from .key import build_key, code_version
 from .store import Entry, Store, open_store
 
 __all__ = ["Place", "find_place"]
@@ -47,8 +47,8 @@ class Place:
         return None
 
     def save(self, code: NativeCode) -> None:
-        """Keep the kernels, if that can be done."""
-        entry = entry_of(code, self.given)
+        """Keep the kernels, if that can be done, and if all that was loaded to build them is what their key says."""
+        entry = entry_of(code, self.given) if code_version() else None
         if entry is not None:
             self.store.save(self.key, entry)
 

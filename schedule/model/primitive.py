@@ -212,7 +212,8 @@ def primitive(
 
     def register(method: F) -> F:
         row = Primitive(owner, family, method, named, tries, draw, weight, rare, early, foreign, lowering)
-        if (owner, row.name) in _ROWS:
+        taken = _ROWS.get((owner, row.name))
+        if taken is not None and taken.method.__module__ != method.__module__:  # not itself, imported once more
             raise InternalError(f"two primitives are named {row.name}")
         _ROWS[owner, row.name] = row
         setattr(owner, row.name, _checked(row))

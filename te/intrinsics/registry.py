@@ -23,7 +23,7 @@ def shipped(name: str, listed: bool = True) -> Callable[[Callable[..., TensorInt
 
     def register(factory: Callable[..., TensorIntrin]) -> Callable[..., TensorIntrin]:
         _FACTORIES[name] = factory
-        if listed:
+        if listed and name not in _LISTED:
             _LISTED.append(name)
         return factory
 

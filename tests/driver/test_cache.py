@@ -8,7 +8,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,8 +31,6 @@ from tilewright.ir.passes.common.runner import pass_times
 PROGRAM = """
 import numpy as np, tilewright as tw
 from tilewright import te
-from tilewright.driver.cache import key
-key._process_began = lambda: float("inf")      # sources may be edited while their tests run
 A = te.placeholder((64,), name="A")
 B = te.compute((64,), lambda i: A[i] * 3 + 1, name="B")
 s = te.create_schedule(B)
@@ -51,8 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where entries go: a cache of the test's own, on."""
     monkeypatch.setenv("TILEWRIGHT_CACHE", "1")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(key_module, "_process_began", lambda: float("inf"))
-    key_module.code_version.cache_clear()
+    key_module._sources.cache_clear()  # a source may be edited while tests run
     return tmp_path / "cache" / "kernels"
 
 
@@ -272,47 +268,19 @@ def test_the_number_of_processors_is_part_of_the_key(
     assert builds.more(lambda: tw.build(args))
 
 
-def test_sources_that_changed_since_the_process_began_keep_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_process_that_runs_other_sources_than_were_counted_keeps_nothing(
+    folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_module, "_process_began", lambda: 1.0)
-    key_module.code_version.cache_clear()
+    """tests/test_importing.py edits them."""
     assert right(tw.build(*scaled()))
-    assert not entries(folder)
-    key_module.code_version.cache_clear()
+    monkeypatch.setattr(key_module, "LOADS", [*key_module.LOADS, ("ir.expr", b"another")])
+    assert key_module.code_version() == ""
+    assert builds.more(lambda: tw.build(*scaled()))
+    assert builds.more(lambda: tw.build(*scaled(factor=4)))
+    assert len(entries(folder)) == 1
     monkeypatch.undo()
-    assert key_module._process_began() <= time.time()
-
-
-def test_sources_that_keep_their_times_are_seen_to_have_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who installs may set when a file was written, and nobody when it came to be there."""
-    package = tmp_path / "package"
-    for floor in key_module._FLOORS:
-        path = package / floor
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("x = 1") if floor.endswith(".py") else path.mkdir()
-    source = package / "codegen" / "emit.py"
-    source.write_text("x = 1")
-    monkeypatch.setattr(key_module, "_ROOT", str(package))
-    monkeypatch.setattr(key_module, "_BEGAN_IN", key_module._folders())
-    time.sleep(0.02)
-    began = time.time()
-    monkeypatch.setattr(key_module, "_process_began", lambda: began)
-    version = key_module.code_version.__wrapped__
-    first = version()
-    assert first
-    time.sleep(0.02)
-    source.write_text("x = 2")
-    os.utime(source, (1.0, 1.0))
-    assert version() == "", "its time says 1970"
-    monkeypatch.setattr(key_module, "_process_began", lambda: time.time() + 1)
-    assert version() not in ("", first), "the next process runs the new one"
-    (package / "codegen").rename(package / "old")
-    (package / "new").mkdir()
-    (package / "new").rename(package / "codegen")
-    assert version() == "", "another folder is in its place"
+    monkeypatch.setitem(sys.modules, "tilewright.ir.loaded_by_another_loader", tw)
+    assert key_module.code_version() == ""
 
 
 @pytest.mark.parametrize(
