@@ -32,6 +32,8 @@ def _escaped(match: re.Match[str]) -> str:
 _ESCAPES = re.compile(r"\\.", re.DOTALL)
 _STRINGS = re.compile(r'"[^"]*"')
 _BRACKETS = re.compile(r"[\[\]{}]")
+_MAYBE_LARGE = re.compile(r"\d[eE]|\d{20}")
+"""What a number that is too large has in it."""
 
 
 def plain_json(text: str | bytes, most_bytes: int, most_depth: int = 64) -> Any:
@@ -44,7 +46,10 @@ def plain_json(text: str | bytes, most_bytes: int, most_depth: int = 64) -> Any:
     whole = text.decode() if isinstance(text, bytes) else text
     if depth_above(whole, most_depth):
         raise ValueError(f"it is nested deeper than {most_depth} levels")
-    value = json.loads(whole, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
+    if _MAYBE_LARGE.search(whole):
+        value = json.loads(whole, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
+    else:
+        value = json.loads(whole, parse_constant=_no_number)
     if not whole.isascii() or "\\u" in whole:
         json.dumps(value, ensure_ascii=False).encode()  # halves of characters: UnicodeEncodeError is a ValueError
     return value

@@ -26,7 +26,7 @@ from .errors import DatabaseBusy, NoRecord, RecordDoesNotFit, WorkerFailed, Wron
 from .measure import Measurer
 from .outcome import Failure, Limits
 from .records import Database
-from .task import Task, machine_text
+from .task import Key, Task, machine_text
 from .trial import Trial
 
 __all__ = ["best_schedule", "best_trial", "find_schedule"]
@@ -47,30 +47,35 @@ _REPLAY_FAULTS = (
 )
 
 
-def best_schedule(task: Task, database: Database | str | PathLike[str]) -> tuple[Schedule, Trial]:
+def best_schedule(
+    task: Task, database: Database | str | PathLike[str], any_space: bool = False
+) -> tuple[Schedule, Trial]:
     """The schedule of the fastest trial of a task that this machine has checked, on the task's own tensors; those that were
-    measured elsewhere and look faster are checked first.
+    measured elsewhere and look faster are checked first. any_space: of its program, whatever space the trials were drawn from.
 
     Raises NoRecord (TW0633); RecordDoesNotFit (TW0636) or WrongRecord (TW0637) where there are only records that are refused;
     and what opening a database raises.
     """
     if not isinstance(database, Database):
         with Database(database, must_exist=True) as opened:
-            return best_schedule(task, opened)
-    trial = best_trial(task, database)
+            return best_schedule(task, opened, any_space)
+    trial = best_trial(task, database, any_space)
     try:
         return task.replay(from_json(trial.records, foreign=True)), trial
     except ScheduleError as error:
         raise _unfit(task, error.headline) from error
 
 
-def best_trial(task: Task, database: Database) -> Trial:
+def best_trial(task: Task, database: Database, any_space: bool = False) -> Trial:
     """The trial of best_schedule. Raises NoRecord (TW0633), RecordDoesNotFit (TW0636), WrongRecord (TW0637)."""
     elsewhere = task.key.machine != machine_text() or not task.target.runs_here
-    unchecked, best = ([], _best_elsewhere(task, database)) if elsewhere else database.candidates(task.key, _AT_ONCE)
+    keys = database.spaces(task.key) if any_space else [task.key]
+    unchecked, best = (
+        ([], _best_elsewhere(task, database, any_space)) if elsewhere else _candidates(database, keys, _AT_ONCE)
+    )
     if unchecked:
         accepted, refused = _check(task, database, unchecked)
-        best = database.candidates(task.key, 0)[1] or min(accepted, key=lambda trial: trial.time or 0.0, default=None)
+        best = _candidates(database, keys, 0)[1] or min(accepted, key=lambda trial: trial.time or 0.0, default=None)
         if best is None and refused:
             kind, message = refused[0].kind, refused[0].message
             raise (
@@ -95,12 +100,26 @@ def best_trial(task: Task, database: Database) -> Trial:
     return best
 
 
-def _best_elsewhere(task: Task, database: Database) -> Trial | None:
+def _candidates(database: Database, keys: Sequence[Key], most: int) -> tuple[list[Trial], Trial | None]:
+    """Database.candidates of several keys, of one program on one machine."""
+    each = [database.candidates(key, most) for key in keys]
+    bests = [best for _, best in each if best is not None]
+    best = min(bests, key=lambda trial: (trial.confirmed is None, trial.time or 0.0), default=None)
+    limit = math.inf if best is None or best.time is None else best.time
+    faster = [trial for others, _ in each for trial in others if (trial.time or 0.0) < limit]
+    return sorted(faster, key=lambda trial: trial.time or 0.0)[:most], best
+
+
+def _best_elsewhere(task: Task, database: Database, any_space: bool) -> Trial | None:
     """The fastest trial that a tuner of this machine has had measured on the machine of the task's key; where that is this one,
     though the target is for another, on the one that was asked last. What others have measured there cannot be checked here."""
-    keys = [task.key]
-    if task.key.machine == machine_text():
-        keys = [row.key for row in database.tasks() if replace(row.key, machine=task.key.machine) == task.key]
+    own, is_any = task.key, task.key.machine == machine_text()
+    keys = [
+        key
+        for key in database.task_keys()
+        if (any_space or key.space == own.space)
+        and replace(key, space=own.space, machine=own.machine if is_any else key.machine) == own
+    ]
     trials = [trial for key in keys if (trial := database.candidates(key, 0)[1]) is not None]
     return max(trials, key=lambda trial: trial.created, default=None)
 
@@ -168,7 +187,7 @@ def find_schedule(
     if not is_tuned or not all(isinstance(e, IntImm) for tensor in args for e in tensor.shape):
         return None
     try:
-        return best_schedule(Task.of(list(args), target, exact=exact), database)[0]
+        return best_schedule(Task.of(list(args), target, exact=exact), database, any_space=True)[0]
     except NoRecord:
         return None
     except (RecordDoesNotFit, WrongRecord, WorkerFailed) as error:
@@ -185,12 +204,12 @@ def _warn(text: str) -> None:
 
 def _what_there_is(task: Task, database: Database) -> str:
     """Results for the same workload under other keys, which are not used."""
-    for other in database.tasks():
-        if other.key.workload == task.key.workload and other.trials > other.failures:
+    for other in database.task_keys():
+        if other.workload == task.key.workload and database.has_result(other):
             differing = [
-                f"{name} {getattr(other.key, name)!r}, here {getattr(task.key, name)!r}"
-                for name in ("target", "machine", "versions")
-                if getattr(other.key, name) != getattr(task.key, name)
+                f"{name} {getattr(other, name)!r}, here {getattr(task.key, name)!r}"
+                for name in ("target", "machine", "versions", "space")
+                if getattr(other, name) != getattr(task.key, name)
             ]
             if differing:
                 return f"there are results for the same workload, but of {'; '.join(differing)}"

@@ -12,6 +12,7 @@ from ..errors import ScheduleError, user_source
 from ..schedule import from_json
 from ..untrusted import plain_json, printable
 from .errors import BadRecordLine
+from .layout import space_of
 from .task import Key
 from .trial import Trial
 
@@ -40,6 +41,7 @@ def to_line(line: Line) -> str:
             "target": key.target,
             "machine": key.machine,
             "versions": key.versions,
+            "space": key.space,
             "name": line.name,
             "baseline": line.baseline,
             "uid": trial.uid,
@@ -93,7 +95,8 @@ def _line(plain: dict[str, Any]) -> Line:
         name: plain[name] for name in ("workload", "target", "machine", "versions", "name", "uid", "failure", "message")
     }
     mark = plain.get("mark", "")
-    if not all(isinstance(text, str) for text in (*texts.values(), mark)):
+    space = plain["space"] if "space" in plain else space_of(json.dumps(plain["config"]))  # earlier versions wrote none
+    if not all(isinstance(text, str) for text in (*texts.values(), mark, space)):
         raise TypeError("a text is missing")
     seconds, confirmed, baseline = (plain[name] for name in ("seconds", "confirmed", "baseline"))
     if not all(time is None or is_time(time) for time in (seconds, confirmed, baseline)):
@@ -115,9 +118,8 @@ def _line(plain: dict[str, Any]) -> Line:
         texts["uid"],
         mark,
     )
-    return Line(
-        Key(texts["workload"], texts["target"], texts["machine"], texts["versions"]), texts["name"], baseline, trial
-    )
+    key = Key(texts["workload"], texts["target"], texts["machine"], texts["versions"], space)
+    return Line(key, texts["name"], baseline, trial)
 
 
 def is_time(value: object) -> TypeGuard[float]:

@@ -6,13 +6,12 @@ is compared in full. Trials are appended and have an identity of their own, so t
 
 from __future__ import annotations
 
-import hmac
 import json
 import sqlite3
 import stat
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,19 +21,19 @@ from ..errors import ScheduleError, TilewrightError, user_source
 from ..schedule import from_json
 from ..untrusted import plain_json
 from .errors import CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord
+from .layout import APPLICATION, LAYOUT, TIME, is_laid_out, lay_out
 from .lines import Line, from_line, is_time, to_line
-from .seal import mark_of
+from .opening import connect, in_memory, read_only
+from .seal import is_mark_of, mark_of, secret_name
 from .task import Key
 from .trial import Trial
 
 __all__ = ["Database", "TunedTask"]
 
-_APPLICATION = 0x54774442
-"""Marks the file as ours ("TwDB")."""
-_LAYOUT = 2
-_BUSY_SECONDS = 30.0
-_LONGEST_TEXT = 64 << 20
-"""Bytes: longer values are taken for damage."""
+_CHECKED_AT_ONCE = 4 << 20
+"""Bytes of a file whose pages are all looked at when it is opened; those of a longer one, before it is first written to."""
+_UNWRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+"""SQLite's errors of files, or folders, that cannot be written."""
 _TAKEN = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_BUSY,
@@ -46,24 +45,6 @@ _TAKEN = {
     sqlite3.SQLITE_AUTH,
 }
 """SQLite's errors of files that are not at fault themselves."""
-
-_TABLES = """
-create table tasks (
-    id integer primary key, digest text not null, name text not null, workload text not null, target text not null,
-    machine text not null, versions text not null, baseline real, unique (workload, target, machine, versions));
-create table trials (
-    id integer primary key, uid text not null unique, task integer not null references tasks, config text not null,
-    records text not null, seconds real, confirmed real, failure text not null, message text not null,
-    created real not null);
-create index trials_of_task on trials (task, seconds);
-"""
-_MARKS = "alter table trials add column mark text not null default ''"
-"""What layout 2 has beyond layout 1."""
-_COLUMNS = {
-    "tasks": "id digest name workload target machine versions baseline",
-    "trials": "id uid task config records seconds confirmed failure message created",
-}
-_INDICES = {"trials_of_task", "sqlite_autoindex_tasks_1", "sqlite_autoindex_trials_1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,64 +76,71 @@ class Database:
                 fix=f"autotune.tune(args, database={str(self.path)!r}) makes one",
             )
         self._require_file()
-        with self._faults():
-            self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
-            self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT)
-            self._connection.text_factory = _text
+        self._is_checked = False
         try:
             with self._faults():
-                self._open()
+                self._connection = self._opened(connect(self.path), writes=True)
+        except DatabaseBusy as error:
+            cause = error.__context__
+            if not self.path.exists() or _code(cause) not in _UNWRITABLE:
+                raise
+            with self._faults():
+                self._connection = self._opened(read_only(self.path), writes=False)
+
+    def _opened(self, connection: sqlite3.Connection, writes: bool) -> sqlite3.Connection:
+        """The connection, after a look at what is there; another one, to a copy, where that is of an earlier layout and may not be
+        written. Closes it when something is raised."""
+        try:
+            layout = self._layout(connection)
+            if writes:
+                connection.execute("pragma journal_mode = wal")
+                connection.execute("pragma synchronous = full")
+                if layout != LAYOUT:
+                    with _transaction(connection):
+                        lay_out(connection)
+                connection.execute("pragma foreign_keys = on")
+                return connection
+            if layout != LAYOUT:
+                earlier, connection = connection, in_memory(connection)
+                earlier.close()
+                lay_out(connection)
+            connection.execute("pragma query_only = on")
+            return connection
         except BaseException:
-            self._connection.close()
+            connection.close()
             raise
 
-    def _open(self) -> None:
-        answer = self._one
-        answer("pragma trusted_schema = off")
-        application, layout = answer("pragma application_id")[0], answer("pragma user_version")[0]
-        tables = answer("select count(*) from sqlite_master")[0]
-        if tables and (application != _APPLICATION or layout not in (1, _LAYOUT) or not self._is_laid_out(layout)):
+    def _layout(self, connection: sqlite3.Connection) -> int:
+        """The number of the layout, 0 of an empty file. Raises ForeignDatabase."""
+
+        def answer(statement: str) -> Any:
+            return connection.execute(statement).fetchone()[0]
+
+        connection.execute("pragma trusted_schema = off")
+        application, layout = answer("pragma application_id"), answer("pragma user_version")
+        if not answer("select count(*) from sqlite_master"):
+            return 0
+        is_known = layout in range(1, LAYOUT + 1)
+        if application != APPLICATION or not is_known or not is_laid_out(connection, layout):
             raise ForeignDatabase(
                 f"cannot use {str(self.path)!r}",
                 called=user_source(),
                 reason="it is a database of another program"
-                if application != _APPLICATION
-                else f"its layout is {layout}, and this version of tilewright knows {_LAYOUT}"
-                if layout not in (1, _LAYOUT)
+                if application != APPLICATION
+                else f"its layout is {layout}, and this version of tilewright knows {LAYOUT}"
+                if not is_known
                 else "it has not the tables that tilewright makes",
                 fix="name another file; nothing was changed in this one",
             )
-        if tables and (verdict := answer("pragma quick_check(1)")[0]) != "ok":
+        if layout != LAYOUT or answer("pragma page_count") * answer("pragma page_size") <= _CHECKED_AT_ONCE:
+            self._check_pages(connection)
+        return layout
+
+    def _check_pages(self, connection: sqlite3.Connection) -> None:
+        """Looks at all pages, once. Raises sqlite3.DatabaseError."""
+        if not self._is_checked and (verdict := connection.execute("pragma quick_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(verdict)
-        answer("pragma journal_mode = wal")
-        answer("pragma synchronous = full")
-        answer("pragma foreign_keys = on")
-        if layout != _LAYOUT:
-            self._make()
-
-    def _is_laid_out(self, layout: int) -> bool:
-        """Whether there are our tables, and nothing else: no views, and no triggers that run when something is written."""
-        kinds = self._connection.execute("select type, name from sqlite_master").fetchall()
-        names = {kind: {name for one, name in kinds if one == kind} for kind, _ in kinds}
-        if names.pop("table", set()) != _COLUMNS.keys() or not names.pop("index", set()) <= _INDICES or names:
-            return False
-        columns = {
-            table: " ".join(row[1] for row in self._connection.execute(f"pragma table_xinfo({table})"))
-            for table in _COLUMNS
-        }
-        return columns == _COLUMNS | ({"trials": _COLUMNS["trials"] + " mark"} if layout > 1 else {})
-
-    def _make(self) -> None:
-        """The tables, or what those of an earlier layout lack."""
-        with self._writing():
-            layout = self._one("pragma user_version")[0]  # another process may have been first
-            if not self._one("select count(*) from sqlite_master")[0]:
-                for statement in _TABLES.split(";"):
-                    self._connection.execute(statement)
-                self._connection.execute(f"pragma application_id = {_APPLICATION}")
-            if layout < _LAYOUT:
-                self._connection.execute(_MARKS)
-                self._connection.execute(f"pragma user_version = {_LAYOUT}")
+        self._is_checked = True
 
     def _require_file(self) -> None:
         """The path must be of a file, or of none: SQLite would wait for ever for somebody to write into a pipe."""
@@ -180,17 +168,24 @@ class Database:
 
     # Writing
 
+    def require_writable(self) -> None:
+        """Raises DatabaseBusy (TW0635) where nothing can be added."""
+        with self._faults(), self._writing():
+            self._connection.execute("update tasks set id = id where false")
+
     def add(self, key: Key, name: str, trial: Trial) -> None:
         """Appends a trial: when this returns it is on the disk. One that is there already (by its uid) is left alone. Raises
         DatabaseBusy (TW0635)."""
         with self._faults(), self._writing():
-            self._insert(self._task(key, name), trial)
+            self._insert(self._task(key, name), key, trial)
 
     def confirm(self, key: Key, seconds: Mapping[str, float]) -> None:
         """Notes the seconds that calls of some trials, by their uids, took when they were measured again, side by side: from now on
         they go before all others of the key. Raises DatabaseBusy (TW0635)."""
         with self._faults(), self._writing():
-            self._connection.execute("update trials set confirmed = null where task = ?", (self._find(key),))
+            self._connection.execute(
+                "update trials set confirmed = null where task = ? and confirmed is not null", (self._find(key),)
+            )
             for uid, measured in seconds.items():
                 self._connection.execute("update trials set confirmed = ? where uid = ?", (measured, uid))
 
@@ -203,15 +198,16 @@ class Database:
         """Marks a trial as checked by this machine, where a call takes so many seconds. Raises DatabaseBusy (TW0635)."""
         with self._faults(), self._writing():
             self._connection.execute(
-                "update trials set confirmed = ?, mark = ? where uid = ?",
-                (seconds, mark_of(key, trial.records), trial.uid),
+                "update trials set confirmed = ?, mark = ?, secret = ? where uid = ?",
+                (seconds, mark_of(key, trial.records), secret_name(), trial.uid),
             )
 
     def refuse(self, trial: Trial, failure: str, message: str) -> None:
         """Notes that a trial failed when this machine checked it. Raises DatabaseBusy (TW0635)."""
         with self._faults(), self._writing():
             self._connection.execute(
-                "update trials set seconds = null, confirmed = null, mark = '', failure = ?, message = ? where uid = ?",
+                "update trials set seconds = null, confirmed = null, mark = '', secret = '', failure = ?, message = ? "
+                "where uid = ?",
                 (failure, message, trial.uid),
             )
 
@@ -219,14 +215,15 @@ class Database:
         number = self._find(key)
         if number is not None:
             return number
-        row = (key.digest, name, key.workload, key.target, key.machine, key.versions)
+        row = (key.digest, name, key.workload, key.target, key.machine, key.versions, key.space)
         cursor = self._connection.execute(
-            "insert into tasks (digest, name, workload, target, machine, versions) values (?, ?, ?, ?, ?, ?)", row
+            "insert into tasks (digest, name, workload, target, machine, versions, space) values (?, ?, ?, ?, ?, ?, ?)",
+            row,
         )
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
-    def _insert(self, task: int, trial: Trial) -> bool:
+    def _insert(self, task: int, key: Key, trial: Trial) -> bool:
         config = json.dumps(None if trial.config is None else trial.config.plain())
         row = (
             trial.uid,
@@ -239,10 +236,11 @@ class Database:
             trial.message,
             trial.created,
             trial.mark,
+            secret_name() if self.is_marked(key, trial) else "",
         )
         done = self._connection.execute(
-            "insert or ignore into trials (uid, task, config, records, seconds, confirmed, failure, message, created, mark) "
-            "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "insert or ignore into trials (uid, task, config, records, seconds, confirmed, failure, message, created, mark, "
+            "secret) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             row,
         )
         return done.rowcount > 0
@@ -261,29 +259,39 @@ class Database:
     def best(self, key: Key) -> Trial | None:
         """The fastest trial of a key, whoever measured it, of those that were measured side by side if there are any; None where
         none succeeded."""
-        return min(self._fastest(key), key=lambda trial: trial.confirmed is None, default=None)
+        confirmed = self._rows(key, f"{_IS_CONFIRMED} order by confirmed, id")
+        return next(confirmed, None) or next(self._rows(key, f"{TIME} is not null order by {TIME}, id"), None)
 
     def candidates(self, key: Key, most: int) -> tuple[list[Trial], Trial | None]:
         """The fastest trial that this machine has checked, of those that it measured side by side if there are any, None
         where there is none; and those that would be faster, at most so many, but were not checked here."""
-        trials = list(self._fastest(key))
-        own = [trial for trial in trials if self.is_marked(key, trial)]
-        best = min(own, key=lambda trial: trial.confirmed is None, default=None)
-        others = [
-            trial for trial in trials if trial not in own and (best is None or (trial.time or 0.0) < (best.time or 0.0))
-        ]
-        return others[:most], best
+        own, others = secret_name(), list[Trial]()
+        best: Trial | None = None
+        for ranked in (f"{_IS_CONFIRMED} order by confirmed, id", f"{TIME} is not null order by {TIME}, id"):
+            for trial in self._rows(key, f"secret = ? and {ranked}", own):
+                if self.is_marked(key, trial):
+                    best = trial
+                    break
+                others.append(trial)  # it was changed since it was marked
+            if best is not None:
+                break
+        limit = float("inf") if best is None or best.time is None else best.time
+        faster = f"secret != ? and {TIME} < ? order by {TIME}, id limit ?"
+        others = [trial for trial in others if trial.time is not None and trial.time < limit]
+        others += self._rows(key, faster, own, limit, most)
+        unique = {trial.uid: trial for trial in others}
+        return sorted(unique.values(), key=lambda trial: trial.time or 0.0)[:most], best
 
     @staticmethod
     def is_marked(key: Key, trial: Trial) -> bool:
         """Whether this machine has checked a trial of a key."""
-        return bool(trial.mark) and hmac.compare_digest(trial.mark.encode(), mark_of(key, trial.records).encode())
+        return is_mark_of(trial.mark, key, trial.records)
 
     def check(self) -> Iterator[tuple[Key, Trial, str]]:
         """Every trial, and why its records would be refused before anything is run; "" where they would not. Raises
         CorruptDatabase (TW0631) where the file is damaged or a value is of another type."""
         with self._faults():
-            if (verdict := self._one("pragma integrity_check(1)")[0]) != "ok":
+            if (verdict := self._connection.execute("pragma integrity_check(1)").fetchone()[0]) != "ok":
                 raise sqlite3.DatabaseError(verdict)
         for task in self.tasks():
             for trial in self.trials(task.key):
@@ -294,29 +302,69 @@ class Database:
                 else:
                     yield task.key, trial, ""
 
-    def _fastest(self, key: Key) -> Iterator[Trial]:
-        """The trials that succeeded, the fastest first."""
+    def _rows(self, key: Key, which: str, *values: object) -> Iterator[Trial]:
+        """Trials of a key, read one after the other."""
         with self._faults():
+            task = self._find(key)
+            statement = f"select {_TRIAL} from trials where task = ? and {which}"
+            yield from map(_trial, self._connection.execute(statement, (task, *values)))
+
+    def extremes(self, key: Key, most: int) -> list[Trial]:
+        """At most so many trials of a key, oldest first: the fastest and the latest, where there are more."""
+        if self.count(key) <= most:
+            return self.trials(key)
+        with self._faults():
+            task = self._find(key)
+            chosen = (
+                f"select id from (select id from trials where task = ? and {TIME} is not null order by {TIME}, id limit ?) "
+                "union select id from (select id from trials where task = ? order by id desc limit ?)"
+            )
             rows = self._connection.execute(
-                f"select {_TRIAL} from trials where task = ? and seconds is not null order by coalesce(confirmed, seconds), id",
-                (self._find(key),),
+                f"select {_TRIAL} from trials where id in ({chosen}) order by id", (task, most // 2, task, most // 2)
             ).fetchall()
-            yield from map(_trial, rows)
+            return [_trial(row) for row in rows]
+
+    def count(self, key: Key) -> int:
+        """How many trials there are of a key."""
+        with self._faults():
+            statement = "select count(*) from trials where task = ?"
+            return self._connection.execute(statement, (self._find(key),)).fetchone()[0]
+
+    def task_keys(self) -> list[Key]:
+        """What there are trials of, in the order in which it was first tuned."""
+        with self._faults():
+            rows = self._connection.execute(f"select {_KEY} from tasks order by id").fetchall()
+            return [_key(row) for row in rows]
+
+    def spaces(self, key: Key) -> list[Key]:
+        """The key with each of the spaces that there are trials of."""
+        return [each for each in self.task_keys() if replace(each, space=key.space) == key]
+
+    def has_result(self, key: Key) -> bool:
+        """Whether any trial of a key succeeded."""
+        return self.best(key) is not None
+
+    def baseline(self, key: Key) -> float | None:
+        """Seconds a call of the unscheduled program, None where it was not measured."""
+        with self._faults():
+            row = self._connection.execute("select baseline from tasks where id = ?", (self._find(key),)).fetchone()
+            return None if row is None else row[0]
 
     def tasks(self) -> list[TunedTask]:
         """What there are results for, in the order in which it was first tuned."""
         with self._faults():
             rows = self._connection.execute(
-                "select workload, target, machine, versions, name, count(trials.id), coalesce(sum(failure != ''), 0), "
-                "coalesce(min(confirmed), min(seconds)), baseline "
-                "from tasks left join trials on trials.task = tasks.id group by tasks.id order by tasks.id"
+                f"select {_KEY}, name, (select count(*) from trials where task = tasks.id), "
+                f"(select count(*) from trials where task = tasks.id and {TIME} is null), "
+                f"coalesce((select min(confirmed) from trials where task = tasks.id and {_IS_CONFIRMED}), "
+                f"(select min({TIME}) from trials where task = tasks.id)), baseline from tasks order by id"
             ).fetchall()
             return [_tuned_task(row) for row in rows]
 
     def _find(self, key: Key) -> int | None:
         row = self._connection.execute(
-            "select id from tasks where workload = ? and target = ? and machine = ? and versions = ?",
-            (key.workload, key.target, key.machine, key.versions),
+            "select id from tasks where workload = ? and target = ? and machine = ? and versions = ? and space = ?",
+            (key.workload, key.target, key.machine, key.versions, key.space),
         ).fetchone()
         return None if row is None else row[0]
 
@@ -359,7 +407,7 @@ class Database:
         with self._faults(), self._writing():
             for line in parsed:
                 task = self._task(line.key, line.name)
-                new += self._insert(task, line.trial)
+                new += self._insert(task, line.key, line.trial)
                 self._connection.execute(
                     "update tasks set baseline = coalesce(baseline, ?) where id = ?", (line.baseline, task)
                 )
@@ -367,19 +415,12 @@ class Database:
 
     # Faults
 
-    def _one(self, statement: str) -> Any:
-        return self._connection.execute(statement).fetchone()
-
     @contextmanager
     def _writing(self) -> Generator[None]:
-        """A transaction: committed at the end, undone by an error."""
-        self._connection.execute("begin immediate")
-        try:
+        """A transaction: committed at the end, undone by an error. The first one looks at all pages before."""
+        self._check_pages(self._connection)
+        with _transaction(self._connection):
             yield
-        except BaseException:
-            self._connection.execute("rollback")
-            raise
-        self._connection.execute("commit")
 
     @contextmanager
     def _faults(self) -> Generator[None]:
@@ -388,9 +429,8 @@ class Database:
             yield
         except TilewrightError:
             raise
-        except (sqlite3.Error, ValueError) as error:
-            code = getattr(error, "sqlite_errorcode", None)
-            if code is not None and code & 0xFF in _TAKEN:
+        except (sqlite3.Error, ValueError, OSError) as error:
+            if isinstance(error, OSError) or _code(error) in _TAKEN:
                 raise DatabaseBusy(
                     f"cannot use the database {str(self.path)!r}",
                     reason=str(error),
@@ -406,12 +446,26 @@ class Database:
             ) from None
 
 
+_KEY = "workload, target, machine, versions, space"
 _TRIAL = "uid, config, records, seconds, confirmed, failure, message, created, mark"
+_IS_CONFIRMED = "confirmed is not null and seconds is not null"
 
 
-def _text(data: bytes) -> str:
-    """A text of a database, which may hold any bytes."""
-    return data.decode(errors="replace")
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Generator[None]:
+    connection.execute("begin immediate")
+    try:
+        yield
+    except BaseException:
+        connection.execute("rollback")
+        raise
+    connection.execute("commit")
+
+
+def _code(error: BaseException | None) -> int | None:
+    """The kind of an error of SQLite's, None of another one."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
 
 
 def _trial(row: tuple[Any, ...]) -> Trial:
@@ -426,11 +480,16 @@ def _trial(row: tuple[Any, ...]) -> Trial:
     )
 
 
+def _key(row: Sequence[Any]) -> Key:
+    """A row of _KEY. Raises ValueError, likewise."""
+    if not all(isinstance(text, str) for text in row):
+        raise ValueError("a task holds values of other types")
+    return Key(*row)
+
+
 def _tuned_task(row: tuple[Any, ...]) -> TunedTask:
     """Raises ValueError, likewise."""
-    *texts, trials, failures, best, baseline = row
-    if not all(isinstance(text, str) for text in texts) or not all(
-        time is None or is_time(time) for time in (best, baseline)
-    ):
+    *key, name, trials, failures, best, baseline = row
+    if not isinstance(name, str) or not all(time is None or is_time(time) for time in (best, baseline)):
         raise ValueError("a task holds values of other types")
-    return TunedTask(Key(*texts[:4]), texts[4], trials, failures, best, baseline)
+    return TunedTask(_key(key), name, trials, failures, best, baseline)

@@ -15,6 +15,8 @@ from .trial import Trial
 
 __all__ = ["Curve", "render", "write_report"]
 
+_MOST_DRAWN = 2000
+"""Trials of a curve: of more, every so many-th is drawn."""
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 760, 300, 70, 40, 14
 
 
@@ -30,6 +32,8 @@ class Curve:
     grid: list[tuple[float, str]]
     ticks: list[tuple[float, str]]
     baseline: float | None
+    every: int
+    """Of how many trials one is drawn, beside those that were the best so far."""
 
     @classmethod
     def of(cls, trials: Sequence[Trial], baseline: float | None) -> Curve | None:
@@ -50,12 +54,16 @@ class Curve:
         points: list[tuple[float, float, str]] = []
         failures: list[tuple[float, str]] = []
         steps, best = list[str](), float("inf")
+        drawn = ceil(len(trials) / _MOST_DRAWN)
         for at, trial in enumerate(trials):
+            is_better = trial.seconds is not None and trial.seconds < best
+            if at % drawn and not is_better:
+                continue
             if trial.seconds is None:
                 failures.append((x(at), f"trial {at + 1}: {trial.failure}"))
                 continue
             points.append((x(at), y(trial.seconds), f"trial {at + 1}: {readable(trial.seconds)}"))
-            if trial.seconds < best:
+            if is_better:
                 steps += [f"{x(at)},{y(best)}"] if best < float("inf") else []
                 best = trial.seconds
                 steps.append(f"{x(at)},{y(best)}")
@@ -71,6 +79,7 @@ class Curve:
             [(y(mark), readable(mark)) for mark in marks],
             ticks,
             y(baseline) if baseline else None,
+            drawn,
         )
 
 
@@ -99,6 +108,7 @@ pre { background: #f4f6f8; padding: .8em; overflow-x: auto; font-size: 13px; }
 <tr><th>trials</th><td>{{ task.trials }}, of which {{ task.failures }} failed</td></tr>
 <tr><th>target</th><td>{{ task.key.target }}</td></tr>
 <tr><th>machine</th><td>{{ task.key.machine }}</td></tr>
+<tr><th>space</th><td>{{ task.key.space }}</td></tr>
 <tr><th>versions</th><td>{{ task.key.versions }}</td></tr>
 <tr><th>key</th><td>{{ task.key.digest }}</td></tr>
 </table>
@@ -124,6 +134,9 @@ pre { background: #f4f6f8; padding: .8em; overflow-x: auto; font-size: 13px; }
 <circle class="trial" cx="{{ x }}" cy="{{ y }}" r="3"><title>{{ label }}</title></circle>
 {% endfor %}
 <polyline class="best" points="{{ curve.line }}"/></svg></div>
+{% if curve.every > 1 %}
+<p>Drawn: one of {{ curve.every }} trials, and each that was the best so far.</p>
+{% endif %}
 {% endif %}
 {% if failures %}
 <div class="wide"><table><tr><th>failure</th><th>trials</th><th>the first message</th></tr>

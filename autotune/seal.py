@@ -17,17 +17,31 @@ from pathlib import Path
 from ..runtime.places import cache_folder, cache_is_off
 from .task import Key
 
-__all__ = ["mark_of"]
+__all__ = ["is_mark_of", "mark_of", "secret_name"]
 
 _SIZE = 32
 
 
 def mark_of(key: Key, records: str) -> str:
-    """The mark of records that were checked for this key."""
-    folder = None if cache_is_off() else cache_folder()
+    """The mark of records that were checked for this key. The key's space does not count: what records compute, and how fast, is the
+    same whoever proposed them."""
     parts = (key.workload, key.target, key.machine, key.versions, records)
     message = "".join(f"{len(part)} {part}" for part in parts)
-    return hmac.new(_secret(folder), message.encode(errors="surrogatepass"), "sha256").hexdigest()
+    return hmac.new(_own_secret(), message.encode(errors="surrogatepass"), "sha256").hexdigest()
+
+
+def is_mark_of(mark: str, key: Key, records: str) -> bool:
+    """Whether this machine made a mark for these records of this key."""
+    return bool(mark) and hmac.compare_digest(mark.encode(errors="surrogatepass"), mark_of(key, records).encode())
+
+
+def secret_name() -> str:
+    """A name for the secret that marks are made with here, which says nothing of it: databases find own trials by it."""
+    return hmac.new(_own_secret(), b"name", "sha256").hexdigest()[:16]
+
+
+def _own_secret() -> bytes:
+    return _secret(None if cache_is_off() else cache_folder())
 
 
 @cache

@@ -36,19 +36,25 @@ class Key:
     """What a result holds for: everything that it depends on, compared in full.
 
     workload: the program as text, names aside. target: in full. machine: the CPU's model, and how many threads run on it.
-    versions: those of tilewright and of LLVM.
+    versions: those of tilewright and of LLVM. space: what its schedules were drawn from (see Space.identity).
     """
 
     workload: str
     target: str
     machine: str
     versions: str
+    space: str = DecisionSpace.name
 
     @property
     def digest(self) -> str:
         """A short name for people and indices; never compared in place of the key."""
-        parts = "\0".join((self.workload, self.target, self.machine, self.versions))
+        parts = "\0".join((self.workload, self.target, self.machine, self.versions, self.space))
         return hashlib.sha256(parts.encode()).hexdigest()[:16]
+
+    @property
+    def space_name(self) -> str:
+        """The space without the fingerprint of its code, for people."""
+        return self.space.rpartition(" #")[0] or self.space
 
 
 @dataclass(frozen=True)
@@ -88,15 +94,15 @@ class Task:
         with deep_recursion():
             unscheduled = lower(create_schedule(outputs), list(tensors), "main")
         own = machine_text() if chosen.backend.for_processors else gpu_text(chosen)
-        key = Key(workload_text(tensors, outputs, unscheduled), target_text(chosen), machine or own, versions_text())
-        task = cls(
-            name or outputs[-1].name,
-            tensors,
-            chosen,
-            unscheduled,
-            space or DecisionSpace(tensors, outputs, chosen),
-            key,
+        searched = space if space is not None else DecisionSpace(tensors, outputs, chosen)
+        key = Key(
+            workload_text(tensors, outputs, unscheduled),
+            target_text(chosen),
+            machine or own,
+            versions_text(),
+            searched.identity,
         )
+        task = cls(name or outputs[-1].name, tensors, chosen, unscheduled, searched, key)
         return task._exactly() if exact else task
 
     def _exactly(self) -> Task:
@@ -105,6 +111,11 @@ class Task:
         if isinstance(space, DecisionSpace):
             space = DecisionSpace(self.args, self.outputs, self.target, exact=True)
         return replace(self, exact=True, space=space, key=replace(self.key, workload=f"exact {self.key.workload}"))
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether its space is that of the rules, which no template brought."""
+        return isinstance(self.space, DecisionSpace)
 
     @property
     def outputs(self) -> list[Tensor]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, cast
 
+from ..autoschedule.search.fingerprint import code_text, plain_text
 from ..autoschedule.search.space import Configurator, TemplateSpace
 from ..codegen.target import Target
 from ..errors import user_source
@@ -60,7 +61,12 @@ class Template:
 
         Raises BadTemplate (TW0607), and what the function raises.
         """
-        space = TemplateSpace.learn(f"template:{self.name}", lambda cfg: self.run(cfg, arguments))
+        space = TemplateSpace.learn(
+            f"template:{self.name}",
+            lambda cfg: self.run(cfg, arguments),
+            f"({', '.join(map(plain_text, arguments))})",
+            code_text(self.function),
+        )
         _, args = self.run(Configurator(), arguments)
         return Task.of(args, target, space=space, name=self.name)
 

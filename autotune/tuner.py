@@ -44,7 +44,9 @@ has it. Where none of them is faster after all, the next ones are, so often."""
 SLOWER = 1.1
 """How many times slower than the rules' choice a trial may be to be measured again beside it."""
 OTHERS = 512
-"""Trials of other functions that the model learns from beforehand."""
+"""Trials of other functions, or of other spaces, that the model learns from beforehand."""
+RECALLED = 256
+"""Trials of earlier runs whose candidates are made again: the fastest and the latest."""
 
 
 class Best(NamedTuple):
@@ -81,14 +83,20 @@ class Result:
         return self.task.replay(self.best.records)
 
     @property
+    def space(self) -> str:
+        """What the trials were drawn from: "rules", or "template:NAME(arguments)", then a mark of what defines it."""
+        return self.task.key.space
+
+    @property
     def failures(self) -> dict[str, int]:
         """How many trials failed, by class (see Failure.kind)."""
         return dict(Counter(trial.failure for trial in self.history if trial.failure))
 
     def __repr__(self) -> str:
         gain = f", {self.baseline / self.best.seconds:.1f} x the unscheduled program" if self.baseline else ""
+        trials = f"{self._trials} trials of {self.task.key.space_name}"
         against = f", {self.comparison}" if self.comparison is not None else ""
-        return f"<Result {self.task.name}: {self.best.seconds * 1e3:.4g} ms after {self._trials} trials{gain}{against}>"
+        return f"<Result {self.task.name}: {self.best.seconds * 1e3:.4g} ms after {trials}{gain}{against}>"
 
     @property
     def _trials(self) -> str:
@@ -101,7 +109,7 @@ class Result:
             rows.append(("unscheduled program", f"{self.baseline * 1e3:.4g} ms, {times:.1f} times as long"))
         if self.comparison is not None:
             rows.append(("beside the rules' choice", self.comparison))
-        rows.append(("trials", self._trials))
+        rows += [("space", self.task.key.space_name), ("trials", self._trials)]
         rows += [(f"failed: {kind}", number) for kind, number in self.failures.items()]
         return html_table(f"tuned {self.task.name}", ("", ""), rows)
 
@@ -182,9 +190,11 @@ def tune(
     are none.
     limits: seconds and bytes that a candidate may take. progress: show a live display; None for: where the standard error
     output is a terminal. exact: only candidates that keep the declared order of sums, and so every bit; their trials are kept
-    apart from others, and tw.build(..., tuned=..., exact=True) finds them. runner: where candidates are measured, if not on this
-    machine: "ssh://user@board", for which `target` names the board's processor, or the scheduler of a Dask fleet of equal machines
-    ("tcp://host:port", "tls://host:port", a distributed.Client). Results hold for that machine.
+    apart from others, and tw.build(..., tuned=..., exact=True) finds them. Trials of one space are no trials of another: a
+    template's task is tuned beside what the rules gave for the same program, and beside the template with other knobs.
+    runner: where candidates are measured, if not on this machine: "ssh://user@board", for which `target` names the board's
+    processor, or the scheduler of a Dask fleet of equal machines ("tcp://host:port", "tls://host:port", a distributed.Client).
+    Results hold for that machine.
 
     Every candidate is built and run in another process, and compared with the unscheduled program before its time counts. The
     first is the rules' choice, and the last thing that is done is to run it and the fastest in turn: what does not beat it there
@@ -224,7 +234,8 @@ def tune(
     with place_of(runner, declared.target) as place, _opened(database) as records:
         task = Task.of(declared, machine=place.machine)
         run = _Run(task, CandidateFactory(task, place.text(task)), records, trials, search, seed)
-        if len(run.history) < trials:
+        if not run.is_done:
+            records.require_writable()
             run.search.prepare()
             shown = sys.stderr.isatty() if progress is None else progress
             with (
@@ -251,9 +262,11 @@ class _Run:
         self, task: Task, factory: CandidateFactory, database: Database, trials: int, search: str, seed: int
     ) -> None:
         self.task, self.database, self.trials = task, database, trials
-        self.history = database.trials(task.key)
+        self.is_done = database.count(task.key) >= trials
+        self.history = [] if self.is_done else database.trials(task.key)
         self.factory = factory
-        self.search = make_search(search, task, self.factory, seed + 7919 * len(self.history), _others(database, task))
+        others = [] if self.is_done else _others(database, task)
+        self.search = make_search(search, task, self.factory, seed + 7919 * len(self.history), others)
         self.seen = {trial.records for trial in self.history}
         self.candidates: dict[str, Candidate] = {}
         self.measured: list[Measured] = []
@@ -331,7 +344,7 @@ class _Run:
 
     def _recall(self) -> None:
         """Trials of earlier runs, for the model: those whose configuration still means the same."""
-        for trial in self.history:
+        for trial in self.database.extremes(self.task.key, RECALLED):
             if trial.config is None or not self.task.space.fits(trial.config):
                 continue
             candidate = self.factory.make(trial.config)
@@ -400,7 +413,7 @@ class _Run:
                 fix="the messages above are the first of each class; tw.build(args) shows whether the "
                 "unscheduled program runs",
             )
-        baseline = next((row.baseline for row in self.database.tasks() if row.key == self.task.key), None)
+        baseline = self.database.baseline(self.task.key)
         best = Best(winner.time, from_json(winner.records, foreign=True))
         return Result(
             self.task,
@@ -417,15 +430,12 @@ class _Run:
 def _others(database: Database, task: Task) -> list[Measurements]:
     """What was measured of other functions on this machine, those of the last ones."""
     found: list[Measurements] = []
-    for other in reversed(database.tasks()):
-        if (
-            other.key != task.key
-            and other.key.machine == task.key.machine
-            and sum(len(each.rows) for each in found) < OTHERS
-        ):
+    for other in reversed(database.task_keys()):
+        wanted = OTHERS - sum(len(each.rows) for each in found)
+        if other != task.key and other.machine == task.key.machine and wanted > 0:
             measured = Measurements.of(
                 (np.asarray(trial.config.features, np.float32), trial.seconds)
-                for trial in database.trials(other.key)
+                for trial in database.extremes(other, wanted)
                 if trial.config is not None and len(trial.config.features) == FEATURES
             )
             found += [measured] if measured is not None else []
@@ -435,8 +445,9 @@ def _others(database: Database, task: Task) -> list[Measurements]:
 def best(args: Any, target: str | Target = "llvm", database: str | Path | Database = "tune.sqlite") -> Schedule:
     """The fastest schedule that the database holds for a function, on its own tensors.
 
-    args: the tensors, inputs then outputs, of static shapes; or a template's task. target: as for tune. database: a path, or an
+    args: the tensors, inputs then outputs, of static shapes: then trials of every space count, the rules' and those of templates for
+    the same program; or a task, a template's for one: then those of its own space. target: as for tune. database: a path, or an
     open Database. Raises NoRecord (TW0633) where there is none, CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy
     (TW0635) for a file that cannot be read, and what tune raises for its arguments.
     """
-    return best_schedule(Task.of(args, target), database)[0]
+    return best_schedule(Task.of(args, target), database, any_space=not isinstance(args, Task))[0]

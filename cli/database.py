@@ -92,7 +92,8 @@ def _list(options: argparse.Namespace) -> int:
                 f"{printable(task.name)}  {task.key.digest}  {task.trials} trials, {task.failures} failed, best {best}, "
                 f"unscheduled {baseline}"
             )
-            _print(f"    {printable(f'{task.key.target}; {task.key.machine}; {task.key.versions}')}")
+            key = task.key
+            _print(f"    {printable(f'{key.space_name}; {key.target}; {key.machine}; {key.versions}')}")
     return 0
 
 
@@ -136,7 +137,7 @@ def _best(options: argparse.Namespace) -> int:
         for task in tasks:
             best = database.best(task.key)
             time = readable(best.time) if best is not None and best.time is not None else "nothing succeeded"
-            _print(f"# {printable(task.name)} ({task.key.digest}): {time}")
+            _print(f"# {printable(task.name)} ({task.key.digest}), of {printable(task.key.space_name)}: {time}")
             if best is not None:
                 _print(printable(code_by_places(from_json(best.records, foreign=True)), lines=True))
     return 0
@@ -149,7 +150,7 @@ def _best_of(options: argparse.Namespace) -> int:
     from .tuning import task_of
 
     task = task_of(options.of, options.target)
-    schedule, trial = best_schedule(task, options.database)
+    schedule, trial = best_schedule(task, options.database, any_space=task.is_derived)
     _print(f"# {printable(task.name)} ({task.key.digest}): {readable(trial.time or 0.0)}")
     _print(printable(schedule.as_python(), lines=True))
     return 0

@@ -84,7 +84,8 @@ def _tune(options: argparse.Namespace) -> int:
     gain = f", {result.baseline / result.best.seconds:.1f} x the unscheduled program" if result.baseline else ""
     best, trials = readable(result.best.seconds), len(result.history)
     rest = f"; no more were found, {options.trials} were asked for" if result.is_exhausted else ""
-    console.print(f"{printable(task.name)}: {best}{gain}, after {trials} trials{rest}", markup=False)
+    space = printable(task.key.space_name)
+    console.print(f"{printable(task.name)}: {best}{gain}, after {trials} trials of {space}{rest}", markup=False)
     if result.comparison is not None:
         console.print(str(result.comparison), markup=False)
     console.print(printable(result.schedule.as_python(), lines=True), markup=False)

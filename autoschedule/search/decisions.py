@@ -20,7 +20,9 @@ from ...ir.cached import cached_property
 from ...te import Tensor
 from ..estimate import Estimate
 from ..plan import Candidate, cheapest
+from ..registry import registered
 from ..scheduler import schedule
+from .fingerprint import code_text, fingerprint
 from .space import Config, Made
 
 __all__ = ["DecisionSpace"]
@@ -91,6 +93,15 @@ class DecisionSpace:
         """Of every decision that some point has led to, by its name."""
         self._tree: dict[_Path, _Menu | None] = {}
         """By what was taken, the decision that comes next, as far as points have led; None at the end."""
+
+    @property
+    def identity(self) -> str:
+        """The name; with rules of one's own, theirs and a fingerprint of their code."""
+        own = registered()
+        if not own:
+            return self.name
+        code = [code_text(method) for rule in own for method in vars(type(rule)).values() if callable(method)]
+        return f"{self.name} and {', '.join(rule.name for rule in own)} #{fingerprint(*code)}"
 
     def make(self, config: Config) -> Made:
         """The schedule of a point, the tensors, and the point as it is decided. Raises what the primitives raise."""

@@ -19,9 +19,10 @@ import numpy as np
 
 from ...errors import user_source
 from ...ir.expr import IntImm, IterVar
-from ...schedule import Schedule
+from ...schedule import Schedule, to_json
 from ...te import Tensor
 from ..errors import BadDefinition, UnknownPart
+from .fingerprint import fingerprint, plain_text
 
 __all__ = [
     "Annotate",
@@ -150,7 +151,7 @@ class Config:
         pairs, numbers = cast("dict[str, Any]", choices), cast("list[Any]", features)
         if not all(type(choice) in (int, str) for choice in pairs.values()):
             return None
-        if not all(type(number) in (int, float) for number in numbers) or len(numbers) > MOST_FEATURES:
+        if len(numbers) > MOST_FEATURES or not {*map(type, numbers)} <= {int, float}:
             return None
         return cls(space, tuple(pairs.items()), tuple(map(float, numbers)))
 
@@ -168,6 +169,11 @@ class Space(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def identity(self) -> str:
+        """The name, and what tells the space from others of this name for the same program: the key of its trials holds it."""
+        ...
 
     def make(self, config: Config) -> Made:
         """What a configuration stands for. Raises Rejected, and what the primitives raise."""
@@ -372,20 +378,48 @@ _ANNOTATIONS: dict[str, Callable[[int], list[tuple[str, ...]]]] = {
 """For each policy the choices for n loops: only loops at the end of the list are unrolled, the innermost is vectorized."""
 
 
+def _part_text(part: Part) -> str:
+    choices = (plain_text(choice.val) if isinstance(choice, Knob) else repr(choice) for choice in part.choices)
+    return f"{part.name}: {', '.join(choices)}"
+
+
+def _records_text(schedule: Schedule) -> str:
+    """The records as JSON; "" where they hold what JSON does not, and no database ever will."""
+    try:
+        return to_json(schedule.records)
+    except (TypeError, ValueError):
+        return ""
+
+
 @dataclass(frozen=True)
 class TemplateSpace:
-    """The space of a template: `build` reads its choices from a Configurator; `parts` are what it defines."""
+    """The space of a template: `build` reads its choices from a Configurator; `parts` are what it defines. arguments: those of the
+    template, for people; code: what else defines the space."""
 
     name: str
     build: Callable[[Configurator], tuple[Schedule, Sequence[Tensor]]]
     parts: tuple[Part, ...]
+    arguments: str = ""
+    code: str = ""
 
     @classmethod
-    def learn(cls, name: str, build: Callable[[Configurator], tuple[Schedule, Sequence[Tensor]]]) -> TemplateSpace:
+    def learn(
+        cls,
+        name: str,
+        build: Callable[[Configurator], tuple[Schedule, Sequence[Tensor]]],
+        arguments: str = "",
+        code: str = "",
+    ) -> TemplateSpace:
         """The space, its parts found by running `build` with the first choice of every part."""
         cfg = Configurator()
-        build(cfg)
-        return cls(name, build, tuple(cfg.parts.values()))
+        schedule, _ = build(cfg)
+        return cls(name, build, tuple(cfg.parts.values()), arguments, f"{code} {_records_text(schedule)}")
+
+    @property
+    def identity(self) -> str:
+        """The name and the arguments, and a fingerprint of the parts with their choices, and of the code."""
+        shown = self.arguments if len(self.arguments) <= 80 else f"{self.arguments[:79]}…"
+        return f"{self.name}{shown} #{fingerprint(self.arguments, *map(_part_text, self.parts), self.code)}"
 
     @property
     def size(self) -> int:

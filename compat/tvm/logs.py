@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -110,7 +110,11 @@ def _of_workload(plain: dict[str, Any], line: str, target: str) -> tuple[Task, T
     tensors = workload_key_to_tensors(about[0])
     schedule = scheduled(tensors, steps)
     created = plain["r"][3] if len(plain["r"]) > 3 and is_time(plain["r"][3]) else 1.0
-    return Task.of(tensors, target), _trial(to_json(schedule.records), sum(costs) / len(costs), created, line)
+    task = Task.of(tensors, target)
+    task = replace(
+        task, key=replace(task.key, space="log of auto_scheduler")
+    )  # not of the rules: it counts for none of theirs
+    return task, _trial(to_json(schedule.records), sum(costs) / len(costs), created, line)
 
 
 def _trial(records: str, seconds: float, created: float, line: str) -> Trial:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import update_wrapper, wraps
 from typing import Any, TypeVar, overload
 
 from .....arguments import as_tuple, is_sequence
+from .....autoschedule.search.fingerprint import code_text, plain_text
 from .....autoschedule.search.space import Configurator, Rejected, TemplateSpace
 from .....autotune.errors import BadTemplate, NothingToTune
 from .....autotune.task import Task as HouseTask
@@ -45,6 +46,12 @@ class TaskTemplate:
         self.fcustomized: Callable[..., Any] | None = None
         self.fcompute: Callable[..., Any] | None = None
         self.fschedule: Callable[..., Any] | None = None
+
+    @property
+    def code(self) -> str:
+        """The code of what is registered, as databases tell spaces apart by it."""
+        functions = (self.fcustomized, self.fcompute, self.fschedule)
+        return " ".join(code_text(function) for function in functions if function is not None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fcustomized is not None:
@@ -96,7 +103,7 @@ def register(ours: Template) -> None:
     """Registers a template of tilewright.autotune under its name, where none of AutoTVM's has it."""
     known = TASK_TABLE.setdefault(ours.name, TaskTemplate())
     if known.fcustomized is None and known.fcompute is None:
-        known.fcustomized = lambda *args: ours.run(get_config(), args)
+        known.fcustomized = update_wrapper(lambda *args: ours.run(get_config(), args), ours.function)
 
 
 @overload
@@ -211,7 +218,13 @@ class Task:
 
         with ApplyConfig(first), self.target:
             _, args = registered(self.name)(*deserialize_args(self.args))
-        template = TemplateSpace(f"autotvm:{self.name}", build, space.parts)
+        template = TemplateSpace(
+            f"autotvm:{self.name}",
+            build,
+            space.parts,
+            f"({', '.join(map(plain_text, self.args))})",
+            registered(self.name).code,
+        )
         return HouseTask.of(list(args), self.target.ours, space=template, name=self.name)
 
     def config_of(self, choices: Sequence[tuple[str, int | str]]) -> ConfigEntity:
