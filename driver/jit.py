@@ -461,11 +461,12 @@ def _open_key(value: Any, dims: Sequence[int], equal: dict[int, int]) -> Hashabl
         return type(value), tuple([_open_key(item, dims, equal) for item in value])
     if not is_array(value) and not _hands_out_memory(value):
         return _key(value)
-    shape: list[Any] = list(value.shape)
+    extents, dtype = _layout(value)
+    shape: list[Any] = list(extents)
     for dim in dims:
         if -len(shape) <= dim < len(shape):
-            shape[dim] = "dynamic", equal.setdefault(value.shape[dim], len(equal))
-    return type(value), tuple(shape), value.dtype
+            shape[dim] = "dynamic", equal.setdefault(extents[dim], len(equal))
+    return type(value), tuple(shape), dtype
 
 
 class _Named(NamedTuple):
@@ -479,7 +480,7 @@ def _key(value: object) -> Hashable:
     if is_array(value):
         return value.shape, value.dtype
     if _hands_out_memory(value):
-        return type(value), tuple(value.shape), value.dtype
+        return type(value), *_layout(value)
     if is_number(value):
         return type(value)
     if is_sequence(value):
@@ -502,6 +503,23 @@ def _hands_out_memory(value: object) -> TypeGuard[_Array]:
     return hasattr(type(value), "__dlpack__") or hasattr(type(value), "__array_interface__")
 
 
+def _layout(value: _Array) -> tuple[tuple[int, ...], Hashable]:
+    """The shape and dtype that somebody's array says it has. Raises NotSpecialisable (TW0530) where it says none."""
+    try:
+        return tuple(value.shape), value.dtype
+    except (AttributeError, TypeError) as error:
+        raise _unreadable(value, str(error)) from error
+
+
+def _unreadable(value: object, reason: str) -> NotSpecialisable:
+    return NotSpecialisable(
+        f"cannot read an argument of type {type(value).__name__}",
+        reason=reason,
+        called=user_source(),
+        fix=how_to_hand_out(value),
+    )
+
+
 def _like(value: object) -> _Like | None:
     """The kind of tensor or number that stands for an argument; None for one that is handed on as it is."""
     if is_number(value):
@@ -513,12 +531,7 @@ def _like(value: object) -> _Like | None:
     try:
         memory = find_tensor(value)
     except (NoMemory, RefusedMemory) as error:
-        raise NotSpecialisable(
-            f"cannot read an argument of type {type(value).__name__}",
-            reason=str(error),
-            called=user_source(),
-            fix=how_to_hand_out(value),
-        ) from error
+        raise _unreadable(value, str(error)) from error
     return _Like(tuple(memory.shape), memory.dtype)
 
 

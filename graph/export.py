@@ -6,17 +6,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
 
 from ..codegen.abi.straight_line import StraightLine
-from ..codegen.abi.stub import extent_value
+from ..codegen.abi.stub import check_span, extent_value
 from ..codegen.export.companion import Companion
 from ..codegen.export.files import write_stream
 from ..codegen.export.names import library_identifier, parameter_names
-from ..codegen.export.weights import HEADER_BYTES, weights_companion, weights_header
+from ..codegen.export.weights import HEADER_BYTES, checksum_of, weights_companion, weights_header
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..driver.linked import Part, export_linked
@@ -77,14 +78,20 @@ def export_graph(
     extra = (
         Companion()
         if places is None
-        else weights_companion(name, variants.whole.weights_name, weights_size(held, places), digest)
+        else weights_companion(
+            name,
+            variants.whole.weights_name,
+            weights_size(held, places),
+            digest,
+            checksum_of(_contents(held, places)),
+        )
     )
     written = list(
         exporter(path, threads, companion=_with_arena(extra, name, exporter.programs[0].signature, variants, g.inputs))
     )
     if places is not None:
         beside = Path(path).with_name(f"{stem}.weights")
-        write_stream(beside, _contents(held, places, digest))
+        write_stream(beside, chain([weights_header(digest)], _contents(held, places)))
         written.append(beside)
     return written
 
@@ -94,7 +101,7 @@ def _with_arena(
 ) -> Companion:
     """With the function that says how large the arena is. order: of the inputs as users pass them."""
     arena = variants.whole.arguments[-1]
-    beyond = "; -1 where it would be\n * more than there can be" if signature.symbols else ""
+    beyond = "; -1 for\n * extents that a call refuses: below 0, or beyond all memory" if signature.symbols else ""
     asked, count = f"{name}_arena_bytes", len(signature.symbols)
     sizes = ", ".join(parameter_names(signature)[:count])
     about = (
@@ -105,7 +112,13 @@ def _with_arena(
     text = StraightLine()
     known = {each.name: f"%n{at}" for at, each in enumerate(signature.symbols)}
     (size,) = next(param.shape for _, param in signature.buffers if param.name == arena)
-    text.add(f"ret i64 {extent_value(text, size, known, -1)}")
+    for symbol, given in zip(signature.symbols, known.values(), strict=True):
+        text.leave_if(text.compare("slt", "i64", given, 0), "fail")
+        if symbol.limit is not None:
+            text.leave_if(text.compare("sge", "i64", given, symbol.limit), "fail")
+    needed = extent_value(text, size, known, -1)
+    check_span(text, 0, 1, [needed])
+    text.add(f"ret i64 {needed}")
     if text.exits:
         text.start("fail")
         text.add("ret i64 -1")
@@ -148,8 +161,8 @@ def _digest(weights: Mapping[str, Constant]) -> str:
     return hashlib.sha256("".join(f"{digest}\n" for digest in weights).encode()).hexdigest()
 
 
-def _contents(weights: Mapping[str, Constant], places: Mapping[str, int], digest: str) -> Iterator[bytes | memoryview]:
-    yield weights_header(digest)
+def _contents(weights: Mapping[str, Constant], places: Mapping[str, int]) -> Iterator[bytes | memoryview]:
+    """What follows the file's first page."""
     written = HEADER_BYTES
     for each, held in weights.items():
         yield bytes(places[each] - written)

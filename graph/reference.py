@@ -8,7 +8,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import user_source
+from ..errors import CallError, user_source
+from ..runtime.array import readable_array
 from .domain import check_sizes
 from .errors import BadGraphInput
 from .node import Node, Parts
@@ -125,10 +126,9 @@ def bound_inputs(g: Parts, arrays: Sequence[Any], named: Mapping[str, Any]) -> d
 def _as_array(g: Parts, name: str, given: Any) -> NDArray[Any]:
     kind = g.inputs[name]
     try:
-        foreign = hasattr(given, "__dlpack__") and not isinstance(cast("object", given), np.ndarray)
-        array: NDArray[Any] = np.from_dlpack(given) if foreign else np.asarray(given)
-    except (TypeError, ValueError, RuntimeError, BufferError) as problem:
-        raise _bad(g, f"numpy makes no array of what is given for {name}: {problem}"[:300]) from None
+        array = readable_array(given)
+    except CallError as refused:
+        raise _bad(g, f"numpy makes no array of what is given for {name}: {refused.reason}"[:300]) from None
     if not hasattr(given, "dtype") and array.dtype.kind in "fiub" and not kind.dtype.startswith("bool"):
         array = array.astype(array_dtype(kind.dtype))
     if str(array.dtype) != kind.dtype or array.ndim != len(kind.shape):

@@ -53,7 +53,7 @@ class Check(IntEnum):
     TOO_LARGE = 9
     OVERLAP = 10
     SCALAR_RANGE = 11
-    PROCESSOR = 12  # these five only the C functions of exported libraries report
+    PROCESSOR = 12  # these, but for EXTENT, only the C functions of exported libraries report
     NULL = 13
     EXTENT = 14
     CASE = 15

@@ -17,9 +17,18 @@ from .abi import DLPACK_TYPES, ITEM_BYTES
 from .cuda_array import device_array, device_empty
 from .device import Device, cpu
 from .errors import KernelOutOfMemory, NotATensor, UnknownDevice, UnreadableTensor, WrongDType, WrongShape
-from .tensors import NoMemory, RefusedMemory, array_of, capsule_tensor, find_tensor, is_ordinary, quick_view
+from .tensors import (
+    NoMemory,
+    RefusedMemory,
+    array_of,
+    capsule_tensor,
+    find_tensor,
+    is_ordinary,
+    quick_view,
+    require_array,
+)
 
-__all__ = ["ALIGNMENT", "Array", "array", "dtype_name", "empty", "from_dlpack", "numpy_dtype"]
+__all__ = ["ALIGNMENT", "Array", "array", "dtype_name", "empty", "from_dlpack", "numpy_dtype", "readable_array"]
 
 ALIGNMENT = 64
 """Of the first element's address in bytes: a cache line, and the longest vector."""
@@ -51,7 +60,7 @@ class Array(NDArray[Any]):
         source: an array, nested lists, or anything with DLPack, in this array's shape. Raises WrongShape (TW0506), NotATensor
         (TW0503), UnreadableTensor (TW0519).
         """
-        values = _readable(source)
+        values = readable_array(source)
         if values.shape != self.shape:
             raise WrongShape(
                 f"cannot copy shape {values.shape} into an array of shape {self.shape}",
@@ -190,19 +199,22 @@ def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | An
     there is no such GPU to use.
     """
     on_gpu = _is_gpu(device)
-    source = _readable(x)
+    source = readable_array(x)
     wanted = _dtype_of(dtype) if dtype is not None else numpy_dtype(dtype_name(_natural_dtype(x, source)))
     copy = _allocate(source.shape, wanted)
     np.copyto(copy, source, casting="unsafe")
     return device_array(copy, device) if on_gpu else copy
 
 
-def _readable(x: object) -> NDArray[Any]:
+def readable_array(x: object) -> NDArray[Any]:
+    """A numpy array of `x`, on its memory where it has some that numpy can hold.
+
+    Raises WrongShape (TW0506) for lists of unequal lengths, UnreadableTensor (TW0519) for what cannot be read."""
     if not is_array(x) and hasattr(type(x), "__dlpack__"):
         view = quick_view(x, False)
         return from_dlpack(x) if view is None else view
     try:
-        return np.asarray(x)
+        values = np.asarray(x)
     except ValueError as error:
         raise WrongShape(
             f"this {type(x).__name__} has no one shape",
@@ -210,6 +222,22 @@ def _readable(x: object) -> NDArray[Any]:
             called=user_source(),
             fix="give nested lists of equal lengths",
         ) from None
+    except Exception as error:  # whatever an `__array__` of somebody's raises, and numpy of what it cannot hold
+        raise _unreadable(x, error) from error
+    try:
+        require_array(values)
+    except RefusedMemory as error:
+        raise _unreadable(x, error) from error
+    return values
+
+
+def _unreadable(x: object, error: Exception) -> UnreadableTensor:
+    return UnreadableTensor(
+        f"this {type(x).__name__} cannot be read",
+        reason=str(error)[:300] or type(error).__name__,
+        called=user_source(),
+        fix="copy it to the host first, or pass np.asarray(x)",
+    )
 
 
 def _natural_dtype(x: Any, source: NDArray[Any]) -> np.dtype[Any]:
@@ -241,9 +269,4 @@ def from_dlpack(x: Any) -> Array:
             fix="pass a numpy array or anything with __dlpack__",
         ) from None
     except RefusedMemory as error:
-        raise UnreadableTensor(
-            f"this {type(x).__name__} cannot be read",
-            reason=str(error),
-            called=user_source(),
-            fix="copy it to the host first, or pass np.asarray(x)",
-        ) from error
+        raise _unreadable(x, error) from error

@@ -249,6 +249,14 @@ def _wrong_shape(r: _Report) -> CallError:
     )
 
 
+def _beyond_memory(r: _Report) -> CallError:
+    return r.error(
+        WrongShape,
+        f"has an extent in dimension {r.detail} that no tensor has: below 0, or beyond all memory",
+        "pass a tensor whose elements lie in memory",
+    )
+
+
 def _symbol_disagrees(r: _Report) -> CallError:
     extent = r.buffer.shape[r.detail]
     got = f"{r.found.shape[r.detail]} (shape {r.found.shape})" if r.found else "another extent"
@@ -351,6 +359,7 @@ _REPORTS = {
     Check.DEVICE: _wrong_device,
     Check.READ_ONLY: _read_only,
     Check.SHAPE: _wrong_shape,
+    Check.EXTENT: _beyond_memory,
     Check.SYMBOL: _symbol_disagrees,
     Check.STRIDE: _wrong_stride,
     Check.ALIGNMENT: _misaligned,

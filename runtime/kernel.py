@@ -26,18 +26,9 @@ from .array import Array, numpy_dtype
 from .errors import NoFramework, NoSuchSource, NothingToExport
 from .records import make_records
 from .signature import ScalarParam, Signature, extent_text
+from .span import BEYOND_MEMORY
 from .tables import html_table
-from .tensors import (
-    BEYOND_MEMORY,
-    Found,
-    NoMemory,
-    RefusedMemory,
-    array_of,
-    describing_function,
-    find_tensor,
-    is_ordinary,
-    quick_view,
-)
+from .tensors import Found, NoMemory, RefusedMemory, array_of, describing_function, find_tensor, is_ordinary, quick_view
 from .timing import TimingResult, time_calls
 
 if TYPE_CHECKING:

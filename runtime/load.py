@@ -45,13 +45,14 @@ class Loaded(Protocol):
     def __contains__(self, name: object, /) -> bool: ...
 
 
-def load(path: str | os.PathLike[str]) -> Loaded:
+def load(path: str | os.PathLike[str], verify: bool = True) -> Loaded:
     """The kernel of a shared library that `f.export` wrote, the Module of one that `module.export` wrote, or the LoadedModel of one
     that a model's export wrote, which takes inputs and gives outputs.
 
     They take what built kernels take, arrays of the same shapes and dtypes in the same order, and raise what those raise; what was
     built for GPUs takes tensors on one, and needs the driver alone. The
-    library stays loaded until the process ends. Raises NotALibrary (TW0741) for a file that is no such library, WrongMachine
+    library stays loaded until the process ends. verify: a model's weights in a file beside it are read once, when the model is first
+    called, to see that they are as they were written; False leaves them unread but where calls need them. Raises NotALibrary (TW0741) for a file that is no such library, WrongMachine
     (TW0743) for one of another machine, OtherVersion (TW0744) for one whose description is of another version, NotLinkable (TW0745)
     where the system cannot load it, and MissingInstructions (TW0742) where it needs instructions that this processor does not have.
     """
@@ -97,7 +98,7 @@ def load(path: str | os.PathLike[str]) -> Loaded:
         }
         return cast("Loaded", Module({**cases, **named}))
     if metadata.model is not None:
-        return cast("Loaded", LoadedModel(kernels[0], metadata.model, library, place.absolute()))
+        return cast("Loaded", LoadedModel(kernels[0], metadata.model, library, place.absolute(), verify))
     return cast("Loaded", kernels[0])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,14 +55,16 @@ class LoadedModel(Kernel):
     one, else a list, or writes what `out=` names. With all arguments of `signature`, the memory that it works in among them, it is
     called as any kernel, and gives nothing.
 
-    Weights in a file are read from NAME.weights beside the library, when they are first needed. State is updated in place, which it
+    Weights in a file are mapped from NAME.weights beside the library, when they are first needed, and read once then, to see that
+    they are whole, unless it was loaded with verify=False. State is updated in place, which it
     has to be compact for; other inputs are copied where they are not. Raises what a kernel raises, and NotLinkable (TW0745) where
-    the weights' file is not there, or is another.
+    the weights' file is not there, is another, or has changed.
     """
 
-    def __init__(self, kernel: Kernel, roles: ModelRoles, library: ctypes.CDLL, place: Path) -> None:
+    def __init__(self, kernel: Kernel, roles: ModelRoles, library: ctypes.CDLL, place: Path, verify: bool) -> None:
         super().__init__(kernel._entry, None)
         self._kernel, self._roles, self._library, self._place = kernel, roles, library, place
+        self._verify = verify
         self._params = {param.name: param for _, param in kernel.signature.buffers}
         self._inputs = {name: self._params[spelled] for name, spelled in roles.inputs.items()}
         self._outputs = {name: self._params[spelled] for name, spelled in roles.outputs.items()}
@@ -150,9 +153,9 @@ class LoadedModel(Kernel):
         if self._mapped is None:
             param = self._params[self._roles.weights]
             path, handle = self._place.with_name(f"{self._place.stem.removeprefix('lib')}.weights"), ctypes.c_void_p()
-            opened = self._library[f"{self.name}_open"]
+            opened = self._library[f"{self.name}_open{'' if self._verify else '_unverified'}"]
             opened.argtypes, opened.restype = [ctypes.c_char_p, ctypes.c_void_p], ctypes.c_int32
-            status = opened(str(path).encode(), ctypes.addressof(handle))
+            status = opened(os.fsencode(path), ctypes.addressof(handle))
             if status or not handle.value:
                 told = self._library[f"{self.name}_error"]
                 told.argtypes, told.restype = [ctypes.c_int32], ctypes.c_char_p

@@ -6,9 +6,9 @@ In order: numpy arrays; DLPack (torch, jax, cupy and so on); `__array_interface_
 from __future__ import annotations
 
 import ctypes
-import math
+import operator
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from ..arguments import is_array
 from .abi import DLPACK_TYPES, ITEM_BYTES, DLTensor, ExchangeApi
 from .device import HOST_KINDS, dlpack_name
+from .span import BEYOND_MEMORY, RefusedMemory, require_span, usable_strides
 
 __all__ = [
-    "BEYOND_MEMORY",
     "Found",
     "NoMemory",
     "RefusedMemory",
@@ -32,6 +32,7 @@ __all__ = [
     "find_tensor",
     "is_ordinary",
     "quick_view",
+    "require_array",
 ]
 
 _NAMES = {number: name for name, number in DLPACK_TYPES.items()}
@@ -39,16 +40,10 @@ _READ_ONLY_FLAG = 1
 _CUDA_KINDS = (2, 13)
 """DLPack device types whose memory GPUs address: their own, and managed memory."""
 _MOST_DIMENSIONS = 64
-BEYOND_MEMORY = 1 << 48
-"""Bytes: nothing that one tensor spans is as large."""
 
 
 class NoMemory(Exception):
     """The value is no tensor of any kind. The argument is a hint for the user, or empty."""
-
-
-class RefusedMemory(Exception):
-    """The value is a tensor, but does not hand out its memory. The argument is its reason."""
 
 
 @dataclass(slots=True)
@@ -141,37 +136,19 @@ def _require_sound(
         raise RefusedMemory(f"its DLPack tensor has {rank} dimensions, and 0 to {_MOST_DIMENSIONS} are possible")
     if rank and not shape:
         raise RefusedMemory(f"its DLPack tensor has {rank} dimensions, and NULL for its shape")
-    item = (dtype >> 8 & 0xFF) * (dtype >> 16) + 7 >> 3
     extents = _integers(rank, shape) if rank else ()
-    for extent in extents:
-        if extent < 0:
-            raise RefusedMemory(f"its DLPack tensor has the extent {extent} in dimension {extents.index(extent)}")
-    size = item * math.prod(extents)
-    if not size:
-        return
-    reach = 0
-    if strides and rank:
-        for step, extent in zip(_integers(rank, strides), extents, strict=True):
-            reach += abs(step) * (extent - 1)
-    if size >= BEYOND_MEMORY or reach * item >= BEYOND_MEMORY or byte_offset >= BEYOND_MEMORY:
+    steps = _integers(rank, strides) if rank and strides else None
+    item = (dtype >> 8 & 0xFF) * (dtype >> 16) + 7 >> 3
+    if byte_offset >= BEYOND_MEMORY:
         raise RefusedMemory("its DLPack tensor reaches beyond all memory")
-    if not data:
-        raise RefusedMemory("its DLPack tensor has elements, and NULL for its data")
-    if byte_offset and device in HOST_KINDS and not _is_mapped(data + byte_offset):
-        raise RefusedMemory(f"the byte_offset of its DLPack tensor, {byte_offset}, leads out of memory")
-
-
-def _is_mapped(address: int) -> bool:
-    """Whether there is memory at an address, where the system can tell. Few producers have an offset: this may take a while."""
-    try:
-        with open("/proc/self/mem", "rb", buffering=0) as memory:
-            try:
-                memory.seek(address)
-                return len(memory.read(1)) == 1
-            except (OSError, ValueError, OverflowError):
-                return False
-    except OSError:
-        return True
+    require_span(
+        data + byte_offset if data else 0,
+        extents,
+        None if steps is None else [step * item for step in steps],
+        item,
+        on_host=device in HOST_KINDS,
+        is_offset=bool(byte_offset),
+    )
 
 
 def find_tensor(value: object) -> Found:
@@ -199,23 +176,34 @@ def find_device_tensor(value: object) -> Found:
 
 
 def _find_cuda_interface(value: Any, interface: Mapping[str, Any]) -> Found:
-    data, read_only = interface["data"]
-    dtype = np.dtype(interface["typestr"])
-    name = "bfloat16" if dtype.kind == "V" and dtype.itemsize == 2 else dtype.name
-    device = getattr(value, "device", None)
-    index = getattr(device, "index", None)
-    if index is None:
-        index = getattr(device, "id", 0)  # cupy's name for it
+    try:
+        data, read_only = interface["data"]
+        dtype = np.dtype(interface["typestr"])
+        shape, strides = (_whole_numbers(interface.get(field)) for field in ("shape", "strides"))
+        device = getattr(value, "device", None)
+        index = getattr(device, "index", None)
+        if index is None:
+            index = getattr(device, "id", 0)  # cupy's name for it
+        place, index = operator.index(data or 0), operator.index(index or 0)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise RefusedMemory(f"its __cuda_array_interface__ does not hold: {error!r}"[:300]) from error
+    if shape is None or (strides is not None and len(strides) != len(shape)):
+        raise RefusedMemory("its __cuda_array_interface__ has no shape, or strides of another rank")
+    require_span(place, shape, strides, dtype.itemsize, on_host=False)
     return Found(
-        data,
-        name,
-        tuple(interface["shape"]),
-        interface.get("strides"),
-        read_only,
+        place,
+        "bfloat16" if dtype.kind == "V" and dtype.itemsize == 2 else dtype.name,
+        shape,
+        usable_strides(shape, strides),
+        bool(read_only),
         value,
-        f"cuda({int(index or 0)})",
+        f"cuda({index})",
         swapped=not dtype.isnative,
     )
+
+
+def _whole_numbers(given: Iterable[Any] | None) -> tuple[int, ...] | None:
+    return None if given is None else tuple(map(operator.index, given))
 
 
 def array_of(found: Found) -> NDArray[Any]:
@@ -234,14 +222,10 @@ def is_ordinary(found: Found) -> bool:
 def quick_view(value: Any, writable: bool) -> NDArray[Any] | None:
     """A numpy array on the memory of a DLPack tensor by numpy's own quick import; None where that does not serve."""
     try:
-        capsule = _export(value)
-        plain = _is_plain(capsule)
-        if not plain:
-            _sound_tensor(capsule)  # numpy believes what it says
+        capsule = _exported(value)
+        _sound_tensor(capsule)  # numpy believes what it says
         view = np.from_dlpack(_Exported(capsule))
-        if plain and not _is_bounded(view):
-            return None
-    except (RefusedMemory, BufferError, RuntimeError, TypeError, ValueError, AttributeError):
+    except (RefusedMemory, BufferError, RuntimeError, TypeError, ValueError):
         return None  # numpy knows no bfloat16, no other devices; find_tensor does, and says what is wrong
     return view if view.flags.writeable or not writable else None
 
@@ -258,29 +242,6 @@ def describing_function(kind: type) -> int:
         return 0
     api = ExchangeApi.from_address(_capsule_pointer(capsule, b"dlpack_exchange_api"))
     return (api.describe or 0) if api.major == 1 else 0
-
-
-def _is_plain(capsule: Any) -> bool:
-    """Whether a capsule's tensor has what numpy follows without a look: memory, a shape, a rank that there is. Numpy refuses
-    negative extents, and `_is_bounded` sees the others in its view; this is quicker than `_sound_tensor`."""
-    name = _capsule_name(capsule) if type(capsule).__name__ == "PyCapsule" else None
-    if name == b"dltensor":
-        data, _, _, rank, _, shape, _, byte_offset = _TENSOR.unpack_from(_TENSOR_BYTES(_capsule_pointer(capsule, name)))
-    elif name == b"dltensor_versioned":
-        fields = _VERSIONED.unpack_from(_VERSIONED_BYTES(_capsule_pointer(capsule, name)))
-        major, _, _, data, _, _, rank, _, shape, _, byte_offset = fields
-        if major > 1:
-            return False
-    else:
-        return False
-    return 0 < rank <= _MOST_DIMENSIONS and data > 0 < shape and not byte_offset
-
-
-def _is_bounded(view: NDArray[Any]) -> bool:
-    """Whether an array's elements span no more than memory may have."""
-    if view.flags.c_contiguous:
-        return view.nbytes < BEYOND_MEMORY
-    return sum(abs(step) * (extent - 1) for step, extent in zip(view.strides, view.shape, strict=True)) < BEYOND_MEMORY
 
 
 class _Exported:
@@ -321,6 +282,7 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
 def _find_array(values: NDArray[Any], owner: Any) -> Found:
     if isinstance(owner, np.ma.MaskedArray):
         raise NoMemory("it is a masked array, and kernels know no masks: pass x.data, or x.filled(value)")
+    require_array(values)
     data = values.__array_interface__["data"][0]
     return Found(
         data,
@@ -331,6 +293,13 @@ def _find_array(values: NDArray[Any], owner: Any) -> Found:
         values,
         swapped=not values.dtype.isnative,
     )
+
+
+def require_array(values: NDArray[Any]) -> None:
+    """Raise RefusedMemory for an array that says more than memory has, as numpy's stride tricks make them."""
+    if not values.flags.c_contiguous:
+        data = values.__array_interface__["data"][0]
+        require_span(data, values.shape, values.strides, values.itemsize, on_host=True)
 
 
 def _device_of(value: Any) -> tuple[int, int]:
@@ -348,16 +317,14 @@ def _find_dlpack(value: Any) -> Found:
         return _find_capsule(value)
     try:
         shape = tuple(int(extent) for extent in getattr(value, "shape", ()))
-    except (TypeError, ValueError):
-        shape = ()
-    return Found(0, str(getattr(value, "dtype", "")), shape, None, False, value, dlpack_name(kind, index))
+        dtype = str(getattr(value, "dtype", ""))
+    except (TypeError, ValueError, OverflowError, RuntimeError, AttributeError):
+        shape, dtype = (), ""
+    return Found(0, dtype, shape, None, False, value, dlpack_name(kind, index))
 
 
 def _find_capsule(value: Any) -> Found:
-    try:
-        capsule = _export(value)
-    except Exception as error:
-        raise RefusedMemory(f"its __dlpack__ says: {error}") from error
+    capsule = _exported(value)
     tensor, read_only = capsule_tensor(capsule)
     shape = tuple(tensor.shape[d] for d in range(tensor.ndim))
     code, bits, lanes = tensor.dtype & 0xFF, tensor.dtype >> 8 & 0xFF, tensor.dtype >> 16
@@ -367,21 +334,27 @@ def _find_capsule(value: Any) -> Found:
     # jax's arrays never change, and its older capsules cannot say so.
     read_only = read_only or type(value).__module__.partition(".")[0] in ("jax", "jaxlib")
     device = "" if tensor.device_type in HOST_KINDS else dlpack_name(tensor.device_type, tensor.device_id)
-    return Found((tensor.data or 0) + tensor.byte_offset, dtype, shape, strides, read_only, (capsule, value), device)
+    data = (tensor.data or 0) + tensor.byte_offset
+    return Found(data, dtype, shape, usable_strides(shape, strides), read_only, (capsule, value), device)
 
 
-def _export(value: Any) -> Any:
+def _exported(value: Any) -> Any:
+    """The capsule that a value gives. Raises RefusedMemory for whatever its class raises."""
     try:
-        return value.__dlpack__(max_version=(1, 0))  # only from version 1 on can a tensor say that it is read-only
-    except TypeError:
-        return value.__dlpack__()
+        try:
+            return value.__dlpack__(max_version=(1, 0))  # only from version 1 on can a tensor say that it is read-only
+        except TypeError:
+            return value.__dlpack__()
+    except Exception as error:
+        raise RefusedMemory(f"its __dlpack__ says: {error}"[:300]) from error
 
 
 def _find_interface(value: Any) -> Found:
     try:
-        return _find_array(np.asarray(value), value)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise RefusedMemory(f"its __array_interface__ does not hold: {error}") from error
+        array = np.asarray(value)
+    except Exception as error:
+        raise RefusedMemory(f"its __array_interface__ does not hold: {error}"[:300]) from error
+    return _find_array(array, value)
 
 
 def _find_buffer(value: Any) -> Found:
@@ -391,12 +364,13 @@ def _find_buffer(value: Any) -> Found:
         view = memoryview(value)
     except TypeError:
         raise NoMemory(_advice(value)) from None
-    except (ValueError, BufferError) as error:
-        raise RefusedMemory(f"its buffer is gone: {error}") from error
+    except Exception as error:
+        raise RefusedMemory(f"its buffer is gone: {error}"[:300]) from error
     try:
-        return _find_array(np.asarray(view), value)
-    except (TypeError, ValueError) as error:
-        raise RefusedMemory(f"its buffer does not describe elements that we know: {error}") from error
+        array = np.asarray(view)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise RefusedMemory(f"its buffer does not describe elements that we know: {error}"[:300]) from error
+    return _find_array(array, value)
 
 
 def _advice(value: Any) -> str:

@@ -19,14 +19,17 @@ holds its arguments for the length of the call.
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 
 from ...runtime.abi import DLPACK_TYPES, GIL_THRESHOLD, ITEM_BYTES, CallTable, Check, DLTensor, Flag, pack_status
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature
+from ...runtime.span import BEYOND_MEMORY
 from .arguments import RECORD_BYTES, process_word, read_scalar, read_tensor, record_offset
 from .straight_line import StraightLine
 
 __all__ = [
+    "check_span",
     "check_statuses",
     "extent_value",
     "integer_bounds",
@@ -63,14 +66,19 @@ def stub_text(signature: Signature) -> str:
     kinds = ["ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params]
     kinds = [*(["ptr"] if signature.on_stream else []), *kinds, *["i64"] * len(signature.symbols)]
     declaration = f"declare i32 @{kernel_symbol(signature.name)}({', '.join(kinds)})\n"
-    check = _check_text(signature)
-    if _WIDE_PRODUCT in check:
-        declaration += f"declare {{ i64, i1 }} {_WIDE_PRODUCT}(i64, i64)\n"
     call = "" if signature.on_stream else _call_text(signature)  # Python calls kernels for GPUs by other ways
-    return "\n".join((declaration, check, _run_text(signature), call))
+    return "\n".join((declaration, _check_text(signature), _run_text(signature), call))
 
 
-_WIDE_PRODUCT = "@llvm.smul.with.overflow.i64"
+_WIDE = {"+": "sadd", "-": "ssub", "*": "smul"}
+"""LLVM's name of each operator that tells whether its result fits."""
+
+
+def _with_overflow(text: StraightLine, operation: str, a: str, b: str) -> tuple[str, str]:
+    """(the result, whether it does not fit 64 bits)."""
+    both = text.value(f"call {{ i64, i1 }} @llvm.{operation}.with.overflow.i64(i64 {a}, i64 {b})")
+    value, lost = (text.value(f"extractvalue {{ i64, i1 }} {both}, {part}") for part in (0, 1))
+    return value, lost
 
 
 # The check
@@ -163,6 +171,7 @@ def _check_layout(text: StraightLine, i: int, param: BufferParam, extents: list[
     """Strides and alignment, which nobody asks of an empty tensor; returns (begin, end, bytes) of the memory."""
     data = text.load("i64", "%args", record_offset(i, "data"))
     item = ITEM_BYTES[param.dtype]
+    check_span(text, i, item, extents)
     inner = [str(item)]
     for extent in reversed(extents):
         inner.append(text.value(f"mul i64 {inner[-1]}, {extent}"))
@@ -177,6 +186,21 @@ def _check_layout(text: StraightLine, i: int, param: BufferParam, extents: list[
     return data, text.value(f"add i64 {data}, {size}"), size
 
 
+def check_span(text: StraightLine, i: int, item: int, extents: list[str]) -> None:
+    """Refuse extents below 0, and those that multiply to more bytes than memory has, 0 left out as numpy does: what is computed of
+    them from here on fits 64 bits."""
+    known = item * math.prod(int(extent) for extent in extents if extent.isdecimal() and extent != "0")
+    span = str(known)
+    for d, extent in enumerate(extents):
+        if extent.isdecimal():
+            continue
+        none = text.compare("eq", "i64", extent, 0)
+        factor = text.value(f"select i1 {none}, i64 1, i64 {extent}")
+        span, lost = _with_overflow(text, "umul", span, factor)  # an extent below 0 is a factor of 2^63 and more
+        beyond = text.compare("uge", "i64", span, BEYOND_MEMORY)
+        text.leave_if(text.either(lost, beyond), "fail", pack_status(Check.EXTENT, i, d))
+
+
 def _check_strides(text: StraightLine, i: int, extents: list[str], expected: list[str], filled: str) -> None:
     strides = text.load("ptr", "%args", record_offset(i, "strides"))
     unit = text.load("i64", "%args", record_offset(i, "unit"))
@@ -186,8 +210,9 @@ def _check_strides(text: StraightLine, i: int, extents: list[str], expected: lis
     for d, (extent, stride) in enumerate(zip(extents, expected, strict=True)):
         if extent in ("0", "1"):
             continue
-        actual = text.value(f"mul i64 {text.load('i64', strides, 8 * d)}, {unit}")
-        wrong = text.both(text.compare("ne", "i64", actual, stride), text.compare("ne", "i64", extent, 1))
+        actual, lost = _with_overflow(text, "smul", text.load("i64", strides, 8 * d), unit)
+        other = text.either(lost, text.compare("ne", "i64", actual, stride))
+        wrong = text.both(other, text.compare("ne", "i64", extent, 1))
         text.leave_if(text.both(wrong, filled), "fail", pack_status(Check.STRIDE, i, d))
     text.add(f"br label %{done}")
     text.start(done)
@@ -236,12 +261,10 @@ def extent_value(text: StraightLine, extent: Extent, known: dict[str, str], over
         return known[extent]
     operator, left, right = extent
     a, b = extent_value(text, left, known, overflow), extent_value(text, right, known, overflow)
-    if operator == "*" and not isinstance(left, int) and not isinstance(right, int):
-        both = text.value(f"call {{ i64, i1 }} {_WIDE_PRODUCT}(i64 {a}, i64 {b})")
-        text.leave_if(text.value(f"extractvalue {{ i64, i1 }} {both}, 1"), "fail", overflow)
-        return text.value(f"extractvalue {{ i64, i1 }} {both}, 0")
-    if operator in ("+", "-", "*"):
-        return text.value(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[operator] } i64 {a}, {b}")
+    if operator in _WIDE:
+        value, lost = _with_overflow(text, _WIDE[operator], a, b)
+        text.leave_if(lost, "fail", overflow)
+        return value
     if operator in ("min", "max"):
         chosen = text.compare("slt" if operator == "min" else "sgt", "i64", a, b)
         return text.value(f"select i1 {chosen}, i64 {a}, i64 {b}")
@@ -249,9 +272,10 @@ def extent_value(text: StraightLine, extent: Extent, known: dict[str, str], over
 
 
 def _floor_division(text: StraightLine, operator: str, a: str, b: str) -> str:
-    """a // b or a % b rounded towards minus infinity, 0 where b is 0."""
+    """a // b or a % b rounded towards minus infinity, 0 where b is 0; the least a // -1 is itself: the processor would stop."""
     zero = text.compare("eq", "i64", b, 0)
-    divisor = text.value(f"select i1 {zero}, i64 1, i64 {b}")
+    least = text.both(text.compare("eq", "i64", a, -(1 << 63)), text.compare("eq", "i64", b, -1))
+    divisor = text.value(f"select i1 {text.either(zero, least)}, i64 1, i64 {b}")
     remainder = text.value(f"srem i64 {a}, {divisor}")
     signs = text.compare("slt", "i64", text.value(f"xor i64 {remainder}, {divisor}"), 0)
     below = text.both(signs, text.compare("ne", "i64", remainder, 0))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...runtime.abi import OUT_OF_MEMORY, Check, pack_status
 from ...runtime.diagnose import argument, decode_status, kernel_failure
-from ...runtime.errors import MissingInstructions, NotATensor, WrongShape
+from ...runtime.errors import MissingInstructions, NotATensor
 from ...runtime.signature import Signature
 from ..abi.stub import check_statuses
 
@@ -47,9 +47,4 @@ def status_texts(signature: Signature, messages: Sequence[str], features: Sequen
                 texts[pack_status(Check.NULL, i, detail)] = (
                     f"{NotATensor.code}: {argument(signature, i)} {what} (expected {param})"
                 )
-        for d in range(len(param.shape)):
-            texts[pack_status(Check.EXTENT, i, d)] = (
-                f"{WrongShape.code}: {argument(signature, i)} has an extent in dimension {d} that no tensor has: below 0, "
-                f"or beyond all memory (expected {param})"
-            )
     return texts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import platform
 import re
 import shutil
@@ -159,12 +161,49 @@ int main(int count, char **args) {
 """
     assert run(source, tmp_path, "net.weights") == "success\n"
     assert "cannot be opened" in run(source, tmp_path, "absent")
-    content = bytearray((tmp_path / "net.weights").read_bytes())
+    content = (tmp_path / "net.weights").read_bytes()
     (tmp_path / "short").write_bytes(content[:-1])
-    content[80] ^= 1
-    (tmp_path / "other").write_bytes(content)
-    for name in ("short", "other"):
+    (tmp_path / "other").write_bytes(with_flipped(content, 80))
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("short", "other", "pipe", "/dev/zero", "."):
         assert "does not hold the weights" in run(source, tmp_path, name)
+
+
+def with_flipped(content: bytes, at: int) -> bytes:
+    changed = bytearray(content)
+    changed[at] ^= 1 << at % 8
+    return bytes(changed)
+
+
+def test_weights_that_changed_are_not_opened(tmp_path: Path) -> None:
+    builder = Builder("net")
+    w = np.arange(7 * 2500, dtype="int8").reshape(7, 2500)  # more words than lanes, and bytes that fill no word
+    builder.output("y", builder.node("add", builder.input("x", (7, 2500), "int8"), builder.param("w", w)))
+    builder.output("z", builder.node("add", builder.input("v", (3,), "int8"), builder.param("u", w[0, :3])))
+    path = tw.build(builder.graph()).export(tmp_path / "libnet.so", weights="file", threads="none")[0]
+    file = tmp_path / "net.weights"
+    content, x, v = file.read_bytes(), np.zeros((7, 2500), "int8"), np.zeros(3, "int8")
+    library, handle = ctypes.CDLL(str(path)), ctypes.c_void_p()
+    library.net_error.restype = ctypes.c_char_p
+    for at in (4096, 4096 + 8191, 4096 + 8192, len(content) - 2, len(content) - 1):
+        file.write_bytes(with_flipped(content, at))
+        with pytest.raises(tw.ExportError, match=r"TW0745(.|\n)*not as they were written"):
+            tw.load(path)(x, v)
+        tw.load(path, verify=False)(x, v)
+        status = library.net_open(bytes(file), ctypes.byref(handle))
+        assert b"not as they were written" in library.net_error(status) and not handle.value
+        assert library.net_open_unverified(bytes(file), ctypes.byref(handle)) == 0
+        assert library.net_verify(handle) == status
+        library.net_close(handle)
+    swapped = content[:4096] + content[4104:4112] + content[4096:4104] + content[4112:]
+    file.write_bytes(swapped)
+    assert library.net_open(bytes(file), ctypes.byref(handle)) == status
+    file.write_bytes(content)
+    y, z = tw.load(path)(x, v)
+    np.testing.assert_array_equal(y, w)
+    np.testing.assert_array_equal(z, w[0, :3])
+    assert library.net_open(bytes(file), ctypes.byref(handle)) == 0 == library.net_verify(handle)
+    library.net_close(handle)
 
 
 def test_the_header_tells_of_every_input_and_output(tmp_path: Path) -> None:
