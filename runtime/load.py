@@ -7,6 +7,7 @@ library's own code, and only then is anything of it called.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,20 +51,22 @@ def load(path: str | os.PathLike[str], verify: bool = True) -> Loaded:
     that a model's export wrote, which takes inputs and gives outputs.
 
     They take what built kernels take, arrays of the same shapes and dtypes in the same order, and raise what those raise; what was
-    built for GPUs takes tensors on one, and needs the driver alone. The
-    library stays loaded until the process ends. verify: a model's weights in a file beside it are read once, when the model is first
-    called, to see that they are as they were written; False leaves them unread but where calls need them. Raises NotALibrary (TW0741) for a file that is no such library, WrongMachine
-    (TW0743) for one of another machine, OtherVersion (TW0744) for one whose description is of another version, NotLinkable (TW0745)
-    where the system cannot load it, and MissingInstructions (TW0742) where it needs instructions that this processor does not have.
+    built for GPUs takes tensors on one, and needs the driver alone. The library stays loaded until the process ends.
+
+    verify: a model's weights in a file beside it are read once, when the model is first called, to see that they are as they were
+    written; False leaves them unread but where calls need them. Raises NotALibrary (TW0741) for what is no such library,
+    WrongMachine (TW0743) for one of another machine, OtherVersion (TW0744) for one whose description is of another version,
+    NotLinkable (TW0745) where the system cannot load it, and MissingInstructions (TW0742) where it needs instructions that this
+    processor does not have.
     """
-    place = Path(path)
     try:
+        place = Path(path)
         content = read_regular(place, _LARGEST)
         metadata = read_metadata(content)
-    except OSError as error:
+    except (OSError, ValueError, TypeError) as error:  # of texts that no path can be, and of what is no text
         raise NotALibrary(
-            f"cannot read {str(path)!r}",
-            reason=error.strerror or str(error),
+            f"cannot read {path!r}"[:300],
+            reason=getattr(error, "strerror", None) or str(error),
             called=user_source(),
             fix="give the path of a .so that f.export wrote",
         ) from error
@@ -121,15 +124,13 @@ def _require_machine(place: Path, metadata: Metadata) -> None:
 
 def _open(place: Path, content: bytes, metadata: Metadata) -> ctypes.CDLL:
     """The library, loaded. The system's loader takes a path that it has loaded before for the same library, even where the
-    file is another by now: then this one is loaded from a copy in memory."""
+    file is another by now: then this one is loaded from a copy in memory, once for each content."""
     try:
         library = ctypes.CDLL(str(place.absolute()))
-        if _loaded_section(library, metadata) == metadata.raw:
-            return library
-        descriptor = os.memfd_create(place.name)  # stays open: its number is the copy's name
-        with os.fdopen(os.dup(descriptor), "wb") as copy:
-            copy.write(content)
-        library = ctypes.CDLL(f"/proc/self/fd/{descriptor}")
+        if _loaded_section(library, metadata) != metadata.raw:
+            digest = hashlib.sha256(content).digest()
+            library = _copies.get(digest) or _load_copy(content, len(_copies))
+            _copies[digest] = library
     except (OSError, ValueError) as error:
         raise NotLinkable(
             f"cannot load {place.name!r}",
@@ -145,6 +146,20 @@ def _open(place: Path, content: bytes, metadata: Metadata) -> ctypes.CDLL:
             fix="export it again",
         )
     return library
+
+
+_copies: dict[bytes, ctypes.CDLL] = {}
+"""Libraries that were loaded from copies, by the digests of their contents."""
+
+
+def _load_copy(content: bytes, serial: int) -> ctypes.CDLL:
+    """A library loaded from a file in memory. serial: a number for each: the loader knows libraries by the texts of their paths, and
+    would take a descriptor that is used again for the copy before, so that each number spells the folder in its own way."""
+    with os.fdopen(os.memfd_create("library"), "wb") as copy:
+        copy.write(content)
+        copy.flush()
+        spelled = "".join("/." if serial >> bit & 1 else "/" for bit in range(serial.bit_length()))
+        return ctypes.CDLL(f"/proc/self/fd{spelled}/{copy.fileno()}")
 
 
 def _loaded_section(library: ctypes.CDLL, metadata: Metadata) -> bytes:

@@ -83,7 +83,7 @@ def weights_companion(library: str, parameter: str, size: int, digest: str, chec
             f" * until it is closed, and reads all of it once, to see that it is as it was written. 0, or a status for\n"
             f" * {name}_error. The file must not change while it is mapped: put another in its place by renaming it. */\n"
             f"int32_t {name}_open(const char *path, {handle} **weights);\n",
-            f"{name}_open_unverified": "/* The same, of which nothing is read but what calls need: contents that changed give other results. */\n"
+            f"{name}_open_unverified": "/* The same, of which nothing is read but what calls need: what changed gives other results. */\n"
             f"int32_t {name}_open_unverified(const char *path, {handle} **weights);\n",
             f"{name}_verify": f"/* Reads all weights once: 0 where they are as they were written, or a status for {name}_error. */\n"
             f"int32_t {name}_verify(const {handle} *weights);\n",

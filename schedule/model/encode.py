@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
-from ...errors import InternalError
+from ...errors import user_source
 from ...ir.expr import Expr, IterVar, Var
 from ...ir.visit import free_vars
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
+from ..errors import WrongArgument
 from .group import Group
 from .index_map import IndexMap
 from .records import (
@@ -65,7 +66,11 @@ def encode(schedule: Schedule, value: Any, near: Sequence[Stage] = ()) -> Any:
         return tuple(encode(schedule, item, near) for item in cast("Sequence[Any]", value))
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise InternalError(f"a record cannot hold {type(value).__name__}")
+    raise WrongArgument(
+        f"a {type(value).__name__} is no argument of a schedule primitive",
+        called=user_source(),
+        allowed="numbers, texts, None, tensors, stages, axes, expressions, tensor intrinsics and lists of them",
+    )
 
 
 def _variable(schedule: Schedule, var: Var, near: Sequence[Stage]) -> VarRef:

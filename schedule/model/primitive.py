@@ -158,9 +158,14 @@ class Primitive:
         return self.method.__name__
 
     @cached_property
+    def signature(self) -> inspect.Signature:
+        """Of the function: the stage, schedule or group that it is called on, and the method's parameters."""
+        return inspect.signature(self.method)
+
+    @cached_property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
         """Those of the method, without the stage, schedule or group that it is called on."""
-        return tuple(inspect.signature(self.method).parameters.values())[1:]
+        return tuple(self.signature.parameters.values())[1:]
 
     @property
     def untyped(self) -> list[inspect.Parameter]:

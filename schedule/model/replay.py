@@ -83,7 +83,17 @@ class Replay:
             owner = named.pop("group")
         else:
             owner = self.schedule if record.stage is None else self._stage(record.stage)
-        return Call(row, owner, tuple(named.pop(row.listed, ())) if row.listed is not None else (), named)
+        try:
+            listed = tuple(named.pop(row.listed, ())) if row.listed is not None else ()
+            row.signature.bind(owner, *listed, **named)
+        except TypeError as error:
+            raise BadRecords(
+                f"cannot replay {record!r}"[:300],
+                reason=str(error),
+                called=user_source(),
+                allowed=f"{row.name}({', '.join(map(str, row.untyped))})",
+            ) from None
+        return Call(row, owner, listed, named)
 
     def decode(self, value: Any) -> Any:
         """An argument as it stands in a record, as what it stands for."""
@@ -107,6 +117,13 @@ class Replay:
             return self._index_map(value)
         if isinstance(value, IntrinsicRef):
             return self._intrinsic(value)
+        if isinstance(value, ParameterRef):
+            raise BadRecords(
+                "cannot replay the records on these operations",
+                reason=f"they name parameter {value.place} outside of a layout",
+                called=user_source(),
+                fix="pass the records of a schedule, s.trace",
+            )
         if isinstance(value, tuple):
             return [self.decode(item) for item in cast("tuple[Any, ...]", value)]
         return value
@@ -147,6 +164,13 @@ class Replay:
         return own
 
     def _index_map(self, ref: IndexMapRef) -> IndexMap:
+        if len(ref.parameters) != len(ref.dtypes):
+            raise BadRecords(
+                "cannot replay the records on these operations",
+                reason=f"a layout of theirs has {len(ref.parameters)} parameters, and {len(ref.dtypes)} dtypes of them",
+                called=user_source(),
+                fix="pass the records of a schedule, s.trace",
+            )
         parameters = tuple(Var(name, DType(dtype)) for name, dtype in zip(ref.parameters, ref.dtypes, strict=True))
         indices: list[Expr] = []
         for index in ref.indices:
@@ -154,7 +178,9 @@ class Replay:
                 substitute(
                     index.expr,
                     {
-                        var: parameters[stands.place] if isinstance(stands, ParameterRef) else self.decode(stands)
+                        var: self._at(parameters, stands.place, "parameters of a layout")
+                        if isinstance(stands, ParameterRef)
+                        else self.decode(stands)
                         for var, stands in index.variables
                     },
                 )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import drawn
+import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
@@ -190,3 +191,33 @@ def test_what_is_no_file_of_a_library_is_not_read(tmp_path: Path, make: Callable
 def test_what_is_right_still_loads(library: Path, tmp_path: Path) -> None:
     shutil.copy(library, tmp_path / "copy.so")
     assert str(tw.load(tmp_path / "copy.so").signature) == "add(A: float32[n, 8], B: out float32[n, 8])"
+
+
+def test_a_file_that_is_replaced_again_and_again_costs_a_copy_for_each_content(tmp_path: Path) -> None:
+    kernels = []
+    for number in (1, 2, 3):
+        a = te.placeholder((4,), name="A")
+        b = te.compute((4,), lambda i, a=a, number=number: a[i] + float(number), name="B")
+        kernel = tw.build(te.create_schedule(b.op), [a, b], name="add")
+        kernels.append(kernel.export(tmp_path / f"lib{number}.so", threads="none")[0].read_bytes())
+    values, result = np.zeros(4, np.float32), np.zeros(4, np.float32)
+
+    def in_turn() -> tuple[int, int]:
+        for number, content in enumerate(kernels, 1):
+            (tmp_path / "new").write_bytes(content)
+            (tmp_path / "new").replace(tmp_path / "libadd.so")
+            tw.load(tmp_path / "libadd.so")(values, result)
+            assert result.tolist() == [number] * 4
+        mapped = Path("/proc/self/maps").read_text()
+        return mapped.count("memfd:") + mapped.count(str(tmp_path)), len(os.listdir("/proc/self/fd"))
+
+    before = len(os.listdir("/proc/self/fd"))
+    first = in_turn()
+    assert first[1] == before
+    assert in_turn() == in_turn() == first
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\udc80", "", "x" * 5000, 5, None, 1.5, b"abc", "/dev/zero", "/"], ids=repr)
+def test_what_is_no_path_to_a_library_is_refused(path: Any) -> None:
+    with pytest.raises(tw.ExportError, match="TW0741"):
+        tw.load(path)

@@ -13,6 +13,10 @@ from te_evaluate import evaluate
 from tilewright import te
 from tilewright.errors import ScheduleError
 from tilewright.schedule import Schedule, errors, from_json, to_json
+from tilewright.schedule.model.encode import encode
+from tilewright.schedule.model.methods import StagePrimitives
+from tilewright.schedule.model.primitive import Primitive, primitives
+from tilewright.schedule.model.records import Record, StageRef
 
 N, M, K = 4, 6, 5
 
@@ -265,3 +269,33 @@ def test_as_python_unpacks_the_only_axis_of_a_new_layout() -> None:
     space: dict[str, object] = {"te": te, "ops": [B.op]}
     exec(s.as_python(), space)
     assert str(space["s"]) == str(s)
+
+
+@pytest.mark.parametrize("row", primitives().values(), ids=lambda row: row.name)
+def test_a_record_whose_arguments_are_not_those_of_its_primitive_is_refused(row: Primitive) -> None:
+    stage = 0 if row.owner is StagePrimitives else None
+    needed = [p.name for p in row.parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    wrong: list[dict[str, Any]] = [{"nonsense": 1}, *([{}] if needed else [])]
+    if row.listed is not None:
+        wrong.append({row.listed: StageRef(0)})
+    for arguments in wrong:
+        with pytest.raises(errors.BadRecords, match=f"TW0223(.|\n)*allowed: {row.name}"):
+            Schedule.replay([Record(row.name, stage, arguments)], program().D.op)
+
+
+def test_layouts_and_parameters_that_hold_nothing_are_refused() -> None:
+    index = '{"expr": {"parameter": [0]}}'
+    for arguments in (
+        f'{{"index_map": {{"layout": [["i", "j"], ["int32"], [{index}]]}}}}',
+        f'{{"index_map": {{"layout": [["i"], ["int32"], [{index.replace("0", "5")}]]}}}}',
+        '{"index_map": {"parameter": [0]}}',
+    ):
+        records = from_json(f'[["transform_layout", 1, {arguments}]]')
+        with pytest.raises(errors.BadRecords, match="TW0223"):
+            Schedule.replay(records, program().D.op)
+
+
+def test_what_no_record_holds_is_no_argument() -> None:
+    p = program()
+    with pytest.raises(errors.WrongArgument, match="TW0222: a object is no argument"):
+        encode(p.s, [1, object()])
