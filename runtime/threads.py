@@ -4,6 +4,8 @@ an OpenMP library.
 Generated code reads one record, `ThreadState`. Its page is wiped in a forked child (threads do not survive a fork, and waiting
 for them would hang), and all zeros mean: run parallel loops serially.
 
+OMP_PROC_BIND=false leaves it to the system which CPUs the pool's threads run on.
+
 TILEWRIGHT_THREADS=openmp takes OpenMP's threads where the pool would be taken. They wait awake for milliseconds, which is a CPU
 taken from everybody else, and from each other where there are more of them than CPUs.
 """
@@ -45,11 +47,12 @@ _WIPE_ON_FORK = 18
 
 
 class ThreadState(ctypes.Structure):
-    """What tw_parallel_for reads. Null functions: no threads here, or not yet, or not any more."""
+    """What tw_parallel_for reads. Null functions: no threads here, or not yet, or not any more. unplaced: not 0 where the pool leaves
+    CPUs to the system (codegen.abi.placement); always 0 with OpenMP, which would take it for a policy."""
 
     _fields_ = (
         ("count", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("unplaced", ctypes.c_int32),
         ("parallel", ctypes.c_void_p),
         ("thread_number", ctypes.c_void_p),
     )
@@ -97,6 +100,7 @@ def _made() -> _Threads:
         state.parallel = _address(openmp[1], "GOMP_parallel")
         state.thread_number = _address(openmp[1], "omp_get_thread_num")
     state.count = _default_threads(cpus)
+    state.unplaced = int(own and os.environ.get("OMP_PROC_BIND", "").strip().lower() == "false")
     return _Threads(state, page, None if own or openmp is None else openmp[0], own, os.getpid())
 
 

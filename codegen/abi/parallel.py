@@ -58,7 +58,9 @@ done:
 fork:
   %number_at = getelementptr i8, ptr %state, i64 THREAD_NUMBER
   %number = load ptr, ptr %number_at
-  %status = call i32 @tw_share(ptr %body, ptr %context, i32 %limit, i32 %team, ptr %parallel, ptr %number)
+  %unplaced_at = getelementptr i8, ptr %state, i64 UNPLACED
+  %unplaced = load i32, ptr %unplaced_at
+  %status = call i32 @tw_share(ptr %body, ptr %context, i32 %limit, i32 %team, ptr %parallel, ptr %number, i32 %unplaced)
   ret i32 %status
 }
 """
@@ -69,8 +71,8 @@ _SHARING = """
 
 declare i32 @llvm.smin.i32(i32, i32)
 
-; parallel: GOMP_parallel; number: omp_get_thread_num; team: how many threads, at least 2
-define internal i32 @tw_share(ptr %body, ptr %context, i32 %limit, i32 %team, ptr %parallel, ptr %number) nounwind {
+; parallel: GOMP_parallel; number: omp_get_thread_num; team: how many threads, at least 2; flags: the last argument of `parallel`
+define internal i32 @tw_share(ptr %body, ptr %context, i32 %limit, i32 %team, ptr %parallel, ptr %number, i32 %flags) nounwind {
 entry:
   %many = mul i32 %team, TASKS_PER_THREAD
   %tasks = call i32 @llvm.smin.i32(i32 %many, i32 %limit)
@@ -90,7 +92,7 @@ entry:
   %5 = insertvalue %tw.job %4, ptr %counters, 6
   %6 = insertvalue %tw.job %5, ptr %number, 7
   store %tw.job %6, ptr %job
-  call void %parallel(ptr @tw_parallel_worker, ptr %job, i32 %team, i32 0)
+  call void %parallel(ptr @tw_parallel_worker, ptr %job, i32 %team, i32 %flags)
   %status_at = getelementptr %tw.job, ptr %job, i32 0, i32 5
   %status = load atomic i32, ptr %status_at acquire, align 4
   ret i32 %status
@@ -153,7 +155,7 @@ def parallel_text(name: str = PARALLEL_FOR, pool: str = "") -> str:
     there is one."""
     functions = (f"ptr @{POOL_RUN}", f"ptr @{POOL_NUMBER}") if pool else ("ptr null", "ptr null")
     text = _TEXT.replace("@NAME", f"@{name}").replace("FUNCTIONS", ", ".join(functions)) + _sharing_text() + pool
-    for field in ("PARALLEL", "COUNT", "THREAD_NUMBER"):
+    for field in ("PARALLEL", "COUNT", "THREAD_NUMBER", "UNPLACED"):
         text = text.replace(f"i64 {field}", f"i64 {getattr(ThreadState, field.lower()).offset}")
     return text
 

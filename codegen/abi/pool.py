@@ -1,8 +1,9 @@
 """The process's own threads under parallel loops, as LLVM IR text: they wait awake for a moment, then asleep.
 
-    void tw_pool_run(ptr function, ptr job, i32 team, i32 unused)
+    void tw_pool_run(ptr function, ptr job, i32 team, i32 unplaced)
 
-calls `function(job)` on the calling thread and on up to team - 1 others, and returns when all who began have ended. It is
+calls `function(job)` on the calling thread and on up to team - 1 others, and returns when all who began have ended; on more, where
+these share CPUs with other work (codegen.abi.placement, which also says which CPUs threads run on, unless `unplaced`). It is
 GOMP_parallel's signature, so that either may stand under tw_parallel_for, and `i32 tw_pool_number()` is omp_get_thread_num's.
 Unlike OpenMP, it waits for nobody who has not begun: where other work keeps the CPUs, the caller does the whole job by itself
 rather than wait for a thread that is not let in. So `function` has to take what is left of the job until nothing is.
@@ -17,6 +18,10 @@ then looks through the slots, and goes to sleep by a futex only if the epoch is 
 sleepers before, and whoever offers increments the epoch before it asks whether anybody sleeps. A futex (Franke, Russell and
 Kirkwood 2002) compares and queues in one step.
 
+Reserves wait for the epoch too, always asleep and not counted: one that misses an offer is not missed. They join what names them in
+the slot (`spare`), which its owner writes before it wakes them. An owner who waits for those inside sleeps for 0.1 ms, then longer,
+up to 4 ms, to see whether one of them is stuck; the wake-up by the last who leaves does not depend on it.
+
 Threads are made when they are first wanted, take no signals, and end with the process. A child has none: nobody calls this there.
 """
 
@@ -24,11 +29,17 @@ from __future__ import annotations
 
 import re
 
+from .placement import PLACEMENT_TEXT, RESERVES
+
 __all__ = ["POOL_NUMBER", "POOL_RUN", "has_pool", "pool_text"]
 
 POOL_RUN, POOL_NUMBER = "tw_pool_run", "tw_pool_number"
-_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
-"""The number of the system call by architecture, on Linux."""
+_CALLS = {
+    "x86_64": {"FUTEX": 202, "GETTID": 186, "GETPID": 39},
+    "aarch64": {"FUTEX": 98, "GETTID": 178, "GETPID": 172},
+    "riscv64": {"FUTEX": 98, "GETTID": 178, "GETPID": 172},
+}
+"""Linux's numbers of system calls, by architecture."""
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
@@ -39,7 +50,8 @@ and little where others want the CPU."""
 _SLOTS = 8
 
 _TEXT = """
-%tw.slot = type { i32, i32, ptr, ptr, [40 x i8] }  ; state, team, function, job: a cache line
+; state, team, function, job, spare: a cache line
+%tw.slot = type { i32, i32, ptr, ptr, i32, [36 x i8] }
 
 @tw_slots = internal global [SLOTS x %tw.slot] zeroinitializer, align 64
 @tw_epoch = internal global [16 x i32] zeroinitializer, align 64
@@ -58,6 +70,8 @@ declare ptr @pthread_getspecific(i32) nounwind
 declare i32 @pthread_setspecific(i32, ptr) nounwind
 declare i32 @pthread_sigmask(i32, ptr, ptr) nounwind
 declare i32 @sigfillset(ptr) nounwind
+declare i32 @llvm.umin.i32(i32, i32)
+declare i64 @llvm.umin.i64(i64, i64)
 DECLARE_PAUSE
 
 ; Wait while the word has this value, or wake so many; `bits`: for which of those who wait.
@@ -81,9 +95,9 @@ define i32 @tw_pool_number() nounwind {
   ret i32 %number
 }
 
-define internal i64 @tw_now() nounwind {
+define internal i64 @tw_time(i32 %clock) nounwind {
   %time = alloca { i64, i64 }
-  %done = call i32 @clock_gettime(i32 1, ptr %time)
+  %done = call i32 @clock_gettime(i32 %clock, ptr %time)
   %seconds = load i64, ptr %time
   %rest_at = getelementptr i8, ptr %time, i64 8
   %rest = load i64, ptr %rest_at
@@ -93,7 +107,7 @@ define internal i64 @tw_now() nounwind {
 }
 
 ; Wait awake, for a while: as long as the word has a value, or, where `until`, as long as it has another. Whether it came to that.
-define internal i1 @tw_watch(ptr %word, i32 %value, i1 %until) nounwind {
+define internal i1 @tw_watch(ptr %word, i32 %value, i1 %until, i64 %patience) nounwind {
 entry:
   br label %some
 some:
@@ -111,24 +125,27 @@ again:
   %more = icmp ult i32 %next, 32
   br i1 %more, label %spin, label %look
 look:
-  %now = call i64 @tw_now()
+  %now = call i64 @tw_time(i32 1)
   %first = icmp eq i64 %begin, 0
   %start = select i1 %first, i64 %now, i64 %begin
   %waited = sub i64 %now, %start
-  %tired = icmp ugt i64 %waited, AWAKE_NS
+  %tired = icmp ugt i64 %waited, %patience
   br i1 %tired, label %out, label %some
 out:
   ret i1 %come
 }
 
 ; Do the slot's job, which this thread has joined, and leave. All that there was is taken then: nobody else need join.
-define internal void @tw_help(ptr %slot) nounwind {
+define internal void @tw_help(ptr %slot, ptr %record) nounwind {
 entry:
   %function_at = getelementptr %tw.slot, ptr %slot, i32 0, i32 2
   %function = load ptr, ptr %function_at
   %job_at = getelementptr %tw.slot, ptr %slot, i32 0, i32 3
   %job = load ptr, ptr %job_at
+  %inside_at = getelementptr %tw.record, ptr %record, i32 0, i32 2
+  store atomic ptr %slot, ptr %inside_at monotonic, align 8
   call void %function(ptr %job)
+  store atomic ptr null, ptr %inside_at monotonic, align 8
   %closed = atomicrmw and ptr %slot, i32 NOT_OPEN acq_rel
   %left = atomicrmw sub ptr %slot, i32 1 acq_rel
   %last = icmp eq i32 %left, LAST_AND_ASLEEP
@@ -140,14 +157,29 @@ done:
   ret void
 }
 
-define internal ptr @tw_worker(ptr %self) nounwind {
+; Thread `number`, or a reserve of its, in the role 1 or more: 16 bits each.
+define internal ptr @tw_worker(ptr %number_and_role) nounwind {
 entry:
+  %wide = ptrtoint ptr %number_and_role to i64
+  %both = trunc i64 %wide to i32
+  %index = and i32 %both, 65535
+  %role = lshr i32 %both, 16
+  %index64 = zext i32 %index to i64
+  %self = inttoptr i64 %index64 to ptr
   %key = load i32, ptr @tw_key
   %set = call i32 @pthread_setspecific(i32 %key, ptr %self)
-  %wide = ptrtoint ptr %self to i64
-  %index = trunc i64 %wide to i32
-  %turn = and i32 %index, 31
-  %bit = shl i32 1, %turn
+  %record = call ptr @tw_record(i32 %index, i32 %role)
+  %nobody = icmp eq ptr %record, @tw_records
+  %id64 = call i64 (i64, ...) @syscall(i64 GETTID)
+  %id = trunc i64 %id64 to i32
+  %known = select i1 %nobody, i32 0, i32 %id
+  store atomic i32 %known, ptr %record monotonic, align 4
+  %reserve = icmp ne i32 %role, 0
+  %before_it = sub i32 %index, 1
+  %turn = urem i32 %before_it, 31
+  %own_bit = shl i32 2, %turn
+  %bit = select i1 %reserve, i32 1, i32 %own_bit
+  %team_place = select i1 %reserve, i64 SPARE_AT, i64 TEAM_AT
   br label %begin
 begin:
   %epoch = load atomic i32, ptr @tw_epoch seq_cst, align 4
@@ -162,7 +194,7 @@ look:
   %is_open = icmp ne i32 %open, 0
   br i1 %is_open, label %fit, label %next
 fit:
-  %team_at = getelementptr %tw.slot, ptr %slot, i32 0, i32 1
+  %team_at = getelementptr i8, ptr %slot, i64 %team_place
   %team = load atomic i32, ptr %team_at monotonic, align 4
   %mine = icmp ult i32 %index, %team
   br i1 %mine, label %join, label %next
@@ -172,14 +204,19 @@ join:
   %joined = extractvalue { i32, i1 } %joining, 1
   br i1 %joined, label %help, label %look
 help:
-  call void @tw_help(ptr %slot)
+  call void @tw_help(ptr %slot, ptr %record)
   br label %begin
 next:
   %at1 = add i32 %at, 1
   %rest = icmp ult i32 %at1, SLOTS
-  br i1 %rest, label %slots, label %watch
+  br i1 %rest, label %slots, label %none
+none:
+  br i1 %reserve, label %rest_now, label %watch
+rest_now:
+  call void @tw_futex(ptr @tw_epoch, i64 WAIT, i32 %epoch, i32 %bit)
+  br label %begin
 watch:
-  %offered = call i1 @tw_watch(ptr @tw_epoch, i32 %epoch, i1 false)
+  %offered = call i1 @tw_watch(ptr @tw_epoch, i32 %epoch, i1 false, i64 AWAKE_NS)
   br i1 %offered, label %begin, label %sleep
 sleep:
   %before = atomicrmw add ptr @tw_sleepers, i32 1 seq_cst
@@ -188,26 +225,31 @@ sleep:
   br label %begin
 }
 
-; Have `wanted` threads beside callers, as far as the system gives them.
-define internal void @tw_grow(i32 %wanted) noinline nounwind {
+; Have threads of the numbers up to `wanted`, as far as the system gives them: their reserves in so many roles, or, for 0, themselves.
+define internal void @tw_grow(ptr %counter, i32 %wanted, i32 %roles) noinline nounwind {
 entry:
   %all = alloca [32 x i64], align 8
   %old = alloca [32 x i64], align 8
   %thread = alloca i64
+  %first = icmp ne i32 %roles, 0
+  %from = zext i1 %first to i32
   br label %look
 look:
-  %have = load atomic i32, ptr @tw_made monotonic, align 4
+  %have = load atomic i32, ptr %counter monotonic, align 4
   %lacking = icmp ult i32 %have, %wanted
   br i1 %lacking, label %claim, label %done
 claim:
   %number = add i32 %have, 1
-  %claiming = cmpxchg ptr @tw_made, i32 %have, i32 %number monotonic monotonic
+  %claiming = cmpxchg ptr %counter, i32 %have, i32 %number monotonic monotonic
   %claimed = extractvalue { i32, i1 } %claiming, 1
   br i1 %claimed, label %make, label %look
 make:
+  %role = phi i32 [ %from, %claim ], [ %next_role, %detach ]
   %filled = call i32 @sigfillset(ptr %all)
   %masked = call i32 @pthread_sigmask(i32 2, ptr %all, ptr %old)
-  %wide = zext i32 %number to i64
+  %high = shl i32 %role, 16
+  %both = or i32 %high, %number
+  %wide = zext i32 %both to i64
   %self = inttoptr i64 %wide to ptr
   %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @tw_worker, ptr %self)
   %restored = call i32 @pthread_sigmask(i32 2, ptr %old, ptr null)
@@ -216,12 +258,14 @@ make:
 detach:
   %id = load i64, ptr %thread
   %detached = call i32 @pthread_detach(i64 %id)
-  br label %look
+  %next_role = add i32 %role, 1
+  %more_roles = icmp ule i32 %next_role, %roles
+  br i1 %more_roles, label %make, label %look
 done:
   ret void
 }
 
-define void @tw_pool_run(ptr %function, ptr %job, i32 %team, i32 %unused) nounwind {
+define void @tw_pool_run(ptr %function, ptr %job, i32 %team, i32 %unplaced) nounwind {
 entry:
   %keyed = call i32 @pthread_once(ptr @tw_once, ptr @tw_make_key)
   %self = call i32 @tw_pool_number()
@@ -233,7 +277,7 @@ crew:
   %few = icmp ult i32 %have, %others
   br i1 %few, label %grow, label %slots
 grow:
-  call void @tw_grow(i32 %others)
+  call void @tw_grow(ptr @tw_made, i32 %others, i32 0)
   br label %slots
 slots:
   %at = phi i32 [ 0, %crew ], [ 0, %grow ], [ %at1, %taken ]
@@ -259,18 +303,34 @@ offer:
   store ptr %function, ptr %function_at
   %job_at = getelementptr %tw.slot, ptr %slot, i32 0, i32 3
   store ptr %job, ptr %job_at
+  %spare_at = getelementptr %tw.slot, ptr %slot, i32 0, i32 4
+  store atomic i32 0, ptr %spare_at monotonic, align 4
   store atomic i32 OPEN_AND_OWNED, ptr %slot release, align 4
   %epoch = atomicrmw add ptr @tw_epoch, i32 1 seq_cst
   %sleepers = load atomic i32, ptr @tw_sleepers seq_cst, align 4
   %asleep = icmp ne i32 %sleepers, 0
-  br i1 %asleep, label %wake, label %work
+  %every = and i32 %epoch, 255
+  %again = icmp eq i32 %every, 255
+  %see = or i1 %asleep, %again
+  br i1 %see, label %place, label %work
+place:
+  %anywhere = icmp ne i32 %unplaced, 0
+  br i1 %anywhere, label %wake, label %apart
+apart:
+  %given = call i32 @tw_place(i32 %team)
+  store atomic i32 %given, ptr %spare_at monotonic, align 4
+  br label %wake
 wake:
+  %spare = phi i32 [ 0, %place ], [ %given, %apart ]
   %small = icmp ult i32 %team, 32
   %amount = and i32 %team, 31
   %power = shl i32 1, %amount
   %below = sub i32 %power, 2
-  %who = select i1 %small, i32 %below, i32 -1
-  call void @tw_futex(ptr @tw_epoch, i64 WAKE, i32 %others, i32 %who)
+  %team_bits = select i1 %small, i32 %below, i32 -2
+  %reserved = icmp ne i32 %spare, 0
+  %reserve_bit = zext i1 %reserved to i32
+  %who = or i32 %team_bits, %reserve_bit
+  call void @tw_futex(ptr @tw_epoch, i64 WAKE, i32 EVERYBODY, i32 %who)
   br label %work
 work:
   call void %function(ptr %job)
@@ -279,36 +339,16 @@ work:
   %nobody = icmp eq i32 %inside, 0
   br i1 %nobody, label %leave, label %wait
 wait:
-  call void @tw_wait_for_zero(ptr %slot)
+  call void @tw_wait_for_zero(ptr %slot, i32 %unplaced)
   br label %leave
 leave:
   store atomic i32 0, ptr %slot release, align 4
   ret void
 }
-
-; Until those who have joined have left.
-define internal void @tw_wait_for_zero(ptr %slot) nounwind {
-entry:
-  %soon = call i1 @tw_watch(ptr %slot, i32 OWNED, i1 true)
-  br i1 %soon, label %out, label %look
-look:
-  %state = load atomic i32, ptr %slot acquire, align 4
-  %inside = and i32 %state, COUNT
-  %empty = icmp eq i32 %inside, 0
-  br i1 %empty, label %out, label %say
-say:
-  %told = or i32 %state, ASLEEP
-  %saying = cmpxchg ptr %slot, i32 %state, i32 %told acq_rel monotonic
-  %said = extractvalue { i32, i1 } %saying, 1
-  br i1 %said, label %sleep, label %look
-sleep:
-  call void @tw_futex(ptr %slot, i64 WAIT, i32 %told, i32 -1)
-  br label %look
-out:
-  ret void
-}
 """
 
+_NUMBERED = 64
+"""Numbers up to which threads have a record. Those beyond are placed by the system alone."""
 _OPEN, _ASLEEP, _OWNED = -1 << 31, 1 << 30, 1 << 29
 _NUMBERS = {
     "OPEN": _OPEN,
@@ -322,6 +362,20 @@ _NUMBERS = {
     "AWAKE_NS": _AWAKE_NS,
     "WAIT": 9 + 128,
     "WAKE": 10 + 128,  # FUTEX_WAIT_BITSET and FUTEX_WAKE_BITSET, for threads of one process
+    "WAIT_FOR": 0 + 128,  # FUTEX_WAIT, whose time is counted from now
+    "EVERYBODY": (1 << 31) - 1,
+    "TEAM_AT": 4,
+    "SPARE_AT": 24,
+    "LOOK_NS": 20_000,
+    "LOOKS": 25,
+    "FIRST_NS": 100_000,
+    "LAST_NS": 4_000_000,
+    "STILL_NS": 5_000,
+    "THREAD_CPUTIME": 6,  # CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED, below a thread's number, negated
+    "RECORDS": 4 * _NUMBERED,
+    "NUMBERS": _NUMBERED,
+    "RESERVES": RESERVES,
+    "RESERVED_TEAM": 16,
 }
 
 
@@ -331,14 +385,13 @@ def pool_text(architecture: str, system: str) -> str:
         return ""
     declared, done = _PAUSE.get(architecture, ("", ""))
     words = {
-        **{name: str(number) for name, number in _NUMBERS.items()},
-        "FUTEX": str(_FUTEX[architecture]),
+        **{name: str(number) for name, number in (_NUMBERS | _CALLS[architecture]).items()},
         "DECLARE_PAUSE": declared,
         "DO_PAUSE": done,
     }
-    return re.sub(r"\b(?:" + "|".join(words) + r")\b", lambda word: words[word[0]], _TEXT)
+    return re.sub(r"\b(?:" + "|".join(words) + r")\b", lambda word: words[word[0]], PLACEMENT_TEXT + _TEXT)
 
 
 def has_pool(architecture: str, system: str) -> bool:
     """Whether pool_text has something for a machine by LLVM's names."""
-    return system == "linux" and architecture in _FUTEX
+    return system == "linux" and architecture in _CALLS

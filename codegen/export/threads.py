@@ -122,7 +122,8 @@ ask:
   %alone = icmp slt i32 %team, 2
   br i1 %alone, label %serial, label %fork
 fork:
-  %status = call i32 @tw_share(ptr %body, ptr %context, i32 %limit, i32 %team, ptr @GOMP_parallel, ptr @omp_get_thread_num)
+  %status = call i32 @tw_share(ptr %body, ptr %context, i32 %limit, i32 %team, ptr @GOMP_parallel, ptr @omp_get_thread_num,
+    i32 0)
   ret i32 %status
 serial:{_SERIAL}}}
 """
