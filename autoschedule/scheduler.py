@@ -11,8 +11,12 @@ from typing import cast
 from ..codegen.machine import Machine, machine_of
 from ..codegen.target import Target
 from ..errors import user_source
+from ..ir.analysis.combiners import Law
+from ..ir.expr import Reduce
 from ..schedule import Schedule, create_schedule
+from ..schedule.errors import UnsplitReduction
 from ..schedule.model.exactness import is_exact_after
+from ..schedule.model.term_order import laws_of_reduction, may_split
 from ..te import Tensor
 from ..te.operation import Operation
 from .errors import BadRule
@@ -73,10 +77,18 @@ def _scheduled(
         fusion = fusion_on(machine)
     tags: Collection[str] = RULES
     for piece in cut(s, tags, fusion):
-        with s.attempt() if exact else nullcontext() as attempt:
+        reductions = _reductions(s, piece)
+        in_order = exact or not all(map(may_split, reductions))
+        with s.attempt() if in_order or any(map(_is_delicate, reductions)) else nullcontext() as attempt:
             group = replace(_begin(s, piece, target, machine, chooser), known=known)
-            _apply(group, rule_for(piece.tag, piece.anchor))
-            if attempt is not None and not is_exact_after(attempt):
+            try:
+                _apply(group, rule_for(piece.tag, piece.anchor))
+                holds = attempt is None or not in_order or is_exact_after(attempt)
+            except UnsplitReduction:
+                if attempt is None:
+                    raise
+                holds = False
+            if attempt is not None and not holds:
                 s.undo(attempt)
                 group = _begin(s, piece, target, machine, chooser)
                 _one_by_one(group, rule_in_order)
@@ -92,6 +104,18 @@ def _scheduled(
         decisions += share_loops(s, machine, chooser)
     s.decisions = tuple(decisions)
     return s
+
+
+def _reductions(s: Schedule, piece: Piece) -> list[Reduce]:
+    """The reductions that a piece computes, those of a scan's steps among them."""
+    order = [stage.op for stage in s.stages]
+    ops = [each for op in (piece.anchor, *piece.parts, *piece.between, piece.output) for each in (op, *op.steps(order))]
+    return [op.reduction for op in ops if op.reduction is not None]
+
+
+def _is_delicate(reduction: Reduce) -> bool:
+    """Whether primitives may refuse to split it for the guards around its terms."""
+    return laws_of_reduction(reduction).idle == Law.REFUTED
 
 
 def _apply(group: Group, usual: Callable[[Group], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .expr import Add, Call, Expr, IterVar, Mul, Reduce, Var
+from .ops import is_const
 from .visit import post_order, substitute
 
 __all__ = ["FUSED", "captured_axes", "combined", "is_fused", "is_sum", "mul_add"]
@@ -48,11 +49,12 @@ def captured_axes(reduction: Reduce) -> list[IterVar]:
 
 
 def is_sum(reduction: Reduce) -> bool:
-    """Whether it adds up the terms of one source, and nothing else."""
+    """Whether it adds up the terms of one source, from 0, and nothing else."""
     combiner = reduction.combiner
     result = combiner.result[0]
     return (
         len(reduction.sources) == 1
         and isinstance(result, Add)
+        and is_const(combiner.identity[0], 0)
         and {result.a, result.b} == {combiner.lhs[0], combiner.rhs[0]}
     )

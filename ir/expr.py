@@ -705,7 +705,7 @@ class ProducerLoad(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CommReducer:
-    """A commutative, associative combiner of tuples: result[i] over lhs and rhs, with its identity elements."""
+    """A combiner of tuples: result[i] over lhs and rhs, with the identity that a fold begins with. Its laws: analysis/combiners."""
 
     lhs: tuple[Var, ...]
     rhs: tuple[Var, ...]

@@ -215,6 +215,12 @@ class BadOnline(ScheduleError):
     code = "TW0233"
 
 
+class UnsplitReduction(ScheduleError):
+    """Partial results of a reduction whose combiner is not associative, or whose identity is none."""
+
+    code = "TW0234"
+
+
 class BadSkew(ScheduleError):
     """Loops of which none can begin elsewhere in each iteration of the other."""
 

@@ -69,10 +69,13 @@ class _OfKinds(Protocol):
 def comm_reducer(
     fcombine: Callable[[Expr, Expr], _Scalar], fidentity: Callable[[str], _Scalar], name: str = "reduce",
 ) -> _Reduction:
-    """A reduction by a combiner of one's own, commutative and associative.
+    """A reduction by a combiner of one's own.
 
     fcombine: (x, y) -> the combination; over tuples, x and y are tuples and so is the result. fidentity: takes the
-    dtype of each reduced value, returns the neutral element (a tuple over tuples). Raises BadReducer (TW0122) where fcombine does
+    dtype of each reduced value, returns the neutral element (a tuple over tuples).
+
+    What it means is a left fold, in the order of the axes, that begins with the identity. Schedules split and reorder it
+    where the laws that this takes are proved; docs/numerics.md says how. Raises BadReducer (TW0122) where fcombine does
     not take two values; what they return is checked when the reduction is made."""
 @overload
 def comm_reducer(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import user_source
-from ..ir.combine import is_fused
-from ..ir.expr import CommReducer, Expr, IterVar, Mul, Reduce
-from ..ir.ops import TRUE, if_then_else
+from ..ir.analysis.combiners import Law, laws_of
+from ..ir.combine import is_fused, is_sum
+from ..ir.dtype import BOOL
+from ..ir.expr import CommReducer, Expr, IterVar, Mul, Reduce, Var
+from ..ir.ops import TRUE, any_of, const, if_then_else, select
 from ..ir.visit import children, post_order
 from .errors import BadReducer, ForeignAxis, MixedReductions, NestedReduction, UnreducedAxis
 
@@ -145,45 +147,67 @@ def _one_reduction(a: Reduce, b: Reduce) -> bool:
 
 
 def _taken_up_where(condition: Expr, source: Expr, neutral: Expr, fused: bool) -> Expr:
-    """The source where the condition holds, else what changes nothing. A product that is fused stays one: of two such factors."""
+    """The source where the condition holds, else what changes nothing. A product that is fused stays one: of the neutral value and 1."""
     if fused and isinstance(source, Mul):
-        return Mul(if_then_else(condition, source.a, neutral), if_then_else(condition, source.b, neutral))
+        one = const(1, source.dtype)
+        return Mul(if_then_else(condition, source.a, neutral), if_then_else(condition, source.b, one))
     return if_then_else(condition, source, neutral)
 
 
+def _neutral_values(group: Reduce) -> tuple[Expr, ...] | None:
+    """Values that change no bit of what the elements are when they are combined with them; None where the identity is none."""
+    if is_sum(group) and group.dtype.is_float and group.init:
+        return (const(-0.0, group.dtype),)  # adding 0 to -0 gives 0
+    laws = laws_of(group.combiner, group.sources)
+    return group.combiner.identity if (laws.neutral if group.init else laws.idle) == Law.PROVED else None
+
+
 def _join(groups: list[Reduce]) -> Reduce:
-    """Independent reductions over the same axes as one over the concatenated tuple."""
+    """Independent reductions over the same axes as one over the concatenated tuple.
+
+    Where each has its condition, its terms are neutral elsewhere. One whose identity is not neutral has a flag as one more element,
+    at the end of the tuple: there is something to combine with.
+    """
     condition = groups[0].condition
     one_condition = all(group.condition is condition for group in groups)
     sources: list[Expr] = []
     init: list[Expr] = []
     fused: list[bool] = []
+    results: list[Expr] = []
+    flags: list[tuple[Var, Var, Expr]] = []
     for group in groups:
-        identity = group.combiner.identity
-        init += group.init or identity
+        combiner = group.combiner
+        init += group.init or combiner.identity
         fused += group.fused or [False] * len(group.sources)
+        neutral = combiner.identity if one_condition else _neutral_values(group)
+        result = combiner.result
+        if neutral is None:
+            before, now = Var("taken_before", BOOL), Var("taken", BOOL)
+            flags.append((before, now, group.condition))
+            result = tuple(select(now, value, lhs) for value, lhs in zip(result, combiner.lhs, strict=True))
+        results += result
         sources += (
             group.sources
             if one_condition
             else (
-                _taken_up_where(group.condition, source, neutral, is_fused(group, at))
-                for at, (source, neutral) in enumerate(zip(group.sources, identity, strict=True))
+                _taken_up_where(group.condition, source, value, is_fused(group, at))
+                for at, (source, value) in enumerate(zip(group.sources, neutral or combiner.identity, strict=True))
             )
         )
     combiners = [group.combiner for group in groups]
     combiner = CommReducer(
-        tuple(v for c in combiners for v in c.lhs),
-        tuple(v for c in combiners for v in c.rhs),
-        tuple(v for c in combiners for v in c.result),
-        tuple(v for c in combiners for v in c.identity),
+        (*(v for c in combiners for v in c.lhs), *(before for before, _, _ in flags)),
+        (*(v for c in combiners for v in c.rhs), *(now for _, now, _ in flags)),
+        (*results, *(any_of(before, now) for before, now, _ in flags)),
+        (*(v for c in combiners for v in c.identity), *(const(False, BOOL) for _ in flags)),
         "_".join(c.name for c in combiners),
     )
-    given = tuple(init) if any(group.init for group in groups) else ()
+    given = (*init, *(const(False, BOOL) for _ in flags)) if any(group.init for group in groups) else ()
     return Reduce(
         combiner,
-        tuple(sources),
+        (*sources, *(taken for _, _, taken in flags)),
         groups[0].axes,
         condition if one_condition else TRUE,
         given,
-        fused=tuple(fused) if any(fused) else (),
+        fused=(*fused, *(False for _ in flags)) if any(fused) else (),
     )

@@ -21,7 +21,7 @@ __all__ = ["Reducer", "comm_reducer", "max", "min", "prod", "sum"]
 
 @dataclass(frozen=True, eq=False)  # without slots: each has its own __doc__
 class Reducer:
-    """A commutative, associative combiner with its identity; called on a value and axes it makes a reduction.
+    """A combiner with its identity; called on a value and axes it makes a reduction.
 
     combine: (x, y) -> the combination; for tuples both are tuples. identity: dtype, ... -> the neutral element.
     elementwise: whether it is also called as `reducer(a, b, ...)`, on values alone. counts: whether bools are taken as
@@ -194,10 +194,13 @@ def comm_reducer(
     fidentity: Callable[[Any], Any] | Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any] | OfKinds,
     name: str = "reduce",
 ) -> Reducer:
-    """A reduction by a combiner of one's own, commutative and associative.
+    """A reduction by a combiner of one's own.
 
     fcombine: (x, y) -> the combination; over tuples, x and y are tuples and so is the result. fidentity: takes the
-    dtype of each reduced value, returns the neutral element (a tuple over tuples). Raises BadReducer (TW0122) where fcombine does
+    dtype of each reduced value, returns the neutral element (a tuple over tuples).
+
+    What it means is a left fold, in the order of the axes, that begins with the identity. Schedules split and reorder it
+    where the laws that this takes are proved; docs/numerics.md says how. Raises BadReducer (TW0122) where fcombine does
     not take two values; what they return is checked when the reduction is made.
     """
     if not _takes(fcombine, 2):

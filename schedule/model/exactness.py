@@ -2,8 +2,9 @@
 
 The terms of an element of a reduction are taken up one after the other. They are so in the declared order, that of the reduce
 axes as te.compute lists them, as long as no primitive changes the order of the loops over reduce axes among each other; loops
-over data may stand anywhere among them. Where the order does not matter, nothing needs to be kept: integers wrap, which is
-associative, and minimum and maximum are the same in any order, since -0 is less than +0 to them.
+over data may stand anywhere among them. Where the combiner is proved to be free of order (ir/analysis/combiners), nothing needs to
+be kept: sums of integers wrap, which is associative, and minimum and maximum are the same in any order, since -0 is less than +0
+to them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .records import Record
 from .replay import Replay
 from .schedule import create_schedule
 from .stage import Stage
-from .term_order import is_ordered
+from .term_order import laws_of_reduction
 
 if TYPE_CHECKING:
     from .schedule import Compound, Schedule
@@ -100,16 +101,20 @@ def is_exact_after(compound: Compound) -> bool:
 def _disorder(stage: Stage) -> str:
     """What is wrong with the order in which a stage takes up its terms, in words; empty for nothing."""
     reduction = stage.written_op.reduction
-    if reduction is None or not is_ordered(reduction):
+    laws = None if reduction is None else laws_of_reduction(reduction)
+    if reduction is None or laws is None or laws.splits_exactly(bool(reduction.init)):
         return ""
     loops = _loops_in_order(stage)
-    if loops is None:
+    if loops is None and not laws.is_free:
         return f"loops over the reduce axes of {stage.name} run through each other"
     ranges = declared_ranges(stage)
-    several = [axis for axis in loops if not is_const(ranges[axis].extent, 1)]
+    reduced = [axis for axis in stage.leaf_iter_vars if axis.kind == "reduce"] if loops is None else loops
+    several = [axis for axis in reduced if not is_const(ranges[axis].extent, 1)]
     across = next((axis for axis in several if stage.attr(axis).bind_thread is not None), None)
     if across is not None:
         return f"the threads of '{across.name}' add up parts of {stage.name}"
+    if laws.is_free:
+        return ""
     now = [axis for axis in stage.leaf_iter_vars if any(axis is each for each in several)]
     if all(a is b for a, b in zip(several, now, strict=True)):
         return ""

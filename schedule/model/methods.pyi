@@ -161,7 +161,7 @@ class StagePrimitives:
         an extent. Whether all loops on one thread axis have one extent is looked at when the schedule is lowered.
 
         Raises BadThreadBinding (TW0211), ThreadBoundTwice (TW0212), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument
-        (TW0222), ScanLoopsStay (TW0261), HybridLoopCarries (TW0280).
+        (TW0222), ScanLoopsStay (TW0261), HybridLoopCarries (TW0280), UnsplitReduction (TW0234).
         """
 
     def env_threads(self, threads: Sequence[IterVar] | IterVar) -> None:
@@ -574,7 +574,7 @@ class SchedulePrimitives:
         of the same dtype (a list for several outputs or for a list).
 
         Raises BadRfactor (TW0221), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
-        (TW0213), UnknownStage (TW0201).
+        (TW0213), UnknownStage (TW0201), UnsplitReduction (TW0234).
         """
     @overload
     def rfactor(self, tensor: Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> list[Tensor]:

@@ -18,6 +18,7 @@ from ..model.hybrid_loops import check_independent, share_nest
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.stage import Stage
+from ..model.term_order import refuse_split
 
 __all__ = ["bind"]
 
@@ -75,7 +76,7 @@ def bind(stage: Stage, axis: IterVar, thread_axis: IterVar) -> None:
     an extent. Whether all loops on one thread axis have one extent is looked at when the schedule is lowered.
 
     Raises BadThreadBinding (TW0211), ThreadBoundTwice (TW0212), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument
-    (TW0222), ScanLoopsStay (TW0261), HybridLoopCarries (TW0280).
+    (TW0222), ScanLoopsStay (TW0261), HybridLoopCarries (TW0280), UnsplitReduction (TW0234).
     """
     find_leaf(stage, axis, "cannot bind")
     if not isinstance(thread_axis, IterVar) or thread_axis.kind != "thread":
@@ -176,6 +177,8 @@ def _check_reduction(stage: Stage, axis: IterVar, thread: IterVar) -> None:
             f"{stage.name} reduces with init=, and a reduction across threads starts each of them from the identity",
             "leave init= out and add it in a stage of its own",
         )
+    if reduction is not None:
+        refuse_split(stage, axis, reduction, f"cannot bind to {tag}")
 
 
 def _bad(stage: Stage, axis: IterVar, tag: str, reason: str, fix: str) -> BadThreadBinding:

@@ -43,7 +43,7 @@ from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.relations import pass_up_value
 from ..model.schedule import Schedule
 from ..model.stage import Stage
-from ..model.term_order import is_ordered
+from ..model.term_order import laws_of_reduction, refuse_split
 
 __all__ = ["rfactor"]
 
@@ -101,13 +101,15 @@ def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar
     of the same dtype (a list for several outputs or for a list).
 
     Raises BadRfactor (TW0221), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
-    (TW0213), UnknownStage (TW0201).
+    (TW0213), UnknownStage (TW0201), UnsplitReduction (TW0234).
     """
     stage, tensors = check_outputs(schedule, tensor, BadRfactor, "cannot factor the reduction")
     op, reduction = _check(stage, axis)
     place = _checked_place(stage, axis, op, factor_axis)
     _check_attachments(stage, axis)
     ranges = declared_ranges(stage)
+    refuse_split(stage, axis, reduction, "cannot factor over")
+    exactly = laws_of_reduction(reduction).splits_exactly(bool(reduction.init))
     with schedule.compound("rfactor", tensor=tensor, axis=axis, factor_axis=factor_axis):
         new = _new_axes(stage, op, axis, ranges)
         partial_op = _partial_op(stage, op, reduction, ranges, new, axis, place)
@@ -123,7 +125,7 @@ def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar
             f"{partial.name} over {', '.join(leaf.name for leaf in partial.leaf_iter_vars)}, and {stage.name}",
         )
         schedule.rewrite({}, anew={stage: final_op})
-        if is_ordered(reduction):
+        if not exactly:
             schedule.losses.append(f"partial results of {stage.name} are added instead of its terms")
     if isinstance(tensor, Tensor):
         return partial_op.output(0) if partial_op.num_outputs == 1 else list(partial_op.outputs)
