@@ -45,6 +45,7 @@ class ExternOp(Operation):
     out_buffers: tuple[Buffer, ...]
     body: Stmt
     dims: tuple[tuple[IterVar, ...], ...]
+    is_judged: ClassVar[bool] = True
     kind: ClassVar[str] = "extern"
     noun: ClassVar[str] = "an extern: outside code computes it whole"
 

@@ -64,6 +64,8 @@ class Operation:
     """Whether its loop runs over time, each step being computed by stages of their own."""
     takes_definitions: ClassVar[bool] = False
     """Whether it is made of expressions, in which the definition of an element can stand in place of its read (`rewritten`)."""
+    is_judged: ClassVar[bool] = False
+    """Whether its statements, though no definition can stand in them, say which elements they access: that is judged too."""
     runs_in_order: ClassVar[bool] = False
     """Whether it is statements, which run in the order in which they are written: what a schedule may do is up to them."""
     calls_intrinsic: ClassVar[bool] = False
@@ -169,6 +171,12 @@ class Operation:
     @property
     def own_placeholders(self) -> tuple[Tensor, ...]:
         """The placeholders that stand for its own outputs, which nobody passes."""
+        return ()
+
+    @property
+    def assumptions(self) -> Sequence[tuple[Expr, str]]:
+        """The conditions on symbols under which its steps are what they are said to be, and for each what is wrong where it does
+        not hold: a call looks at them before anything is computed."""
         return ()
 
     @property

@@ -92,6 +92,12 @@ class ScanOp(Operation):
         return [(tensor, output) for *tensors, output in memory for tensor in tensors]
 
     @property
+    def assumptions(self) -> Sequence[tuple[Expr, str]]:
+        """The first steps lie within the time that there is."""
+        steps, time = self.init[0].shape[0], self.states[0].shape[0]
+        return [(steps <= time, f"{self.name} takes {time} steps, fewer than the {steps} that it begins with")]
+
+    @property
     def input_parts(self) -> Sequence[tuple[Tensor, Sequence[tuple[Expr, Expr] | None]]]:
         """All first steps, and of the updates those that are computed from others."""
         time = self.scan_axis.dom

@@ -23,7 +23,9 @@ from ...ir.analysis.guarded import LAZY, Access, accesses_within, as_logic, depe
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import (
     And,
+    Broadcast,
     BufferLoad,
+    Call,
     Expr,
     IfThenElse,
     IntImm,
@@ -31,13 +33,15 @@ from ...ir.expr import (
     Or,
     Producer,
     ProducerLoad,
+    Ramp,
     Range,
     Select,
     Var,
 )
 from ...ir.ops import FALSE, TRUE, all_of, cast, const, if_then_else, likely, logical_not, maximum, minimum
+from ...ir.pointers import pointed_to
 from ...ir.stmt import Stmt
-from ...ir.visit import children, free_vars, post_order, rebuild, rewrite
+from ...ir.visit import children, free_vars, post_order, rebuild, rewrite, walk
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..model.stage import Stage
@@ -197,11 +201,19 @@ def _unproved(
 ) -> Iterable[tuple[Access, int]]:
     """The accesses whose place no data decides and which are not proved to stay inside, with the dimension. `analyzer` knows what
     stands around them. choices: what guards a read."""
-    if not op.takes_definitions:
+    if not (op.takes_definitions or op.is_judged):
         return
-    for access in accesses_within(op.statement(), analyzer, box, choices):
+    statement = op.statement()
+    pointed = (
+        {id(node.args[0]) for node in walk(statement) if isinstance(node, Call) and pointed_to(node)}
+        if op.is_judged
+        else ()
+    )
+    for access in accesses_within(statement, analyzer, box, choices):
         if op.values and not isinstance(access.node, ProducerLoad):
             continue  # the element that is computed
+        if id(access.node) in pointed:
+            continue  # an address, which outside code answers for
         for dimension, (index, extent) in enumerate(zip(access.indices, access.shape, strict=True)):
             if (
                 _is_whole(index, extent, box)
@@ -209,7 +221,7 @@ def _unproved(
                 or is_inside(analyzer, index, extent)
             ):
                 continue
-            for chosen, condition in _ways(index):
+            for chosen, condition in [way for end in _ends_of_lanes(index) for way in _ways(end)]:
                 with analyzer.constraint(condition):
                     if not is_inside(analyzer, chosen, extent):
                         yield (access if chosen is index else access.at(dimension, chosen, condition)), dimension
@@ -230,6 +242,13 @@ def _is_whole(index: Expr, extent: Expr, box: Box) -> bool:
             and dom.extent.value <= extent.value
         )
     )
+
+
+def _ends_of_lanes(index: Expr) -> list[Expr]:
+    """The first and the last of the elements that lanes access; of an index of one element itself."""
+    if not isinstance(index, Ramp):
+        return [index.value if isinstance(index, Broadcast) else index]
+    return [index.base, index.base + index.stride * (index.lanes - 1)]
 
 
 _MOST_WAYS = 8

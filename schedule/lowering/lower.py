@@ -37,7 +37,7 @@ from .kinds import kind_of
 from .nest import Nest, Storage
 from .races import check_races
 from .shared_loops import Parts, in_building_order, in_dependence_order
-from .sizes import part_checks
+from .sizes import extent_checks, part_checks
 from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["Lowered", "lower", "lower_whole"]
@@ -87,6 +87,7 @@ class _Lowering:
         self.schedule, self.name = schedule, name
         declared = {*producers_first(schedule.outputs)}
         self.arguments = _arguments(schedule, args)
+        self.passed = [arg for arg in args if isinstance(arg, Tensor)]
         self.computed = [
             arg.op for arg in args if isinstance(arg, Tensor) and not arg.op.is_given and arg.op in declared
         ]
@@ -128,7 +129,9 @@ class _Lowering:
             self._place(bounds.of[computation])
         for computation in in_building_order(dataflow.computations):
             self._build(bounds, computation)
-        body = name_large_values(seq(*judgement.checks, *part_checks(bounds), self._with_pending(None, -1, None)))
+        declared = producers_first((*self.schedule.outputs, *self.computed))
+        checks = (*judgement.checks, *extent_checks(declared, self.passed, self.analyzer), *part_checks(bounds))
+        body = name_large_values(seq(*checks, self._with_pending(None, -1, None)))
         outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
         function = Function(self.name, tuple(self.arguments.params), body, outputs, self._facts(), constants)
         _check_symbols(function)

@@ -1,10 +1,12 @@
 """Sizes that are not known before a call, looked at before anything is computed by them: extents that 64 bits may not hold, such as
-n * n * n, and parts that loops are cut into, which have an iteration at least."""
+n * n * n, or that are negative, such as n - 2; parts that loops are cut into, which have an iteration at least; and what a kind of
+operation says of its own extents, such as a scan of its first steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32, INT64
 from ...ir.expr import Add, Cast, Expr, FloorDiv, IntImm, IterVar, Max, Min, Mul, ProducerLoad, Sub, Var
 from ...ir.ops import any_of, const
@@ -13,33 +15,62 @@ from ...ir.visit import children, post_order
 from ...ir.widen import widened
 from ...limits import INT32_EXTENT_LIMIT
 from ...te.operation import Operation
-from ..model.relations import Split
+from ...te.tensor import Tensor
+from ..model.relations import Split, may_be_negative
 from .stage_bounds import Bounds
 
-__all__ = ["part_checks", "size_checks"]
+__all__ = ["extent_checks", "part_checks", "size_checks"]
 
 
 def part_checks(bounds: Bounds) -> list[Stmt]:
-    """The assertions that what loops are split by is positive, where it is an expression and they have iterations."""
+    """The assertions that what loops are split by is positive, where it is an expression and they have iterations, and that it
+    divides them, where nothing guards what is left over."""
     checks: dict[str, Stmt] = {}
     loops = {loop.var for each in bounds.of.values() for loop in each.loops if loop.var is not None}
     for computation, stage in bounds.of.items():
         for relation in computation.stage.relations:
-            size = (
-                (relation.factor if relation.factor is not None else relation.nparts)
-                if isinstance(relation, Split)
-                else None
-            )
-            if size is None or isinstance(size, IntImm) or bounds.analyzer.can_prove(size >= 1):
+            if not isinstance(relation, Split):
                 continue
-            (parent,) = relation.parents
-            extent = stage.ranges[parent].extent
+            size = relation.factor if relation.factor is not None else relation.nparts
+            extent = stage.ranges[relation.parent].extent
             within = any(node in loops for node in post_order(extent) if isinstance(node, Var))
-            check = Assert(
-                size >= 1 if within else any_of(size >= 1, extent <= 0),
-                f"{parent.name} of {computation.name} is split by {size}, which is less than 1",
-            )
-            checks.setdefault(str(check), check)
+            what = f"{relation.parent.name} of {computation.name} is split by {size}"
+            if not (size is None or isinstance(size, IntImm) or bounds.analyzer.can_prove(size >= 1)):
+                check = Assert(size >= 1 if within else any_of(size >= 1, extent <= 0), f"{what}, which is less than 1")
+                checks.setdefault(str(check), check)
+            if relation.disable_predication and computation.stage.store_predicate is None and not within:
+                covered = stage.ranges[relation.outer].extent * stage.ranges[relation.inner].extent
+                if not bounds.analyzer.can_prove(covered <= extent):
+                    check = Assert(
+                        any_of(covered <= extent, extent <= 0),
+                        f"{what} without a guard, which leaves a rest of {extent}",
+                    )
+                    checks.setdefault(str(check), check)
+    return list(checks.values())
+
+
+def extent_checks(operations: Iterable[Operation], passed: Collection[Tensor], analyzer: Analyzer) -> list[Stmt]:
+    """The assertions that no tensor has a negative extent, and that what operations say of theirs holds. operations: as they are
+    declared. passed: the arguments, which a call compares with their shapes."""
+    checks: dict[str, Stmt] = {}
+    sizes = {str(extent) for tensor in passed for extent in tensor.shape}
+    for op in operations:
+        extents = [(tensor.name, extent) for tensor in op.outputs for extent in tensor.shape]
+        extents += [
+            (f"{op.name} along {axis.name}", axis.dom.extent)
+            for axis in op.reduce_axis
+            if axis.dom is not None and not may_be_negative(axis.dom.extent)
+        ]
+        needs = [
+            (extent >= 0, f"the extent {extent} of {name} is negative")
+            for name, extent in extents
+            if not isinstance(extent, IntImm)
+            and str(extent) not in sizes
+            and not any(isinstance(node, IterVar) for node in post_order(extent))
+        ]
+        for condition, message in (*needs, *op.assumptions):
+            if not analyzer.can_prove(condition):
+                checks.setdefault(message, Assert(condition, message))
     return list(checks.values())
 
 

@@ -65,7 +65,8 @@ class StagePrimitives:
                                                  if i.outer * 4 + i.inner < 10: ...
 
         parent: a loop of the stage. factor, nparts: a positive integer, or an expression over symbols of shapes; one of both.
-        An extent that does not divide leaves a guarded tail, unless disable_predication vouches that there is none to guard.
+        An extent that does not divide leaves a guarded tail, unless disable_predication vouches that there is none to guard: a call
+        at which there is one is refused (TW0518), unless a store predicate guards it.
         A loop that is annotated is not split, since the annotation would be lost: split first.
 
         Raises BadSplit (TW0206), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost

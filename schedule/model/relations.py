@@ -21,8 +21,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TypeVar
 
 from ...errors import SourceLine
-from ...ir.expr import Expr, IntImm, IterVar, Range
-from ...ir.ops import cast, ceildiv, const, floordiv, floormod, is_const
+from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, Mul, Range, Var
+from ...ir.ops import cast, const, floordiv, floormod, index_ceildiv, is_const, maximum
+from ...ir.visit import post_order
 
 __all__ = [
     "Fuse",
@@ -32,6 +33,7 @@ __all__ = [
     "Split",
     "counted",
     "from_zero",
+    "may_be_negative",
     "pass_down_range",
     "pass_down_value",
     "pass_up_value",
@@ -128,10 +130,10 @@ class Split(Relation):
         if self.factor is not None:
             factor = cast(self.factor, extent.dtype)
             inner = factor if self.inner in keeps_factor else _least(factor, extent)
-            return _ceildiv(extent, factor), inner
+            return index_ceildiv(extent, factor), inner
         nparts = cast(self.nparts, extent.dtype)
         outer = nparts if self.outer in keeps_factor else _least(nparts, extent)
-        return outer, _ceildiv(extent, nparts)
+        return outer, index_ceildiv(extent, nparts)
 
     def values_up(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
         value = values[self.outer] * ranges[self.inner].extent + values[self.inner]
@@ -166,7 +168,7 @@ class Fuse(Relation):
         return (self.fused,)
 
     def ranges(self, known: Ranges, keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
-        outer, inner = (cast(known[axis].extent, self.fused.dtype) for axis in self.parents)
+        outer, inner = (cast(_iterations(axis, known[axis].extent), self.fused.dtype) for axis in self.parents)
         return {self.fused: from_zero(outer * inner)}
 
     def values_up(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
@@ -307,11 +309,20 @@ def counted(value: Expr, within: Range) -> Expr:
     return value if is_const(within.begin, 0) else value - within.begin
 
 
-def _ceildiv(a: Expr, b: Expr) -> Expr:
-    """Constants are divided as Python's, since the sum within ceildiv could wrap in a narrow type."""
-    if isinstance(a, IntImm) and isinstance(b, IntImm) and b.value > 0:
-        return const(-(-a.value // b.value), a.dtype)
-    return ceildiv(a, b)
+def may_be_negative(extent: Expr) -> bool:
+    """Whether an extent may be negative though its symbols are not, as `n - 2` and numbers that are read may."""
+    return not all(
+        isinstance(node, _NEVER_NEGATIVE) and (not isinstance(node, IntImm) or node.value >= 0)
+        for node in post_order(extent)
+    )
+
+
+_NEVER_NEGATIVE = (IntImm, Var, Add, Mul, FloorDiv, FloorMod, Min, Max, Cast)
+
+
+def _iterations(axis: IterVar, extent: Expr) -> Expr:
+    """How often a loop runs. A reduction over `n - 2` is empty where that is negative, and two of them are no positive product."""
+    return maximum(extent, 0) if axis.kind == "reduce" and may_be_negative(extent) else extent
 
 
 def _least(a: Expr, b: Expr) -> Expr:

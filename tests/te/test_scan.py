@@ -57,6 +57,7 @@ def R[m: size, n: size](X: float32[m, n], R: out float32[m, n]):
     if int64(m) < 1:
         if int64(n) > 0:
             assert 0 < int64(m), "init reads outside X: index 0, 0, leaves dimension 0 of X: float32[m, n]"
+    assert 1 <= m, "S takes m steps, fewer than the 1 that it begins with"
     S: float32[m, n]
     for i in n:
         S[0, i] = X[0, i]
