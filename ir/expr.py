@@ -7,6 +7,9 @@ Semantics (a rewrite is right when it keeps these):
   loops where it could), so `(i * 4 + j) // 4` may become `i`. Values loaded from buffers always wrap.
 * FloorDiv and FloorMod round towards minus infinity (Python's // and %), TruncDiv and TruncMod towards zero (C's).
   None ever traps: x // 0 = 0, x % 0 = 0, INT_MIN // -1 = INT_MIN, INT_MIN % -1 = 0, likewise for the truncating forms.
+* What is derived from them means the same: `ceildiv(a, b)` rounds towards plus infinity, indexdiv and indexmod are FloorDiv and
+  FloorMod, `x ** c` is a product of c factors, for all signs and widths. A result that does not fit wraps; an intermediate
+  value of a quotient never does. abs of the least integer, and its negative, are itself.
 * Div is the division of floats. On floats FloorMod and FloorDiv are Python's, TruncMod is C's fmod.
 * Floats follow IEEE 754: every operation is rounded in its own precision, as it is written, and nothing is contracted or
   reassociated, so NaN, infinities and signed zeros survive. One operation is rounded as the target does it:

@@ -77,6 +77,7 @@ __all__ = [
     "fold_binary",
     "identity_compare",
     "if_then_else",
+    "index_ceildiv",
     "invert",
     "is_const",
     "likely",
@@ -441,8 +442,20 @@ def _on_bools(logical: type[BinaryOp], kind: type[BinaryOp], a: Any, b: Any) -> 
 
 
 def ceildiv(a: Any, b: Any) -> Any:
-    """a / b rounded up, for b > 0."""
+    """a / b rounded up, whatever the signs; nothing on the way overflows."""
+    if isinstance(a, Producer) or isinstance(b, Producer):
+        return NotImplemented
     a, b = match_types(a, b)
+    quotient = floordiv(a, b)
+    return add(quotient, cast(compare(NE, floormod(a, b), 0), quotient.dtype))
+
+
+def index_ceildiv(a: Any, b: Any) -> Any:
+    """a / b rounded up of indices and extents, whose sums do not overflow, for b > 0: `(a + (b - 1)) // b`, of which more is proved
+    than of `ceildiv`."""
+    a, b = match_types(a, b)
+    if isinstance(a, IntImm) and isinstance(b, IntImm) and b.value > 0:
+        return const(-(-a.value // b.value), a.dtype)
     return floordiv(a + (b - 1), b)
 
 

@@ -7,7 +7,15 @@ import struct
 
 from .dtype import DType
 
-__all__ = ["floor_quotient", "floor_remainder", "round_float", "truncated_quotient", "truncated_remainder", "wrap_int"]
+__all__ = [
+    "ceil_quotient",
+    "floor_quotient",
+    "floor_remainder",
+    "round_float",
+    "truncated_quotient",
+    "truncated_remainder",
+    "wrap_int",
+]
 
 
 def wrap_int(value: int, dtype: DType) -> int:
@@ -42,6 +50,11 @@ def floor_quotient(a: int, b: int) -> int:
 def floor_remainder(a: int, b: int) -> int:
     """Python's a % b; 0 where b is 0."""
     return a % b if b else 0
+
+
+def ceil_quotient(a: int, b: int) -> int:
+    """a / b rounded up; 0 where b is 0."""
+    return -(-a // b) if b else 0
 
 
 def truncated_quotient(a: int, b: int) -> int:

@@ -217,8 +217,8 @@ def indexmod(a: Any, b: Any) -> Any:
 
 @lifted
 def ceildiv(a: Any, b: Any) -> Any:
-    """a / b of integers rounded up. Tensors broadcast; the result has the dtype that the two meet in. Raises NotAnExpression
-    (TW0106), ShapesDoNotBroadcast (TW0121)."""
+    """a / b rounded up, whatever the signs; x / 0 is 0 for integers. Tensors broadcast; the result has the dtype that the two meet
+    in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.ceildiv(a, b)
 
 

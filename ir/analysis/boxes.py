@@ -153,9 +153,9 @@ class _Boxes:
             ends = (ops.negative(rest.high), ops.subtract(bound.width, rest.low))
             if coeff < 0:
                 ends = (ops.subtract(rest.low, bound.width), rest.high)
-            low, high = _ceildiv(ends[0], size), ops.floordiv(ends[1], size)
+            low, high = ops.index_ceildiv(ends[0], size), ops.floordiv(ends[1], size)
         elif coeff > 0:
-            low = _ceildiv(ops.negative(rest.high), size)
+            low = ops.index_ceildiv(ops.negative(rest.high), size)
         else:
             high = ops.floordiv(rest.high, size)
         if low is not None:
@@ -195,7 +195,3 @@ def _shorter(box: Box, best: Box | None) -> bool:
     if best is None:
         return True
     return box.steps is not None and (best.steps is None or box.steps < best.steps)
-
-
-def _ceildiv(a: Expr, divisor: int) -> Expr:
-    return ops.floordiv(ops.add(a, divisor - 1), divisor)

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from ..arith import Analyzer
 from ..expr import GE, GT, LE, LT, Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Range, Sub, Var
-from ..ops import ceildiv, conjuncts, const, is_const, maximum, minimum
+from ..ops import conjuncts, const, index_ceildiv, is_const, maximum, minimum
 from ..structural import structural_key
 from ..visit import free_vars
 from .digits import IterMark, IterSplit, IterSum
@@ -273,8 +273,8 @@ class Rewriter:
         if not isinstance(scale, IntImm):
             raise NoMapError
         zero = const(0, one.base.dtype)
-        begin = zero if low is None else simplify(maximum(ceildiv(low - one.base, scale), zero))
-        end = extent if high is None else simplify(minimum(ceildiv(high - one.base, scale), extent))
+        begin = zero if low is None else simplify(maximum(index_ceildiv(low - one.base, scale), zero))
+        end = extent if high is None else simplify(minimum(index_ceildiv(high - one.base, scale), extent))
         if self.is_zero(begin) and self.analyzer.can_prove_equal(end, extent):
             return
         mark, plain = split.source, IterSplit(split.source, split.lower_factor, extent, const(1, zero.dtype))

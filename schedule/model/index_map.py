@@ -101,7 +101,7 @@ class _Digit:
     def extent(self) -> Expr:
         if self.high is not None:
             return ops.const(self.high // self.low, self.atom.extent.dtype)
-        return _ceildiv(self.atom.extent, self.low)
+        return ops.index_ceildiv(self.atom.extent, self.low)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -420,7 +420,3 @@ class _Inversion:
             simplified = self.analyzer.simplify(condition)
             if not any(str(simplified) == str(condition) for condition in self.conditions):
                 self.conditions.append(simplified)
-
-
-def _ceildiv(a: Expr, by: int) -> Expr:
-    return ops.const(-(-a.value // by), a.dtype) if isinstance(a, IntImm) else a if by == 1 else ops.ceildiv(a, by)

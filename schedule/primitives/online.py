@@ -20,7 +20,7 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Add, Cast, Expr, IntImm, IterVar, Max, Mul, Node, ProducerLoad, Range, Reduce, Var
-from ...ir.ops import TRUE, cast, ceildiv, const, if_then_else, select
+from ...ir.ops import TRUE, cast, const, if_then_else, index_ceildiv, select
 from ...ir.structural import structural_key
 from ...ir.visit import post_order, rewrite, substitute
 from ...te.math import min_value
@@ -216,7 +216,7 @@ class _Chunks:
         dtype, domain = found.axis.dtype, found.axis.dom
         assert domain is not None
         self.extent = domain.extent
-        count = ceildiv(_longest(found), factor)
+        count = index_ceildiv(_longest(found), factor)
         self.axes = _Axes(
             IterVar("c", dtype, Range(const(0, dtype), cast(count, dtype))),
             IterVar(found.axis.name, dtype, Range(const(0, dtype), const(factor, dtype))),
@@ -312,7 +312,7 @@ class _Chunks:
         rows = [c, *self.rows]
         sources = self._read("peak", rows), self._read("total", rows), self._read("part", [c, *self.op.axis])
         assert c.dom is not None
-        seen = replace(c, dom=Range(c.dom.begin, ceildiv(self.extent, self.factor)))
+        seen = replace(c, dom=Range(c.dom.begin, index_ceildiv(self.extent, self.factor)))
         moved = tuple(substitute(source, {c: seen}) for source in sources)
         whole = Reduce(combiner, moved, (seen,), TRUE)
         return self._made("merged", list(self.op.axis), *(replace(whole, value_index=at) for at in range(3)))

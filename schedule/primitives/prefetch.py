@@ -36,7 +36,7 @@ from ...ir.analysis.regions import Span, union
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32
 from ...ir.expr import Call, Expr, IntImm, IterVar, Range, Var
-from ...ir.ops import all_of, cast, ceildiv, const, floordiv, floormod, maximum, minimum
+from ...ir.ops import all_of, cast, const, floordiv, floormod, index_ceildiv, maximum, minimum
 from ...ir.passes.gpu.remove_prefetches import PREFETCH
 from ...ir.pointers import READS, pointer
 from ...ir.stmt import Evaluate, For, If, LoopKind, Seq, Stmt
@@ -126,7 +126,7 @@ def _prefetch(nest: Nest, loop: Loop, wanted: _Ahead) -> Stmt:
     for at, (within, whole) in enumerate(parts):
         low = substitute(within.low, ahead)
         extent = _extent(within, whole, nest)
-        count = analyzer.simplify(ceildiv(extent, steps[at]))
+        count = analyzer.simplify(index_ceildiv(extent, steps[at]))
         var = Var(f"line{at}" if steps[at] > 1 else f"ahead{at}", whole.dtype)
         index = cast(low, whole.dtype)
         if not (isinstance(count, IntImm) and count.value == 1):

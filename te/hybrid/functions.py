@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,14 @@ import numpy as np
 from ...arguments import is_a
 from ...ir import ops
 from ...ir.dtype import SCALAR_TYPES, DType
-from ...ir.rounding import wrap_int
+from ...ir.rounding import (
+    ceil_quotient,
+    floor_quotient,
+    floor_remainder,
+    truncated_quotient,
+    truncated_remainder,
+    wrap_int,
+)
 from .. import math as te_math
 
 __all__ = ["FUNCTIONS", "HybridFunction", "numpy_dtype"]
@@ -132,25 +140,21 @@ def _power(x: Any, y: Any) -> Any:
     return _joined(np.power)(x, y)
 
 
-def _truncdiv(a: Any, b: Any) -> Any:
-    quotient = builtins.abs(a) // builtins.abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
+def _divided(exact: Callable[[int, int], int], of_floats: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A quotient or a rest: of integers exact, then wrapped into the dtype in which the two meet; 0 where the divisor is."""
 
+    def emulated(a: Any, b: Any) -> Any:
+        dtypes = [DType(str(value.dtype)) for value in (a, b) if isinstance(value, np.generic)]
+        if any(dtype.is_float for dtype in dtypes) or is_a(a, float) or is_a(b, float):
+            with np.errstate(all="ignore"):
+                return of_floats(_float(a) if is_a(a, float) else a, _float(b) if is_a(b, float) else b)
+        result = exact(int(a), int(b))
+        if not dtypes:
+            return result
+        dtype = ops.common_dtype(dtypes[0], dtypes[-1])
+        return numpy_dtype(dtype).type(wrap_int(result, dtype))
 
-def _truncmod(a: Any, b: Any) -> Any:
-    return a - b * _truncdiv(a, b)
-
-
-def _floordiv(a: Any, b: Any) -> Any:
-    return a // b
-
-
-def _floormod(a: Any, b: Any) -> Any:
-    return a % b
-
-
-def _ceildiv(a: Any, b: Any) -> Any:
-    return (a + b - 1) // b
+    return emulated
 
 
 def _chosen(condition: Any, a: Any, b: Any) -> Any:
@@ -235,12 +239,12 @@ FUNCTIONS: dict[str, HybridFunction] = {
     "pow": _math("power", _power, 2),
     "min": HybridFunction(_folded(ops.minimum), _extremum(builtins.min, np.minimum), None),
     "max": HybridFunction(_folded(ops.maximum), _extremum(builtins.max, np.maximum), None),
-    "floordiv": _math("floordiv", _floordiv, 2),
-    "floormod": _math("floormod", _floormod, 2),
-    "truncdiv": _math("truncdiv", _truncdiv, 2),
-    "truncmod": _math("truncmod", _truncmod, 2),
-    "ceil_div": HybridFunction(ops.ceildiv, _ceildiv, 2),
-    "ceildiv": HybridFunction(ops.ceildiv, _ceildiv, 2),
+    "floordiv": _math("floordiv", _divided(floor_quotient, operator.floordiv), 2),
+    "floormod": _math("floormod", _divided(floor_remainder, operator.mod), 2),
+    "truncdiv": _math("truncdiv", _divided(truncated_quotient, lambda a, b: np.trunc(a / b)), 2),
+    "truncmod": _math("truncmod", _divided(truncated_remainder, np.fmod), 2),
+    "ceil_div": _math("ceildiv", _divided(ceil_quotient, lambda a, b: np.ceil(a / b)), 2),
+    "ceildiv": _math("ceildiv", _divided(ceil_quotient, lambda a, b: np.ceil(a / b)), 2),
     "select": _math("select", _chosen, 3),
     "if_then_else": _math("if_then_else", _chosen, 3),
     "likely": _math("likely", _itself),

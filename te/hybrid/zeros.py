@@ -19,7 +19,7 @@ from enum import Enum
 
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, Node, Var
-from ...ir.ops import ceildiv, const, is_const, likely
+from ...ir.ops import const, index_ceildiv, is_const, likely
 from ...ir.stmt import Allocate, BufferStore, For, If, LoopKind, Seq, Stmt, While
 from ...ir.visit import children, post_order, rewrite, seq, walk
 from ..shape import axis_dtype, same_extent
@@ -109,7 +109,9 @@ def _zeros_by_threads(buffer: Buffer, total: Expr, zero: Expr) -> Stmt:
         rest = rest // extent
     body: Stmt = If(likely(place < total), BufferStore(buffer, zero, (rest, *indices)))
     body = For(thread, const(0, dtype), const(_THREADS, dtype), LoopKind.THREAD, body, "threadIdx.x")
-    return For(block, const(0, dtype), ceildiv(total.astype(dtype), _THREADS), LoopKind.THREAD, body, "blockIdx.x")
+    return For(
+        block, const(0, dtype), index_ceildiv(total.astype(dtype), _THREADS), LoopKind.THREAD, body, "blockIdx.x"
+    )
 
 
 # How a statement uses a buffer

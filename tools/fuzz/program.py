@@ -61,7 +61,9 @@ class Draw:
         self.choices, self.program = choices, Program(name)
         self.symbols: list[tuple[Any, int]] = []
         self.count = 0
-        self.special, self.wide = 0.0, choices.chance(0.15)
+        self.special = 0.0
+        self.wide = choices.pick([0.0, 0.0, 0.0, 0.5, 0.5, 1.0])
+        """The share of its symbols that are int64."""
 
     def chance(self, share: float) -> bool:
         return self.choices.chance(share)
@@ -84,7 +86,8 @@ class Draw:
         return self.pick(fitting if self.chance(0.6) else [n for n in fitting if n <= 9])
 
     def symbol(self, value: int) -> Any:
-        var = (te.size_var if self.chance(0.5) else te.var)(self.name("n"), "int64" if self.wide else "int32")
+        dtype = "int64" if self.wide and self.chance(self.wide) else "int32"
+        var = (te.size_var if self.chance(0.5) else te.var)(self.name("n"), dtype)
         self.symbols.append((var, value))
         return var
 

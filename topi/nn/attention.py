@@ -36,7 +36,7 @@ from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IntImm
-from ...ir.ops import ceildiv, is_const
+from ...ir.ops import index_ceildiv, is_const
 from ...te import either as te
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
@@ -179,7 +179,7 @@ class _Attention:
 
     def declare(self, scale: float | Expr) -> Tensor:
         block, keys, width = self.block, self.k.shape[-2], self.v.shape[-1]
-        outer = (*self.lead, ceildiv(self.rows, block), *((ceildiv(keys, CHUNK),) if self.chunked else ()))
+        outer = (*self.lead, index_ceildiv(self.rows, block), *((index_ceildiv(keys, CHUNK),) if self.chunked else ()))
         length = te.const(CHUNK) if self.chunked else keys
         factor = scale if self.seen.is_absolute else scale * math.log2(math.e)
         scores = self._scores(self._query(factor), (*outer, length, block), factor)
@@ -232,7 +232,9 @@ class _Attention:
                 return self._within(row, value, te.const(0, value.dtype)).astype(self.kind)
             return self._within(row, value.astype(self.kind) * factor, te.const(0, self.kind))
 
-        return self._part((*self.lead, ceildiv(self.rows, self.block), self.q.shape[-1], self.block), element, "query")
+        return self._part(
+            (*self.lead, index_ceildiv(self.rows, self.block), self.q.shape[-1], self.block), element, "query"
+        )
 
     def _scores(self, query: Tensor, shape: Sequence[Any], factor: float | Expr) -> Tensor:
         """The products, in their unit, -inf where a key is not seen. factor: what brings them to it where queries are multiplied as
@@ -296,7 +298,7 @@ class _Attention:
 
         def element(*at: Any) -> Any:
             *lead, b, i, e = at
-            c = te.reduce_axis((0, ceildiv(self._seen(b), CHUNK)), name="c")
+            c = te.reduce_axis((0, index_ceildiv(self._seen(b), CHUNK)), name="c")
             row = (*lead, b, c, i)
             return merged((peak[row], total[row], value[(*row, e)]), axis=c)
 

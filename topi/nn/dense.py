@@ -21,7 +21,7 @@ from ...codegen.target import Target
 from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm
-from ...ir.ops import ceildiv
+from ...ir.ops import index_ceildiv
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text
 from ..checks import weights
@@ -79,7 +79,7 @@ def prepack_dense(w: Tensor | NDArray[Any], target: str | Target = "llvm") -> Te
         width = register_tiles(machine, w.dtype.bits)[0].columns
         outs, depth = w.shape
         packed: Tensor = te.compute(
-            (ceildiv(outs, width), depth, width),
+            (index_ceildiv(outs, width), depth, width),
             lambda panel, k, lane: te.if_then_else(
                 panel * width + lane < outs, w[panel * width + lane, k], te.const(0, w.dtype)
             ),

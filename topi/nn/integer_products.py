@@ -22,7 +22,7 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Expr, IterVar
-from ...ir.ops import ceildiv, is_const
+from ...ir.ops import index_ceildiv, is_const
 from ...te import either as te
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
@@ -61,7 +61,7 @@ def integer_matmul(x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: T
             "topi.transpose and topi.reshape give them that shape",
         )
     depth, outs = x.shape[-1], w.shape[-1]
-    even = ceildiv(depth, PAIR) * PAIR
+    even = index_ceildiv(depth, PAIR) * PAIR
 
     def inside(k: Expr) -> list[Expr]:
         return [] if divides(depth, PAIR) else [k < depth]
@@ -163,7 +163,7 @@ def integer_conv(
     check_channels(x, x.shape[-1], w, w.shape[1], w.shape[0], groups)
     windows, extents, channels = _Windows.of(w, stride, padding, dilation), x.shape[1:-1], w.shape[1]
     outer = (x.shape[0], *windows.results(extents))
-    even = ceildiv(channels, PAIR) * PAIR
+    even = index_ceildiv(channels, PAIR) * PAIR
     missing = groups == 1 and not divides(channels, PAIR)
 
     def element(at: Sequence[Expr]) -> _Element:
@@ -223,7 +223,7 @@ def _packed(
         return te.if_then_else(te.all(*inside), moved, te.const(0, kind)) if inside else moved
 
     packed: Tensor = te.compute(
-        (*batch, ceildiv(outs, PANEL), te.indexdiv(depth, PAIR), PANEL, PAIR),
+        (*batch, index_ceildiv(outs, PANEL), te.indexdiv(depth, PAIR), PANEL, PAIR),
         value,
         name=f"{w.name}.packed",
         tag="pack_dots",

@@ -24,7 +24,7 @@ import numpy
 from ... import te
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
-from ...ir.ops import ceildiv
+from ...ir.ops import index_ceildiv
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text
 from ..checks import divides, tensor, weights
@@ -231,7 +231,10 @@ def _panels(w: Tensor, group: int) -> Tensor:
         return te.if_then_else(te.all(*inside), w[n, k], te.const(0, w.dtype)) if inside else w[n, k]
 
     panels: Tensor = te.compute(
-        (ceildiv(outs, PANEL), ceildiv(depth, group), PANEL, group), element, name=f"{w.name}.packed", tag="pack_dots"
+        (index_ceildiv(outs, PANEL), index_ceildiv(depth, group), PANEL, group),
+        element,
+        name=f"{w.name}.packed",
+        tag="pack_dots",
     )
     return panels
 
@@ -426,8 +429,8 @@ def _check_packed(x: Tensor, packed: Tensor, kind: str, group: int, outs: Expr, 
         reason = f"packed weights are {kind}[panels, steps, {PANEL}, {group}]"
     else:
         for name, need, there in (
-            ("panels", ceildiv(outs, PANEL), packed.shape[0]),
-            ("steps", ceildiv(x.shape[1], group), packed.shape[1]),
+            ("panels", index_ceildiv(outs, PANEL), packed.shape[0]),
+            ("steps", index_ceildiv(x.shape[1], group), packed.shape[1]),
         ):
             if isinstance(need, IntImm) and isinstance(there, IntImm) and need.value != there.value:
                 reason = f"{outs} features of depth {x.shape[1]} take {need} {name}, and there are {there}"

@@ -22,7 +22,7 @@ import numpy
 from ...arguments import is_array
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
-from ...ir.ops import ceildiv
+from ...ir.ops import index_ceildiv
 from ...te import either as te
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text
@@ -81,7 +81,7 @@ def _quantized(w: NDArray[Any], bits: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _declared(w: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     outs, depth = w.shape
-    panels, groups = ceildiv(outs, PANEL), ceildiv(depth, GROUP)
+    panels, groups = index_ceildiv(outs, PANEL), index_ceildiv(depth, GROUP)
 
     def weight(n: Expr, k: Expr) -> Expr:
         return te.if_then_else(te.all(n < outs, k < depth), w[n, k].astype("float32"), te.const(0, "float32"))
@@ -268,7 +268,7 @@ def _check_packed(x: Tensor, packed: Tensor, scales: Tensor, outs: Expr, bits: i
     last = scales.shape[-1]
     if scales.dtype != "float16" or scales.ndim != 3 or not (isinstance(last, IntImm) and last.value == PANEL):
         raise bad(f"scales are float16[panels, groups, {PANEL}]")
-    wanted = (ceildiv(outs, PANEL), ceildiv(x.shape[1], GROUP))
+    wanted = (index_ceildiv(outs, PANEL), index_ceildiv(x.shape[1], GROUP))
     for what, operand in (("packed weights", packed), ("scales", scales)):
         for name, need, there in zip(("panels", "groups"), wanted, operand.shape, strict=False):
             if isinstance(need, IntImm) and isinstance(there, IntImm) and need.value != there.value:

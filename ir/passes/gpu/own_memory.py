@@ -24,7 +24,7 @@ from ...arith.linear import LinearForm
 from ...buffer import Buffer
 from ...expr import GE, LT, BufferLoad, Call, Expr, IntImm, Node, Var
 from ...intrinsics import is_pure
-from ...ops import cast, ceildiv, const, floordiv, logical_and
+from ...ops import cast, const, floordiv, index_ceildiv, logical_and
 from ...pointers import pointed_to
 from ...stmt import Allocate, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
 from ...structural import Key, structural_key
@@ -207,7 +207,7 @@ class OwnPart:
             return extent
         if division.within:
             return const(division.period, extent.dtype)
-        return self.analyzer.simplify(ceildiv(extent, division.period))
+        return self.analyzer.simplify(index_ceildiv(extent, division.period))
 
     def _place(self, dim: int, index: Expr) -> Expr:
         """The place in the thread's own part."""
