@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ...arguments import is_a
+from ...arguments import is_a, is_number
 from ...ir import ops
 from ...ir.dtype import SCALAR_TYPES, DType
 from ...ir.rounding import (
@@ -144,7 +143,7 @@ def _divided(exact: Callable[[int, int], int], of_floats: Callable[[Any, Any], A
     """A quotient or a rest: of integers exact, then wrapped into the dtype in which the two meet; 0 where the divisor is."""
 
     def emulated(a: Any, b: Any) -> Any:
-        dtypes = [DType(str(value.dtype)) for value in (a, b) if isinstance(value, np.generic)]
+        dtypes = [DType(str(value.dtype)) for value in (a, b) if is_number(value)]
         if any(dtype.is_float for dtype in dtypes) or is_a(a, float) or is_a(b, float):
             with np.errstate(all="ignore"):
                 return of_floats(_float(a) if is_a(a, float) else a, _float(b) if is_a(b, float) else b)
@@ -239,8 +238,8 @@ FUNCTIONS: dict[str, HybridFunction] = {
     "pow": _math("power", _power, 2),
     "min": HybridFunction(_folded(ops.minimum), _extremum(builtins.min, np.minimum), None),
     "max": HybridFunction(_folded(ops.maximum), _extremum(builtins.max, np.maximum), None),
-    "floordiv": _math("floordiv", _divided(floor_quotient, operator.floordiv), 2),
-    "floormod": _math("floormod", _divided(floor_remainder, operator.mod), 2),
+    "floordiv": _math("floordiv", _divided(floor_quotient, lambda a, b: a // b), 2),
+    "floormod": _math("floormod", _divided(floor_remainder, lambda a, b: a % b), 2),
     "truncdiv": _math("truncdiv", _divided(truncated_quotient, lambda a, b: np.trunc(a / b)), 2),
     "truncmod": _math("truncmod", _divided(truncated_remainder, np.fmod), 2),
     "ceil_div": _math("ceildiv", _divided(ceil_quotient, lambda a, b: np.ceil(a / b)), 2),
