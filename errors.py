@@ -21,6 +21,8 @@ import sys
 from _thread import get_ident
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import CO_VARARGS
+from itertools import pairwise
 from types import FrameType
 from typing import ClassVar
 
@@ -41,6 +43,7 @@ __all__ = [
     "TilewrightError",
     "TuningError",
     "internal_error",
+    "is_interruption",
     "user_source",
     "waiting_callers",
 ]
@@ -237,6 +240,24 @@ FAULTS = (
 )
 """What Python raises where a compiler's own code is wrong. Errors of users derive from some of these too: tell them apart
 by TilewrightError first."""
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether an exception came from a signal handler, and has nothing to do with what it ended: Ctrl-C, or raised below a function that
+    was called with a number and with the very frame that it interrupted."""
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        handler, code = trace.tb_next.tb_frame, trace.tb_next.tb_frame.f_code
+        given = [handler.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
+        if code.co_flags & CO_VARARGS:
+            rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+            given += handler.f_locals.get(rest, ())
+        if any(isinstance(a, int) and b is trace.tb_frame for a, b in pairwise(given)):
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def internal_error(error: BaseException, doing: str, evidence: Mapping[str, str] | None = None) -> InternalError:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ..errors import FAULTS, InternalError, TilewrightError, internal_error, user_source
+from ..errors import FAULTS, InternalError, TilewrightError, internal_error, is_interruption, user_source
 
 __all__ = ["bundling", "versions"]
 
@@ -34,13 +34,15 @@ versions.txt     of Python, numpy, llvmlite and tilewright; the machine
 @contextmanager
 def bundling(program: Callable[[], Mapping[str, str]]) -> Generator[None]:
     """Faults of ours within become an InternalError that names a folder: the traceback, the user's file, what `program`
-    tells ({file name: text}), what the error itself knows, and versions. Errors of users, and what the system raises
-    (memory, files), pass."""
+    tells ({file name: text}), what the error itself knows, and versions. Errors of users, what the system raises (memory, files) and
+    what a signal handler does pass."""
     try:
         yield
     except TilewrightError:
         raise
     except FAULTS as error:
+        if is_interruption(error):
+            raise
         fault = internal_error(error, "a fault of tilewright's own")
         if not fault.bundle:
             fault.bundle = _bundle(error, fault, program)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 from ..arguments import is_array
-from ..errors import TilewrightError, user_source
+from ..errors import TilewrightError, is_interruption, user_source
 from .errors import CallbackFailed, FunctionNameTaken
 
 __all__ = ["call_func", "callback_failed", "find_func", "register_func", "registered_names", "trace_line"]
@@ -68,13 +68,16 @@ def registered_names() -> list[str]:
 
 
 def call_func(name: str, function: Callable[..., Any], args: Sequence[Any]) -> int:
-    """What a registered function returns, 0 for None and for an array. Raises CallbackFailed for whatever it raises."""
+    """What a registered function returns, 0 for None and for an array. Raises CallbackFailed for whatever it raises
+    that is no interruption."""
     try:
         result = function(*args)
         if result is None or (is_array(result) and result.ndim):  # numpy's functions return their `out`
             return 0
         return operator.index(result)
-    except BaseException as error:  # an interrupt too: nothing may pass through machine code
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         raise callback_failed(name, error) from error
 
 

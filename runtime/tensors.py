@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import is_array
+from ..errors import is_interruption
 from .abi import DLPACK_TYPES, ITEM_BYTES, DLTensor, ExchangeApi
 from .device import HOST_KINDS, dlpack_name
 from .span import BEYOND_MEMORY, RefusedMemory, require_span, usable_strides
@@ -308,6 +309,8 @@ def _device_of(value: Any) -> tuple[int, int]:
         kind, index = value.__dlpack_device__()
         return int(kind), int(index)
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise RefusedMemory(f"its __dlpack_device__ says: {error!r}"[:300]) from error
 
 
@@ -346,6 +349,8 @@ def _exported(value: Any) -> Any:
         except TypeError:
             return value.__dlpack__()
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise RefusedMemory(f"its __dlpack__ says: {error}"[:300]) from error
 
 
@@ -353,6 +358,8 @@ def _find_interface(value: Any) -> Found:
     try:
         array = np.asarray(value)
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise RefusedMemory(f"its __array_interface__ does not hold: {error}"[:300]) from error
     return _find_array(array, value)
 

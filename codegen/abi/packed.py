@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import user_source
+from ...errors import is_interruption, user_source
 from ...ir.errors import CallbackFailed
 from ...ir.expr import Call, Expr, IntImm, Node, StringImm
 from ...ir.packed import call_func, callback_failed, find_func, registered_names, trace_line
@@ -57,8 +57,8 @@ class PackedCalls:
 
     symbols: dict[str, int] = field(default_factory=dict[str, int])
     _callbacks: list[Any] = field(default_factory=list[Any])
-    _raised: deque[CallbackFailed] = field(default_factory=deque[CallbackFailed])
-    _latest: CallbackFailed | None = None
+    _raised: deque[BaseException] = field(default_factory=deque[BaseException])
+    _latest: BaseException | None = None
 
     def bound(self, function: Function) -> Function:
         """`function`, of stage "final", calling this process's Python functions. Raises PackedNotRegistered."""
@@ -99,8 +99,9 @@ class PackedCalls:
             except CallbackFailed as error:
                 raised.append(error)
             except BaseException as error:  # noqa: BLE001  (nothing may pass through machine code; `failure` hands it on)
-                raised.append(callback_failed(name, error))
-                raised[-1].__cause__ = error
+                raised.append(error if is_interruption(error) else callback_failed(name, error))
+                if raised[-1] is not error:
+                    raised[-1].__cause__ = error
 
         callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *kinds)(enter)
         self._callbacks.append(callback)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ...codegen.result import NativeCode
-from ...errors import InternalError
+from ...errors import InternalError, is_interruption
 from ...ir.constant import Constant
 from ...ir.passes.common.runner import is_watched
 from ...runtime.module import Module
@@ -41,10 +40,14 @@ class Place:
         entry = self.store.load(self.key)
         if entry is None:
             return None
-        with contextlib.suppress(InternalError, LookupError, TypeError, ValueError, AttributeError):
-            # an object that this process cannot link, or a description of something else: it is built again
+        try:
             return link(entry)
-        return None
+        except (InternalError, LookupError, TypeError, ValueError, AttributeError) as error:
+            if is_interruption(error):
+                raise
+            return (
+                None  # an object that this process cannot link, or a description of something else: it is built again
+            )
 
     def save(self, code: NativeCode) -> None:
         """Keep the kernels, if that can be done, and if all that was loaded to build them is what their key says."""

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import user_source
+from ...errors import is_interruption, user_source
 from ...untrusted import open_regular
 from ..errors import BadExternalData, NotAModel
 from ..types import Extent
@@ -93,6 +93,8 @@ def _inlined(onnx: Any, proto: Any) -> Any:
                 break
             proto = onnx.inliner.inline_selected_functions(proto, defined, inline_schema_functions=True)
     except Exception as problem:
+        if is_interruption(problem):
+            raise
         raise NotAModel(
             "the model's functions cannot be put in the places of their calls",
             reason=str(problem)[:500],
@@ -184,6 +186,8 @@ def _read(onnx: Any, model: bytes | bytearray | str | PathLike[str]) -> tuple[An
     try:
         return onnx.load_model_from_string(content), folder
     except Exception as problem:
+        if is_interruption(problem):
+            raise
         raise NotAModel(
             "this is no model of ONNX, or not a whole one",
             reason=str(problem)[:500],
@@ -218,6 +222,8 @@ def array_of(tensor: Any, folder: Path | None) -> NDArray[Any]:
             return _beside(tensor, folder, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind)))
         return np.asarray(onnx.numpy_helper.to_array(tensor))
     except (ValueError, TypeError, KeyError, RuntimeError, MemoryError, OverflowError) as problem:
+        if is_interruption(problem):
+            raise
         raise NotAModel(
             f"the tensor {tensor.name!r} cannot be read"[:200],
             reason=str(problem)[:300],

@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ...errors import FAULTS, TilewrightError, user_source
+from ...errors import FAULTS, TilewrightError, is_interruption, user_source
 from ..conversion import NeedsValue, Refused, Scope
 from ..errors import NotAModel
 from ..inner import InnerScope
@@ -163,6 +163,8 @@ class Reading:
         except TilewrightError as problem:
             self.refuse(node, f"{problem.headline}. {problem.reason}")
         except (*FAULTS, MemoryError) as problem:
+            if is_interruption(problem):
+                raise
             self.refuse(node, f"it is not as its operator says: {type(problem).__name__} {problem}")
 
     def define(self, name: str, value: str) -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Literal, Protocol, cast
 
 from ... import te
-from ...errors import TilewrightError, user_source
+from ...errors import TilewrightError, is_interruption, user_source
 from ...ir.visit import deep_recursion
 from ..errors import BadNode, UnknownOperator
 from ..types import TensorType, extent_of, extents, tensor_type
@@ -165,6 +165,8 @@ def _declared_types(
             fix=problem.fix or "inputs and attributes that fit",
         ) from problem
     except (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError) as problem:
+        if is_interruption(problem):
+            raise
         raise BadNode(
             f"{shown[:300]} is no program",
             reason=f"its attributes are {dict(attributes)}: {problem}"[:500],

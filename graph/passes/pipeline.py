@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...arguments import is_a
-from ...errors import FAULTS, TilewrightError, internal_error, user_source
+from ...errors import FAULTS, TilewrightError, internal_error, is_interruption, user_source
 from ..errors import UnknownPass
 from ..node import Parts
 from ..paged import release
@@ -129,6 +129,8 @@ def _applied(one: GraphPass, g: Parts) -> Parts:
     try:
         return one.apply(g)
     except (TilewrightError, *FAULTS) as error:
+        if is_interruption(error):
+            raise
         raise internal_error(
             error, f"pass '{one.name}' failed on graph '{g.name}'", {"before.graph": graph_text(g)}
         ) from error

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from ...codegen.result import BuildOptions
-from ...errors import TilewrightError
+from ...errors import TilewrightError, is_interruption
 from ..graph import Graph
 from ..model import build_model
 from .call import ROWS
@@ -116,7 +116,9 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
     except TilewrightError as problem:
         lines = [problem.headline, *str(problem.reason).strip().splitlines()]
         return _left(module, f"{problem.code}: {lines[min(1, len(lines) - 1)].strip()}"[:300])
-    except Exception as problem:  # noqa: BLE001  torch.export raises what it likes
+    except Exception as problem:  # torch.export raises what it likes
+        if is_interruption(problem):
+            raise
         return _left(module, f"torch.export says {type(problem).__name__}: {problem}"[:300])
     if not isinstance(g, Graph):
         return _left(module, "its sizes depend on values")

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from ...errors import FAULTS
+from ...errors import FAULTS, is_interruption
 
 __all__ = ["taken_apart", "with_plain_results"]
 
@@ -34,8 +34,10 @@ def taken_apart(program: Any, is_known: Callable[[str], bool]) -> Any:
             break
         try:
             made = made.run_decompositions({operator: table[operator] for operator in others})
-        except (*FAULTS, RuntimeError, AssertionError):  # it is refused for what the user wrote then
-            break
+        except FAULTS as error:
+            if is_interruption(error):
+                raise
+            break  # it is refused for what the user wrote then
     return program
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import FAULTS, GraphError, TilewrightError, user_source
+from ...errors import FAULTS, GraphError, TilewrightError, is_interruption, user_source
 from ..agreement import complexity
 from ..conversion import Conversion, NeedsValue, Refused, Scope, product
 from ..errors import NotAModel
@@ -104,6 +104,8 @@ class FrameReading:
                 raise
             self.refuse(node, f"{problem.headline}. {problem.reason}")
         except (*FAULTS, MemoryError) as problem:
+            if is_interruption(problem):
+                raise
             self.refuse(node, f"it is not as its operator says: {type(problem).__name__} {problem}"[:300])
         self.waiting.update(name for name in node.outputs if name)
 

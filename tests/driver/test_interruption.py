@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import drawn
 import pytest
 
 SOAK = bool(os.environ.get("TILEWRIGHT_SOAK"))
@@ -155,6 +156,103 @@ print(json.dumps({"hits": hits}))
 """
 )
 
+FIRST_USE = r"""
+import json, os, random, signal, sys
+import llvmlite.binding, numpy as np  # of which numpy cannot be imported again once that was interrupted
+
+COUNT, SEED = int(sys.argv[1]), int(sys.argv[2])
+
+class Struck(BaseException):
+    pass
+
+def first_use(target, direct):
+    import tilewright as tw
+    if direct:  # on this thread
+        import tilewright.te
+        import tilewright.driver.build
+    te = tw.te
+    A = te.placeholder((64,), name="A")
+    B = te.compute((64,), lambda i: te.sqrt(A[i]) * 2 + 1, name="B")
+    a, b = np.arange(64, dtype="float32"), np.full(64, np.nan, "float32")
+    tw.build([A, B], target=target)(a, b)
+    np.testing.assert_allclose(b, np.sqrt(a) * 2 + 1, rtol=1e-6)
+
+def by_line(number, work):
+    raised, left = Struck(number), [number]
+
+    def trace(frame, event, _):
+        if "tilewright" in frame.f_code.co_filename and event == "line":
+            left[0] -= 1
+            if not left[0]:
+                raise raised
+        return trace
+
+    sys.settrace(trace)
+    try:
+        work()
+    except BaseException as error:
+        sys.settrace(None)
+        assert error is raised, repr(error)
+    sys.settrace(None)
+    return number - left[0]
+
+def by_timer(seconds, kind, work):
+    raised = kind("struck")
+
+    def strike(signal, frame):
+        raise raised
+
+    signal.signal(signal.SIGALRM, strike)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        work()
+    except BaseException as error:
+        assert error is raised, repr(error)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+def in_child(work):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            os.write(writing, json.dumps(work()).encode())
+            code = 0
+        except BaseException as error:
+            import traceback
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        answer = file.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return json.loads(answer)
+
+def clock():
+    import time
+    begin = time.perf_counter()
+    first_use("llvm", True)
+    return time.perf_counter() - begin
+
+draws = random.Random(SEED)
+seconds = in_child(clock)
+lines = {direct: in_child(lambda: by_line(10**9, lambda: first_use("llvm", direct))) for direct in (False, True)}
+for _ in range(COUNT):
+    direct, target = draws.random() < 0.7, draws.choice(["llvm", "interpret"])
+    kind = draws.choice([KeyboardInterrupt, ValueError, KeyError, RuntimeError, TypeError, AttributeError, OSError])
+    at, after, by = draws.randrange(1, lines[direct]), draws.random() * seconds, draws.random() < 0.5
+
+    def experiment():
+        work = lambda: first_use(target, direct)
+        by_line(at, work) if by else by_timer(after, kind, work)
+        work()
+
+    print("line" if by else "timer", at if by else after, kind.__name__, target, direct, file=sys.stderr)
+    in_child(experiment)
+print(json.dumps(lines))
+"""
+
 
 def run(tmp_path: Path, program: str, *args: object, timeout: float = 300) -> dict[str, int]:
     """What a program printed last, with a cache and a temporary folder of its own. It came to a good end."""
@@ -180,6 +278,12 @@ def test_an_exception_at_any_line_of_build_and_call(tmp_path: Path, target: str,
     found = run(tmp_path, BY_LINE, target, 10**9 if SOAK else lines, 7)
     assert found["lines"] > 500
     assert found["struck"] >= lines // 2
+
+
+@POSIX
+def test_what_strikes_a_first_use_passes_and_the_next_one_works(tmp_path: Path) -> None:
+    """Lines of imports too, and exceptions of signal handlers of every kind, each in a child that has imported nothing of ours."""
+    assert run(tmp_path, FIRST_USE, drawn.count(6, 1000), drawn.SEED)["true"] > 10_000
 
 
 @POSIX

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 import threading
 import time
 import weakref
@@ -107,7 +108,7 @@ def test_its_result_is_a_value() -> None:
 
 
 @pytest.mark.parametrize("target", BOTH)
-@pytest.mark.parametrize("raised", [KeyError("x"), KeyboardInterrupt(), SystemExit(3), ValueError("no")])
+@pytest.mark.parametrize("raised", [KeyError("x"), SystemExit(3), ValueError("no")])
 def test_an_exception_is_the_cause_of_a_call_error(target: str, raised: BaseException) -> None:
     def fail(*_: Any) -> None:
         raise raised
@@ -119,6 +120,23 @@ def test_an_exception_is_the_cause_of_a_call_error(target: str, raised: BaseExce
         with pytest.raises(CallbackFailed, match=rf"(?s)TW0527: .* 'fail' raised.*{type(raised).__name__}") as caught:
             f(np.zeros(4, "float32"), np.zeros(4, "float32"))
         assert isinstance(caught.value, tw.CallError) and caught.value.__cause__ is raised
+
+
+@pytest.mark.parametrize("target", BOTH)
+@pytest.mark.parametrize("raised", [KeyboardInterrupt("struck"), KeyError("struck")])
+def test_an_interruption_passes_as_it_is(target: str, raised: BaseException) -> None:
+    def handle(signal: int, frame: Any) -> None:
+        raise raised
+
+    def fail(*_: Any) -> None:
+        handle(14, sys._getframe())  # as Python calls a signal handler
+
+    tw.register_func("fail", fail, override=True)
+    A, C = calls("fail")
+    f = tw.build([A, C], target=target)
+    with pytest.raises(type(raised), match="struck") as caught:
+        f(np.zeros(4, "float32"), np.zeros(4, "float32"))
+    assert caught.value is raised
 
 
 def test_after_an_exception_nothing_more_runs() -> None:

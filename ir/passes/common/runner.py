@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
-from ....errors import FAULTS, TilewrightError, internal_error
+from ....errors import FAULTS, TilewrightError, internal_error, is_interruption
 from ...stmt import Function
 from ...visit import deep_recursion
 
@@ -89,6 +89,8 @@ def _run(step: Pass, function: Function) -> Function:
     except TilewrightError:
         raise
     except FAULTS as error:
+        if is_interruption(error):
+            raise
         evidence = {f"before_{step.name}.ir": f"{function}\n"}
         fault = internal_error(error, f"pass '{step.name}' failed on function '{function.name}'", evidence)
         if fault is error:
