@@ -27,6 +27,7 @@ from types import FrameType
 from typing import ClassVar
 
 __all__ = [
+    "BadVariable",
     "CATALOGUE",
     "CallError",
     "CodegenError",
@@ -212,6 +213,12 @@ class CudaError(TilewrightError, RuntimeError):
 
 class GraphError(TilewrightError, ValueError):
     """A model that cannot be read, described, built or run."""
+
+
+class BadVariable(CodegenError):
+    """A variable of the environment that tilewright reads, set to what it cannot be."""
+
+    code = "TW0446"
 
 
 class InternalError(RuntimeError):

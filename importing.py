@@ -18,7 +18,7 @@ from contextlib import suppress
 from hashlib import sha256
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
+from importlib.util import MAGIC_NUMBER, cache_from_source, resolve_name, source_hash
 from types import CodeType, ModuleType
 
 __all__ = ["LOADS", "PACKAGE", "ROOT", "digest_of", "import_apart"]
@@ -152,12 +152,14 @@ class _Import:
             self.done.release()
 
 
-def import_apart(name: str) -> ModuleType:
-    """A module of the package, by its name in it, imported on a thread that neither Ctrl-C nor a tracer reaches: what strikes
-    the caller meanwhile leaves a module that is whole. Raises what importing it raises."""
-    whole, this = f"{PACKAGE}.{name}", _thread.get_ident()
+def import_apart(name: str, package: str) -> ModuleType:
+    """As import_module, for a module of this package, on a thread that neither Ctrl-C nor a tracer reaches: what strikes the caller
+    meanwhile leaves a module that is whole. Raises what importing it raises."""
+    whole, this = resolve_name(name, package), _thread.get_ident()
     if any(thread == this for thread, _ in _unfinished):  # within an import of ours, which holds locks
         return import_module(whole)
+    if whole in sys.modules and not _unfinished:
+        return sys.modules[whole]
     work = _Import(whole)
     try:
         _thread.start_new_thread(work.run, ())

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from ..runtime.places import cache_folder, cache_is_off
+from ..runtime.places import cache_folder
 from .task import Key
 
 __all__ = ["is_mark_of", "mark_of", "secret_name"]
@@ -41,7 +41,7 @@ def secret_name() -> str:
 
 
 def _own_secret() -> bytes:
-    return _secret(None if cache_is_off() else cache_folder())
+    return _secret(cache_folder())
 
 
 @cache

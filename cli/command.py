@@ -151,15 +151,16 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _cache(options: argparse.Namespace) -> int:
-    from ..driver.cache.store import open_store
+    from ..driver.cache.store import off_reason, open_store
 
     store = open_store()
     if store is None:
-        print("off: TILEWRIGHT_CACHE=0")
+        print(f"off: {off_reason()}")
         return 0
-    if options.clear:
-        print(f"removed {store.clear()} kernels from {store.folder}")
+    removed = store.clear() if options.clear else 0
     usage = store.usage()
+    if options.clear and (removed or not usage.problem):
+        print(f"removed {removed} kernels from {store.folder}")
     if usage.problem:
         _say(f"tilewright cache: {usage.problem}")
         return 1

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import __version__
-from ..errors import CodegenError
+from ..errors import CodegenError, TilewrightError
 from ..runtime.cuda_driver import ask_driver
 from ..runtime.places import default_database
 
@@ -34,7 +34,14 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Every finding, in the order of the report."""
-    return [finding for look in _LOOKS for finding in look()]
+    return [finding for part, look in _LOOKS.items() for finding in _found(part, look)]
+
+
+def _found(part: str, look: Callable[[], Iterable[Finding]]) -> Iterable[Finding]:
+    try:
+        yield from look()
+    except TilewrightError as error:  # such as a variable of the environment that is nonsense
+        yield Finding(part, False, f"{error.headline}: {error.reason}")
 
 
 def report(console: Console) -> None:
@@ -166,39 +173,46 @@ def _versions() -> Iterable[Finding]:
     yield Finding("xgboost", False, "not installed: pip install 'tilewright[tune]'")
 
 
-def _cache() -> Finding:
-    from ..driver.cache.store import open_store
+def _cache() -> Iterable[Finding]:
+    from ..driver.cache.store import off_reason, open_store
 
     store = open_store()
     if store is None:
-        return Finding("cache", False, "off: TILEWRIGHT_CACHE=0; every kernel is built anew")
+        yield Finding("cache", False, f"off: {off_reason()}; every kernel is built anew")
+        return
     usage = store.usage()
     held = f"{usage.entries} kernels, {usage.size / 2**20:.1f} of {usage.limit >> 20} MB"
-    return Finding("cache", not usage.problem, usage.problem or f"{usage.folder} ({held})")
+    yield Finding("cache", not usage.problem, usage.problem or f"{usage.folder} ({held})")
 
 
-def _calibration() -> Finding:
+def _calibration() -> Iterable[Finding]:
     from ..codegen.calibration import calibration_file, calibration_of
     from ..codegen.target import Target
 
-    try:
-        measured = calibration_of(Target.parse("llvm"))
-    except CodegenError as error:
-        return Finding("calibration", False, error.reason or str(error))
+    measured = calibration_of(Target.parse("llvm"))
     if measured is None:
-        return Finding(
+        yield Finding(
             "calibration",
             False,
             "none: schedules are what any such processor gets; tilewright doctor --calibrate measures this one",
         )
-    return Finding("calibration", True, f"{calibration_file()} ({len(measured.values)} values)")
+        return
+    yield Finding("calibration", True, f"{calibration_file()} ({len(measured.values)} values)")
 
 
-def _places() -> Iterable[Finding]:
-    yield _cache()
-    yield _calibration()
+def _database() -> Iterable[Finding]:
     database = default_database()
     yield Finding("database", True, f"{database}" + ("" if database.exists() else " (not made yet)"))
 
 
-_LOOKS: tuple[Callable[[], Iterable[Finding]], ...] = (_python, _llvm, _threads, _cuda, _compilers, _versions, _places)
+_LOOKS: Mapping[str, Callable[[], Iterable[Finding]]] = {
+    "Python": _python,
+    "LLVM": _llvm,
+    "threads": _threads,
+    "CUDA": _cuda,
+    "compilers": _compilers,
+    "versions": _versions,
+    "cache": _cache,
+    "calibration": _calibration,
+    "database": _database,
+}

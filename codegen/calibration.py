@@ -18,9 +18,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from ..environment import bad_variable
 from ..errors import user_source
 from ..ir.cached import cached_property
-from ..runtime.places import cache_folder, cache_is_off, write_whole
+from ..runtime.places import cache_folder, write_whole
 from ..runtime.threads import available_cpus
 from ..untrusted import plain_json, printable, read_regular
 from .errors import BadCalibration
@@ -103,19 +104,22 @@ def machine_text() -> str:
 
 def calibration_file() -> Path | None:
     """Where what was measured of this machine is kept; None where nothing is to be read or written."""
-    chosen = os.environ.get(VARIABLE, "").strip()
-    if chosen in ("0", "off") or not chosen and cache_is_off():
+    chosen, folder = os.environ.get(VARIABLE, "").strip(), cache_folder()
+    if chosen in ("0", "off") or not chosen and folder is None:
         return None
-    if chosen:
-        return Path(chosen).expanduser()
-    return cache_folder() / f"calibration-{hashlib.sha256(machine_text().encode()).hexdigest()[:16]}.json"
+    if folder is None or chosen:
+        try:
+            return Path(chosen).expanduser()
+        except RuntimeError as problem:  # the home of nobody that is known
+            raise bad_variable(VARIABLE, str(problem)) from problem
+    return folder / f"calibration-{hashlib.sha256(machine_text().encode()).hexdigest()[:16]}.json"
 
 
 def calibration_of(target: Target) -> Calibration | None:
     """What was measured that schedules for a target depend on: of this machine, unless the target names a processor, changes its
     features or is `-uncalibrated`. None where nothing was.
 
-    Raises BadCalibration (TW0407) for a file that is damaged or another machine's."""
+    Raises BadCalibration (TW0407) for a file that is damaged or another machine's. A cache folder that cannot be read has none."""
     if (
         not target.backend.for_processors
         or target.cpu
@@ -129,12 +133,10 @@ def calibration_of(target: Target) -> Calibration | None:
         return None
     try:
         state = path.stat()
-    except FileNotFoundError:
-        if os.environ.get(VARIABLE, "").strip():
-            raise _bad(path, "there is no such file") from None
-        return None
     except OSError as error:
-        raise _bad(path, f"it cannot be read: {error.strerror}") from None
+        if os.environ.get(VARIABLE, "").strip():
+            raise _bad(path, _why(error)) from None
+        return None
     return _read(path, state.st_mtime_ns, state.st_size, state.st_ino)
 
 
@@ -157,7 +159,7 @@ def _read(path: Path, _changed: int, size: int, _number: int) -> Calibration:
     try:
         content: Any = plain_json(read_regular(path, _LARGEST), _LARGEST)
     except OSError as error:
-        raise _bad(path, f"it cannot be read: {error.strerror or error}") from None
+        raise _bad(path, _why(error)) from None
     except ValueError as error:
         raise _bad(path, f"it is damaged: {error}") from None
     if not isinstance(content, dict) or cast("dict[str, Any]", content).keys() != {"tilewright", "machine", "values"}:
@@ -168,6 +170,12 @@ def _read(path: Path, _changed: int, size: int, _number: int) -> Calibration:
     if held["machine"] != machine_text():
         raise _bad(path, f"it is another machine's: {held['machine']!r}, and this is {machine_text()!r}")
     return Calibration(_checked(path, held["values"]))
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    return f"it cannot be read: {error.strerror or error}"
 
 
 def _checked(path: Path, values: Any) -> tuple[tuple[str, float], ...]:

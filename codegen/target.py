@@ -21,12 +21,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from typing import cast
 
 import llvmlite.binding as llvm
 
 from ..errors import user_source
+from ..importing import import_apart
 from ..ir.cached import cached_property
 from ..ir.stmt import Function
 from ..runtime.shield import in_turn
@@ -91,7 +91,7 @@ BACKENDS = {
 @cache
 def backend_named(name: str) -> Backend:
     """The row of a kind of target, one of BACKENDS."""
-    return cast(Backend, import_module(BACKENDS[name], __package__).BACKEND)
+    return cast(Backend, import_apart(BACKENDS[name], __package__ or "").BACKEND)
 
 
 @dataclass(frozen=True)

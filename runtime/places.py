@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import threading
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["cache_folder", "cache_is_off", "default_database", "write_whole"]
+from ..environment import bad_variable, is_on
 
-_numbers = itertools.count()
-
-
-def cache_folder() -> Path:
-    """The user's cache folder: $TILEWRIGHT_CACHE_DIR, or tilewright/ in $XDG_CACHE_HOME or ~/.cache."""
-    chosen = os.environ.get("TILEWRIGHT_CACHE_DIR")
-    if chosen:
-        return Path(chosen).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tilewright"
+__all__ = ["cache_folder", "default_database", "write_whole"]
 
 
-def cache_is_off() -> bool:
-    """Whether $TILEWRIGHT_CACHE asks for leaving nothing on the disk."""
-    return os.environ.get("TILEWRIGHT_CACHE", "1") in ("0", "off")
+def cache_folder() -> Path | None:
+    """The user's cache folder: $TILEWRIGHT_CACHE_DIR, or tilewright/ in $XDG_CACHE_HOME or ~/.cache. None where $TILEWRIGHT_CACHE asks
+    for leaving nothing on the disk, and for a user who has no home. Nobody has looked whether it is there, or can be used."""
+    if not is_on("TILEWRIGHT_CACHE", True):
+        return None
+    chosen, shared = os.environ.get("TILEWRIGHT_CACHE_DIR"), Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        if chosen:
+            return Path(chosen).expanduser()
+        if shared.is_absolute():  # others are to be ignored (XDG Base Directory Specification)
+            return shared / "tilewright"
+        home = Path(os.environ.get("HOME") or Path("~").expanduser())
+    except RuntimeError:
+        return None
+    return home / ".cache" / "tilewright" if home.is_absolute() else None
 
 
 def default_database() -> Path:
     """Where tuning records go unless a path is given: $TILEWRIGHT_DATABASE, or tune.sqlite in the current folder."""
-    return Path(os.environ.get("TILEWRIGHT_DATABASE") or "tune.sqlite").expanduser().absolute()
+    chosen = os.environ.get("TILEWRIGHT_DATABASE") or "tune.sqlite"
+    try:
+        return Path(chosen).expanduser().absolute()
+    except RuntimeError as problem:  # the home of nobody that is known
+        raise bad_variable("TILEWRIGHT_DATABASE", str(problem)) from problem
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file of the user's alone, which others see whole or not at all. Raises OSError."""
-    unfinished = path.parent / f"{os.getpid()}-{threading.get_ident()}-{next(_numbers)}.part"
+    """Write a file of the user's alone, which others see whole or not at all. Raises OSError."""
+    unfinished = path.parent / f"{os.urandom(12).hex()}.part"
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
         unfinished.replace(path)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
         raise

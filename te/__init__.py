@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..importing import import_apart
 from ..ir.expr import Expr, IterVar, SizeVar, Var
 from .axis import reduce_axis, size_var, thread_axis, var
 from .boundaries import Extended, clamped, mirrored, padded, wrapped
@@ -262,13 +262,11 @@ _FROM_SCHEDULE = ("Schedule", "create_schedule")
 
 def _get(name: str) -> Any:
     if name in _FROM_SCHEDULE:  # an upper floor: loaded when it is asked for
-        from .. import schedule
-
-        return getattr(schedule, name)
+        return getattr(import_apart("..schedule", __name__), name)
     if name in ("blas", "hybrid", "intrinsics"):
-        return import_module("." + name, __name__)
+        return import_apart("." + name, __name__)
     if name == "gradient":
-        return import_module(".autodiff", __name__).gradient
+        return import_apart(".autodiff", __name__).gradient
     raise unknown_name(NoSuchName, "te", name, __all__, _ELSEWHERE)
 
 

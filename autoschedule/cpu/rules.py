@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from types import ModuleType
 
 from ...codegen.machine import Machine
+from ...importing import import_apart
 from ...te.operation import Operation
 from ..groups import Group
 from ..pieces import CHAIN, ROWS, SCAN, Fusion
@@ -73,7 +73,7 @@ def rule_in_order(anchor: Operation) -> Callable[[Group], None]:
 
 def module_of(row: tuple[str, str]) -> ModuleType:
     """The module of a row of the table."""
-    return import_module(f".{row[0]}", __package__)
+    return import_apart(f".{row[0]}", __package__ or "")
 
 
 def _rule(row: tuple[str, str]) -> Callable[[Group], None]:

@@ -82,6 +82,7 @@ def _surroundings() -> tuple[str, ...]:
 
 
 _FLOORS = (
+    "environment",
     "errors",
     "limits",
     "arguments",

@@ -18,15 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ...runtime.places import cache_folder, cache_is_off, write_whole
+from ...environment import is_on, whole_number
+from ...runtime.places import cache_folder, write_whole
 from ...runtime.shield import in_turn
 from ...untrusted import plain_json
 
-__all__ = ["Entry", "Store", "Usage", "open_store"]
+__all__ = ["Entry", "Store", "Usage", "off_reason", "open_store"]
 
 MAGIC = b"TWKERNL1"
 SUFFIX = ".kernel"
 DEFAULT_LIMIT_MB = 512
+_MOST_MB = 1 << 30
 _HEADER = struct.Struct("<8s32sQQQ")
 _LARGEST = 64 << 20
 """Bytes: an entry above them is not kept."""
@@ -85,25 +87,33 @@ class Store:
     def save(self, key: str, entry: Entry) -> None:
         """Keep an entry, if that can be done."""
         content = _encoded(key, entry)
-        if self.problem or len(content) > min(_LARGEST, self.limit) or not self._is_ours(make=True):
+        if len(content) > min(_LARGEST, self.limit) or not self._is_ours(make=True):
             return
+        self.problem = ""  # a disk that was full may have room again
         try:
             write_whole(self._path(key), content)
             self._make_room(len(content))
+        except IsADirectoryError:
+            return  # somebody's folder in the place of this entry alone
         except OSError as error:
             self.problem = f"cannot write to {self.folder}: {error.strerror}"
 
     def clear(self) -> int:
-        """Remove every entry; returns how many there were."""
+        """Remove every entry that can be removed; returns how many. `problem` says why one cannot."""
         if not self._is_ours():
             return 0
-        removed = 0
-        with suppress(OSError):
-            for path in list(self.folder.iterdir()):
-                if path.suffix in (SUFFIX, ".part"):
-                    path.unlink(missing_ok=True)
-                    removed += path.suffix == SUFFIX
-        self._size = None
+        removed, self._size = 0, None
+        try:
+            names = os.listdir(self.folder)
+        except OSError as error:
+            self.problem = f"cannot read {self.folder}: {error.strerror}"
+            return 0
+        for path in (self.folder / name for name in names if name.endswith((SUFFIX, ".part"))):
+            try:
+                path.unlink(missing_ok=True)
+                removed += path.suffix == SUFFIX
+            except OSError as error:
+                self.problem = f"cannot remove {path}: {error.strerror}"
         return removed
 
     def usage(self) -> Usage:
@@ -151,8 +161,9 @@ class Store:
         for _, size, path in entries:
             if self._size <= self.limit * 9 // 10:
                 break
-            path.unlink(missing_ok=True)
-            self._size -= size
+            with suppress(OSError):  # it may be another process's, and in use
+                path.unlink(missing_ok=True)
+                self._size -= size
 
     def _entries(self) -> list[tuple[float, int, Path]]:
         """(last use, size, file) of every entry. What a process left unfinished when it was killed is removed."""
@@ -161,6 +172,8 @@ class Store:
             for item in listing:
                 with suppress(OSError):  # another process removed it meanwhile
                     state = item.stat(follow_symlinks=False)
+                    if not stat.S_ISREG(state.st_mode):
+                        continue
                     if item.name.endswith(SUFFIX):
                         entries.append((state.st_mtime, state.st_size, Path(item.path)))
                     elif item.name.endswith(".part") and _now() - state.st_mtime > _STALE:
@@ -214,13 +227,17 @@ def _decoded(content: bytes, key: str) -> Entry | None:
 _stores: dict[tuple[Path, int], Store] = {}
 
 
+def off_reason() -> str:
+    """Why nothing is kept where there is no store."""
+    return "there is no home folder" if is_on("TILEWRIGHT_CACHE", True) else "TILEWRIGHT_CACHE=0"
+
+
 def open_store() -> Store | None:
-    """The user's store; None where TILEWRIGHT_CACHE=0 turns it off. TILEWRIGHT_CACHE_MB is its size in megabytes."""
-    if cache_is_off():
+    """The user's store; None where TILEWRIGHT_CACHE=0 turns it off, and for a user without a home. TILEWRIGHT_CACHE_MB is its size in
+    megabytes. Raises BadVariable (TW0446)."""
+    folder = cache_folder()
+    if folder is None:
         return None
-    try:
-        limit = int(os.environ.get("TILEWRIGHT_CACHE_MB") or DEFAULT_LIMIT_MB) << 20
-        folder = cache_folder() / "kernels"
-    except (ValueError, RuntimeError):  # no number; no home folder
-        return None
-    return _stores.setdefault((folder, limit), Store(folder, limit))
+    key = folder / "kernels", whole_number("TILEWRIGHT_CACHE_MB", DEFAULT_LIMIT_MB, _MOST_MB) << 20
+    store = _stores.get(key)
+    return store or _stores.setdefault(key, Store(*key))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...arguments import is_a
+from ...environment import dump_folder, dumps
 from ...errors import FAULTS, TilewrightError, internal_error, is_interruption, user_source
 from ..errors import UnknownPass
 from ..node import Parts
@@ -100,8 +100,8 @@ def transformed(
     """The graph after these passes, in rounds until nothing changes; the graphs inside of nodes first. changed: is told of each
     change, by the pass's name and the graph before and after. TILEWRIGHT_DUMP=folder writes what each pass changed there."""
     g = with_bodies(g, lambda body: transformed(body, passes, changed))
-    dumps = os.environ.get("TILEWRIGHT_DUMP")
-    folder = _emptied(Path(dumps) / f"graph.{_file_name(g.name)}") if dumps else None
+    asked = dump_folder()
+    folder = _emptied(asked / f"graph.{_file_name(g.name)}") if asked is not None else None
     count = 0
     first = g
     early, late = [one for one in passes if not one.late], [one for one in passes if one.late]
@@ -113,7 +113,8 @@ def transformed(
                 if after is not g and changed is not None:
                     changed(one.name, g, after)
                 if folder is not None and after is not g:
-                    (folder / f"{count:02}_{one.name}.diff").write_text(difference_text(g, after))
+                    with dumps():
+                        (folder / f"{count:02}_{one.name}.diff").write_text(difference_text(g, after))
                     count += 1
                 g = after
             if g is before:
@@ -143,9 +144,10 @@ def difference_text(before: Parts, after: Parts) -> str:
 
 
 def _emptied(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("[0-9][0-9]_*.diff"):
-        old.unlink()
+    with dumps():
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("[0-9][0-9]_*.diff"):
+            old.unlink()
     return folder
 
 

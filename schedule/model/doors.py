@@ -5,8 +5,9 @@ The types of what they return are in doors.pyi, which names what lives above; no
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
+
+from ...importing import import_apart
 
 __all__ = ["ScheduleDoors"]
 
@@ -14,7 +15,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 
 def _room(name: str) -> Any:
-    return import_module(name, _PACKAGE)
+    return import_apart(name, _PACKAGE)
 
 
 class ScheduleDoors:

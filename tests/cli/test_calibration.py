@@ -58,7 +58,7 @@ def test_what_cannot_be_used_is_measured_again(
     if before is not None:
         path.write_text(before)
     monkeypatch.setenv("TILEWRIGHT_CALIBRATION", str(path))
-    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))  # whose keys say what was measured
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))  # whose keys say what was measured
     monkeypatch.setattr(calibration, "REPEAT", 1)
     monkeypatch.setattr(calibration, "measured", lambda row: iter([{"clock": calibration._clock()}]))
     assert main(["doctor", "--calibrate"]) == 0

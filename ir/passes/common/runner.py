@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
+from ....environment import dump_folder, dumps, is_on
 from ....errors import FAULTS, TilewrightError, internal_error, is_interruption
 from ...stmt import Function
 from ...visit import deep_recursion
@@ -129,12 +129,13 @@ class Dumping:
 
     def __call__(self, name: str, function: Function, seconds: float) -> None:
         place = self.folder / function.name
-        place.mkdir(parents=True, exist_ok=True)
-        if name == "lowered":
-            self.count = 0
-            for old in place.glob("[0-9][0-9]_*.ir"):
-                old.unlink()
-        (place / f"{self.count:02}_{name}.ir").write_text(str(function) + "\n")
+        with dumps():
+            place.mkdir(parents=True, exist_ok=True)
+            if name == "lowered":
+                self.count = 0
+                for old in place.glob("[0-9][0-9]_*.ir"):
+                    old.unlink()
+            (place / f"{self.count:02}_{name}.ir").write_text(str(function) + "\n")
         self.count += 1
 
 
@@ -152,8 +153,9 @@ class Timing:
 def environment_watchers() -> list[Watcher]:
     """The watchers that the environment asks for: TILEWRIGHT_VERIFY=1, TILEWRIGHT_DUMP=folder."""
     watchers: list[Watcher] = []
-    if os.environ.get("TILEWRIGHT_DUMP"):
-        watchers.append(Dumping(Path(os.environ["TILEWRIGHT_DUMP"])))
-    if os.environ.get("TILEWRIGHT_VERIFY", "0") not in ("", "0"):
+    folder = dump_folder()
+    if folder is not None:
+        watchers.append(Dumping(folder))
+    if is_on("TILEWRIGHT_VERIFY"):
         watchers.append(Verifying())
     return watchers
