@@ -42,6 +42,9 @@ SHORT = 1e-4
 """Seconds of a call below which it is timed with care in any case: a single call is not told from what is around it."""
 _ROUNDS = 9
 """How often a kernel on a GPU is timed, each time for two milliseconds."""
+WARMED = 1e-2
+"""Seconds of a first call below which one more goes before those that are timed: what came before them, the comparison with the
+reference, left other data in the caches and the threads of parallel loops asleep."""
 FAR = 4.0
 """How much longer than what is hopeless a first call takes that says enough, cold caches or not."""
 
@@ -244,6 +247,8 @@ def _times(
     least = max(cutoff, SHORT) if cutoff is not None else float("inf")
     if first > FAR * least:
         return [first]
+    if first < WARMED:
+        kernel(*arrays)
     second = _seconds(kernel, arrays, 1)
     if min(first, second) > least:
         return [first, second]

@@ -12,7 +12,7 @@ has half of it. Two remedies, neither of which waits for anybody:
   begin with a wake and never wait awake. Three of four threads on a CPU are then the job's.
 - Whoever has offered a job and finds it all taken waits for those inside (`tw_wait_for_zero`). One whose CPU time stands still for
   20 us is queued behind somebody: it is brought to the CPU of the owner (`tw_pull`), who goes to sleep, and may then run on any CPU of
-  the mask.
+  the mask until the next offer, which places it again (`tw_loose`), asleep or not.
 
 All of this is advice to the scheduler: each system call may fail, and whatever a thread reads here of another may be old.
 """
@@ -32,6 +32,8 @@ PLACEMENT_TEXT = """
 
 @tw_records = internal global [RECORDS x %tw.record] zeroinitializer, align 64
 @tw_reserved = internal global i32 0
+; Whether somebody was brought to an owner's CPU since all were placed.
+@tw_loose = internal global i32 0
 
 declare i32 @sched_getcpu() nounwind
 declare i32 @sched_getaffinity(i32, i64, ptr) nounwind
@@ -133,6 +135,7 @@ ready:
   call void @tw_grow(ptr @tw_reserved, i32 %wanted, i32 RESERVES)
   br label %records
 records:
+  store atomic i32 0, ptr @tw_loose monotonic, align 4
   %few = call i32 @llvm.umin.i32(i32 %team, i32 NUMBERS)
   %end = mul i32 %few, 4
   br label %each
@@ -214,6 +217,7 @@ ask:
   %stuck = and i1 %later, %there
   br i1 %stuck, label %bring, label %next
 bring:
+  store atomic i32 1, ptr @tw_loose monotonic, align 4
   %brought = call i32 @sched_setaffinity(i32 %id, i64 128, ptr %here)
   %freed = call i32 @sched_setaffinity(i32 %id, i64 128, ptr %mask)
   %hash_at = getelementptr %tw.record, ptr %record, i32 0, i32 1

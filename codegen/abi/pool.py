@@ -311,13 +311,17 @@ offer:
   %asleep = icmp ne i32 %sleepers, 0
   %every = and i32 %epoch, 255
   %again = icmp eq i32 %every, 255
-  %see = or i1 %asleep, %again
+  %loose_flag = load atomic i32, ptr @tw_loose monotonic, align 4
+  %loose = icmp ne i32 %loose_flag, 0
+  %begin = or i1 %asleep, %loose
+  %see = or i1 %begin, %again
   br i1 %see, label %place, label %work
 place:
   %anywhere = icmp ne i32 %unplaced, 0
   br i1 %anywhere, label %wake, label %apart
 apart:
-  %given = call i32 @tw_place(i32 %team)
+  %placed = call i32 @tw_place(i32 %team)
+  %given = select i1 %begin, i32 %placed, i32 0
   store atomic i32 %given, ptr %spare_at monotonic, align 4
   br label %wake
 wake:
