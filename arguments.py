@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-__all__ = ["as_list", "as_tuple", "is_a", "is_array", "is_number", "is_sequence"]
+__all__ = ["as_list", "as_path", "as_tuple", "is_a", "is_array", "is_number", "is_sequence"]
 
 
 def is_sequence(given: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
@@ -32,6 +34,17 @@ def is_array(given: object) -> TypeGuard[np.ndarray[Any, Any]]:
 def is_number(given: object) -> TypeGuard[np.generic[Any]]:
     """Whether it is a scalar of numpy's."""
     return isinstance(given, np.generic)
+
+
+def as_path(given: object) -> Path | None:
+    """The path that was given; None where no file of this system can have it, by its kind or by its letters."""
+    if not isinstance(given, (str, os.PathLike)):
+        return None
+    try:
+        path = Path(cast("str | os.PathLike[str]", given))
+        return None if b"\0" in os.fsencode(path) else path
+    except (TypeError, ValueError):
+        return None
 
 
 def is_a(given: object, kind: type | tuple[type, ...]) -> bool:

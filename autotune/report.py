@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from pathlib import Path
 
+from ..codegen.export.files import write_text_file
 from ..untrusted import printable
 from .progress import readable
 from .records import Database, TunedTask
@@ -190,6 +191,4 @@ def _failures(trials: Sequence[Trial]) -> list[tuple[str, int, str]]:
 
 def write_report(database: Database, path: str | Path) -> Path:
     """Writes the page to a file; returns its absolute path."""
-    out = Path(path).absolute()
-    out.write_text(render(database), encoding="utf-8")
-    return out
+    return write_text_file(path, render(database))

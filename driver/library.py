@@ -14,6 +14,7 @@ from ..codegen.export.cases import same_kinds
 from ..codegen.export.companion import Companion
 from ..codegen.export.cpu import baseline_target
 from ..codegen.export.errors import DoesNotFit, NameTaken, NotACName
+from ..codegen.export.files import check_place
 from ..codegen.export.final_kernel import FinalKernel
 from ..codegen.export.gpu import GpuFunction
 from ..codegen.export.library import Exporter
@@ -254,7 +255,7 @@ class Library:
         Kernel.export takes them. Returns the three paths. tw.load gives a Module of the functions. Raises NothingToExport (TW0740)
         where nothing was added, NameTaken (TW0704) for two C functions of one name, and what Kernel.export raises.
         """
-        place = Path(path)
+        place = check_place(path)
         place = place / f"lib{self.name}.so" if place.is_dir() else place
         exporter, companion = self.exporter()
         return exporter(place, threads, loadable, companion)
@@ -267,7 +268,7 @@ class Library:
         that no package can have, NotWritten (TW0705), and what export raises.
         """
         exporter, companion = self.exporter()
-        return exporter.python_package(Path(folder), self.name, version, companion)
+        return exporter.python_package(check_place(folder), self.name, version, companion)
 
     def __repr__(self) -> str:
         return f"Library({self.name!r}: {', '.join((*self._functions, *self._gpu)) or 'empty'})"

@@ -42,6 +42,9 @@ def function_of(
     keep their declared order. Raises NotExact (TW0226) for a schedule in which they do not."""
     check_name(name)
     if isinstance(what, Function):
+        from ..ir.verify import verify  # most builds never verify, and need not import it
+
+        verify(what)  # it may be from a text, or made by hand
         return what
     if isinstance(what, Schedule) and isinstance(args, (list, tuple)):
         _require_exact(what, exact)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from ..codegen.abi.straight_line import StraightLine
 from ..codegen.abi.stub import check_span, extent_value
 from ..codegen.export.companion import Companion
-from ..codegen.export.files import write_stream
+from ..codegen.export.files import check_place, write_stream
 from ..codegen.export.names import library_identifier, parameter_names
 from ..codegen.export.weights import HEADER_BYTES, checksum_of, weights_companion, weights_header
 from ..codegen.result import BuildOptions
@@ -61,7 +61,8 @@ def export_graph(
             allowed='"embed": in the library; "file": in a file beside it',
             fix='weights="file"',
         )
-    stem = Path(path).stem.removeprefix("lib") or Path(path).stem
+    place = check_place(path)
+    stem = place.stem.removeprefix("lib") or place.stem
     name = library_identifier(stem)
     made: list[tuple[Laid, dict[str, int] | None]] = []
 
@@ -90,7 +91,7 @@ def export_graph(
         exporter(path, threads, companion=_with_arena(extra, name, exporter.programs[0].signature, variants, g.inputs))
     )
     if places is not None:
-        beside = Path(path).with_name(f"{stem}.weights")
+        beside = place.with_name(f"{stem}.weights")
         write_stream(beside, chain([weights_header(digest)], _contents(held, places)))
         written.append(beside)
     return written

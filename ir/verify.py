@@ -6,11 +6,13 @@ checked on the way: everything is defined before it is used, nothing is bound tw
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..errors import user_source
+from ..limits import BEYOND_MEMORY
 from . import expr as E
 from .buffer import SCOPES, Buffer, is_scope
 from .errors import NotWellFormed
@@ -218,10 +220,17 @@ NODE_RULES: dict[type[Node], tuple[NodeRule, ...]] = {
     E.StringImm: (),
 }
 
+
+def _has_room(buffer: Buffer) -> bool:
+    extents = [extent.value for extent in buffer.shape if isinstance(extent, E.IntImm)]
+    return all(extent >= 0 for extent in extents) and math.prod(extents) * buffer.dtype.bytes < BEYOND_MEMORY
+
+
 _BUFFER_RULES = (
     NodeRule("elements are scalars", lambda b: b.dtype.lanes == 1 and b.dtype.kind != "handle"),
     NodeRule(f"the scope is one of {', '.join(SCOPES)}, or an accelerator's", lambda b: is_scope(b.scope)),
     NodeRule("extents and strides are scalar integers", lambda b: all(map(_scalar_integer, (*b.shape, *b.strides)))),
+    NodeRule("constant extents are 0 or more, and what they span is within memory", _has_room),
     NodeRule("a stride for each dimension, or none", lambda b: len(b.strides) in (0, len(b.shape))),
     NodeRule(
         "the alignment is a power of two, or 0", lambda b: b.alignment >= 0 and b.alignment & (b.alignment - 1) == 0

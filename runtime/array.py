@@ -18,6 +18,7 @@ from .cuda_array import device_array, device_empty
 from .device import Device, cpu
 from .errors import KernelOutOfMemory, NotATensor, UnknownDevice, UnreadableTensor, WrongDType, WrongShape
 from .tensors import (
+    MOST_DIMENSIONS,
     NoMemory,
     RefusedMemory,
     array_of,
@@ -67,22 +68,24 @@ class Array(NDArray[Any]):
                 called=user_source(),
                 fix="give a source of the same shape",
             )
-        np.copyto(self, values, casting="unsafe")
-        return self
+        return _filled(self, values)
 
     def copyto(self, target: Any) -> Any:
         """Write the elements into `target`, and return what was written.
 
         target: an array of this shape, to whose dtype the elements are converted; or a Device, on which a new array of this shape
-        and dtype is made. Raises WrongShape (TW0506), UnknownDevice (TW0525); DriverMissing (TW0830), GpuMissing (TW0831) or
-        PycudaMissing (TW0832) where there is no such GPU to use; numpy's ValueError for a plain numpy array of another shape.
+        and dtype is made. Raises WrongShape (TW0506), NotATensor (TW0503) for what is neither, UnknownDevice (TW0525);
+        DriverMissing (TW0830), GpuMissing (TW0831) or PycudaMissing (TW0832) where there is no such GPU to use.
         """
         if isinstance(target, Device):
             return array(self, target)
-        if isinstance(target, Array):
-            return target.copyfrom(self)
-        np.copyto(target, self, casting="unsafe")
-        return target
+        if not is_array(target):
+            raise NotATensor(
+                f"cannot copy an array into a {type(target).__name__}",
+                called=user_source(),
+                fix="pass a numpy array, an Array, or a device, as tw.cpu()",
+            )
+        return Array.copyfrom(cast("Array", target), self)
 
     def __dlpack__(self, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if dtype_name(self.dtype) != "bfloat16":
@@ -116,13 +119,24 @@ def _dtype_of(dtype: Any) -> np.dtype[Any]:
     if isinstance(dtype, str):
         name = str.__str__(dtype)
         return numpy_dtype({"float": "float32", "int": "int32", "uint": "uint32"}.get(name, name))
-    return numpy_dtype(dtype_name(np.dtype(dtype)))
+    try:
+        kind = np.dtype(dtype)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise WrongDType(
+            f"a {type(dtype).__name__} is no dtype",
+            reason=str(error)[:300],
+            called=user_source(),
+            allowed=", ".join(ITEM_BYTES),
+        ) from None
+    return numpy_dtype(dtype_name(kind))
 
 
 def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     try:
         memory = np.empty(size + ALIGNMENT, np.uint8)
+        begin = -memory.__array_interface__["data"][0] % ALIGNMENT
+        return Array(shape, dtype, memory, begin)
     except (MemoryError, ValueError) as refused:
         raise KernelOutOfMemory(
             f"could not get memory for an array of shape {shape}",
@@ -130,8 +144,20 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
             called=user_source(),
             fix="make it smaller, or compute it in parts",
         ) from refused
-    begin = -memory.__array_interface__["data"][0] % ALIGNMENT
-    return Array(shape, dtype, memory, begin)
+
+
+def _filled(array: Array, values: NDArray[Any]) -> Array:
+    """The array, with these elements converted to its dtype as numpy does. Raises WrongDType (TW0504)."""
+    try:
+        np.copyto(array, values, casting="unsafe")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise WrongDType(
+            f"cannot make {array.dtype} of elements of {values.dtype}"[:300],
+            reason=str(error)[:300],
+            called=user_source(),
+            allowed=", ".join(ITEM_BYTES),
+        ) from error
+    return array
 
 
 @overload
@@ -159,13 +185,13 @@ def _extents(shape: Any) -> tuple[int, ...]:
     given = cast("Sequence[Any]", shape if isinstance(shape, (tuple, list, np.ndarray)) else (shape,))
     try:
         extents = tuple(operator.index(extent) for extent in given)
-    except TypeError:
+    except (TypeError, ValueError, OverflowError):
         extents = (-1,)
-    if any(extent < 0 for extent in extents):
+    if any(extent < 0 for extent in extents) or len(extents) > MOST_DIMENSIONS:
         raise WrongShape(
-            f"cannot make an array of shape {shape!r}",
+            f"cannot make an array of shape {shape!r}"[:300],
             called=user_source(),
-            allowed="an integer, or several, none negative",
+            allowed=f"an integer, or up to {MOST_DIMENSIONS}, none negative",
             fix="tw.empty((16, 8))",
         )
     return extents
@@ -201,8 +227,7 @@ def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | An
     on_gpu = _is_gpu(device)
     source = readable_array(x)
     wanted = _dtype_of(dtype) if dtype is not None else numpy_dtype(dtype_name(_natural_dtype(x, source)))
-    copy = _allocate(source.shape, wanted)
-    np.copyto(copy, source, casting="unsafe")
+    copy = _filled(_allocate(source.shape, wanted), source)
     return device_array(copy, device) if on_gpu else copy
 
 

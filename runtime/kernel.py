@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from ..arguments import is_a, is_array
 from ..errors import user_source
+from ..limits import BEYOND_MEMORY
 from . import diagnose
 from .abi import ArgumentRecord, CallTable, numpy_layout_holds
 from .array import Array, numpy_dtype
 from .errors import NoFramework, NoSuchSource, NothingToExport
 from .records import make_records
 from .signature import ScalarParam, Signature, extent_text
-from .span import BEYOND_MEMORY
 from .tables import html_table
 from .tensors import Found, NoMemory, RefusedMemory, array_of, describing_function, find_tensor, is_ordinary, quick_view
 from .timing import TimingResult, time_calls

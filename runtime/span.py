@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["BEYOND_MEMORY", "RefusedMemory", "byte_span", "require_span", "usable_strides"]
+from ..limits import BEYOND_MEMORY
 
-BEYOND_MEMORY = 1 << 48
-"""Bytes: nothing that one tensor spans is as large."""
+__all__ = ["RefusedMemory", "byte_span", "require_span", "usable_strides"]
+
 _LOOKED_AT = 64 << 20
 """Bytes: a compact tensor that is smaller is believed, since a look at memory takes longer than what is done with it."""
 

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from ..arguments import is_array
 from ..errors import is_interruption
+from ..limits import BEYOND_MEMORY
 from .abi import DLPACK_TYPES, ITEM_BYTES, DLTensor, ExchangeApi
 from .device import HOST_KINDS, dlpack_name
-from .span import BEYOND_MEMORY, RefusedMemory, require_span, usable_strides
+from .span import RefusedMemory, require_span, usable_strides
 
 __all__ = [
+    "MOST_DIMENSIONS",
     "Found",
     "NoMemory",
     "RefusedMemory",
@@ -40,7 +42,8 @@ _NAMES = {number: name for name, number in DLPACK_TYPES.items()}
 _READ_ONLY_FLAG = 1
 _CUDA_KINDS = (2, 13)
 """DLPack device types whose memory GPUs address: their own, and managed memory."""
-_MOST_DIMENSIONS = 64
+MOST_DIMENSIONS = 64
+"""Of an array of numpy's."""
 
 
 class NoMemory(Exception):
@@ -133,8 +136,8 @@ def _require_sound(
 ) -> None:
     """Refuse what cannot be a tensor. That its addresses are those of memory is what its producer vouches for; what can be told
     from the description alone is looked at, since numpy and kernels follow it."""
-    if not 0 <= rank <= _MOST_DIMENSIONS:
-        raise RefusedMemory(f"its DLPack tensor has {rank} dimensions, and 0 to {_MOST_DIMENSIONS} are possible")
+    if not 0 <= rank <= MOST_DIMENSIONS:
+        raise RefusedMemory(f"its DLPack tensor has {rank} dimensions, and 0 to {MOST_DIMENSIONS} are possible")
     if rank and not shape:
         raise RefusedMemory(f"its DLPack tensor has {rank} dimensions, and NULL for its shape")
     extents = _integers(rank, shape) if rank else ()
@@ -158,9 +161,17 @@ def find_tensor(value: object) -> Found:
         return _find_array(value, value)
     if hasattr(type(value), "__dlpack__") and hasattr(type(value), "__dlpack_device__"):
         return _find_dlpack(value)
-    if hasattr(value, "__array_interface__"):
+    if _interface_of(value, "__array_interface__") is not None:
         return _find_interface(value)
     return _find_buffer(value)
+
+
+def _interface_of(value: object, name: str) -> Any:
+    """An interface that describes arrays, None where there is none. Raises RefusedMemory for whatever a property raises."""
+    try:
+        return getattr(value, name, None)
+    except Exception as error:
+        raise RefusedMemory(f"its {name} says: {error!r}"[:300]) from error
 
 
 def find_device_tensor(value: object) -> Found:
@@ -172,7 +183,7 @@ def find_device_tensor(value: object) -> Found:
             tensor = _find_capsule(value)
             tensor.device = f"cuda({index})"
             return tensor
-    interface = getattr(value, "__cuda_array_interface__", None)
+    interface = _interface_of(value, "__cuda_array_interface__")
     return find_tensor(value) if interface is None else _find_cuda_interface(value, interface)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from ..codegen.export.files import write_text_file
 from .page import style_of, template
 
 __all__ = ["KernelRow", "ModelFacts", "Step", "write_model_page"]
@@ -62,8 +63,4 @@ class ModelFacts:
 
 def write_model_page(model: ModelFacts, path: str | PathLike[str]) -> Path:
     """Writes the page, HTML that needs nothing else; returns its absolute path."""
-    out = Path(path).absolute()
-    out.write_text(
-        template("model.html").render(model=model, style=style_of("colors.css", "model.css")), encoding="utf-8"
-    )
-    return out
+    return write_text_file(path, template("model.html").render(model=model, style=style_of("colors.css", "model.css")))

@@ -15,6 +15,7 @@ from importlib import import_module
 from os import PathLike
 from pathlib import Path
 
+from ..codegen.export.files import write_text_file
 from ..codegen.target import Target
 from ..errors import CodegenError, CudaError, LoweringError
 from ..ir.line_numbers import number_lines
@@ -83,9 +84,7 @@ def _symbol(name: str) -> str:
 
 def write_page(schedule: Schedule, path: str | PathLike[str], target: str | Target = "llvm") -> Path:
     """Writes the page to a file; returns its absolute path."""
-    out = Path(path).absolute()
-    out.write_text(page(schedule, target), encoding="utf-8")
-    return out
+    return write_text_file(path, page(schedule, target))
 
 
 def show(schedule: Schedule, path: str | PathLike[str] | None = None, target: str | Target = "llvm") -> Path | None:

@@ -22,9 +22,9 @@ import ctypes
 import math
 import re
 
+from ...limits import BEYOND_MEMORY
 from ...runtime.abi import DLPACK_TYPES, GIL_THRESHOLD, ITEM_BYTES, CallTable, Check, DLTensor, Flag, pack_status
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature
-from ...runtime.span import BEYOND_MEMORY
 from .arguments import RECORD_BYTES, process_word, read_scalar, read_tensor, record_offset
 from .straight_line import StraightLine
 

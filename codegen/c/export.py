@@ -34,9 +34,8 @@ class CExporter(KernelExporter):
     def __call__(self, path: str | os.PathLike[str], threads: str, loadable: bool = False) -> tuple[Path, Path, Path]:
         """Write NAME.c or libNAME.so (and NAME.c), NAME.h and NAME.json beside it; returns what was asked for, the header and
         the manifest. Raises ExportError; NoCompiler and RejectedSource for a library."""
-        place = Path(path)
+        place = check_place(path)
         self._check(place, threads, loadable)
-        check_place(place)
         stem = place.stem.removeprefix("lib") or place.stem
         programs = tuple(program.named_for(stem) for program in self.programs)
         names = [program.signature.name for program in programs]
@@ -89,7 +88,7 @@ class CExporter(KernelExporter):
                 allowed=", ".join(f"{suffix} ({kind})" for suffix, kind in _KINDS.items()),
                 fix=f'f.export("{place.stem or "name"}.c"), or build with target="llvm"',
             )
-        if threads not in _THREADS:
+        if threads not in list(_THREADS):
             raise UnknownThreads(
                 f"cannot export with threads={threads!r}",
                 called=user_source(),

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
+from ...limits import BEYOND_MEMORY
 from ...runtime.abi import ITEM_BYTES, Check, DLTensor, Flag, pack_status
 from ...runtime.device import GPU_KINDS, HOST_KINDS
 from ...runtime.signature import BufferParam, ScalarParam, Signature
-from ...runtime.span import BEYOND_MEMORY
 from ..abi.arguments import RECORD_BYTES, record_offset
 from ..abi.straight_line import StraightLine
 from ..abi.stub import check_span, extent_value, integer_bounds, kernel_symbol, scalar_type, stub_symbols

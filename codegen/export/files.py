@@ -6,27 +6,40 @@ import errno
 import os
 import re
 import secrets
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from ...arguments import as_path
 from ...errors import user_source
 from .errors import NotWritten
 
-__all__ = ["check_place", "make_folders", "write_stream", "write_together"]
+__all__ = ["check_place", "make_folders", "write_stream", "write_text_file", "write_together"]
 
 
-def check_place(place: Path) -> None:
-    """A library's name stands in its header, in its manifest and in what links with it. Raises NotWritten (TW0705) for one that
-    texts cannot hold."""
-    if not place.name.isprintable() or "\0" in str(place):
+def check_place(path: object) -> Path:
+    """The path of a library or of another file that is written. A library's name stands in its header, in its manifest and in what
+    links with it. Raises NotWritten (TW0705) for what is no path, and for one that texts cannot hold."""
+    place = as_path(path)
+    if place is None or not place.name.isprintable():
         raise NotWritten(
-            f"cannot write {str(place)!r}",
-            reason="its name has characters that cannot be printed",
+            f"cannot write {path!r}"[:300],
+            reason=f"it is no path that a file can have here, where names are in {sys.getfilesystemencoding()}"
+            if place is None
+            else "its name has characters that cannot be printed",
             called=user_source(),
             fix="name it by letters, digits, and what is on a keyboard",
         )
+    return place
+
+
+def write_text_file(path: object, text: str) -> Path:
+    """Write a text to a file, whole or not at all; returns its absolute path. Raises NotWritten (TW0705)."""
+    place = check_place(path).absolute()
+    write_stream(place, [text.encode()])
+    return place
 
 
 def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
@@ -74,6 +87,8 @@ def make_folders(folders: Iterable[Path]) -> None:
 def write_stream(place: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Write one file, part after part, that nobody sees before it is whole. Raises NotWritten."""
     try:
+        if place.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         os.replace(_temporary(place, parts, 0o666), place)
     except OSError as error:
         raise NotWritten(

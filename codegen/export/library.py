@@ -65,7 +65,7 @@ class Exporter(KernelExporter):
     ) -> tuple[Path, Path, Path]:
         """Write the library, and beside it NAME.h, NAME.json, NAMEConfig.cmake and NAME.pc; returns where the first three are.
         companion: what else is in it. Raises ExportError."""
-        place = Path(path)
+        place = check_place(path)
         if place.suffix not in _KINDS or not place.stem:
             raise UnknownLibraryKind(
                 f"cannot export to {str(path)!r}",
@@ -74,7 +74,6 @@ class Exporter(KernelExporter):
                 allowed=", ".join(f"{suffix} ({kind})" for suffix, kind in _KINDS.items()),
                 fix=f'f.export("{place.stem or "libname"}.so")',
             )
-        check_place(place)
         check_threads(threads)
         check_platform(self.target)
         for function in self.gpu:
@@ -116,7 +115,7 @@ class Exporter(KernelExporter):
                 fix=f'lib.export("lib{name}.so")',
             )
         check_platform(self.target)
-        check_place(folder)
+        folder = check_place(folder)
         library = _Library(self, name, "hook", True, companion)
         file = Path(f"lib{name}.so")
         texts = package_sources(

@@ -103,11 +103,18 @@ class ExpressionParser:
         return self.expect_kind("name", what)
 
     def string(self, what: str) -> str:
-        return json.loads(self.expect_kind("string", what).text)
+        token = self.expect_kind("string", what)
+        try:
+            return json.loads(token.text)
+        except ValueError:  # a line break, or an escape that there is not
+            self.fail(f"{what}, as JSON writes it", token)
 
     def integer(self, what: str) -> int:
-        token = self.expect_kind("number", what)
-        if not token.text.isdigit():
+        return self.digits(self.expect_kind("number", what), what)
+
+    def digits(self, token: Token, what: str) -> int:
+        """The number of a token. Python refuses to read thousands of digits; no dtype has a hundred."""
+        if not token.text.isdigit() or len(token.text) > 100:
             self.fail(what, token)
         return int(token.text)
 
@@ -223,7 +230,8 @@ class ExpressionParser:
                 after,
                 fix=f"a number takes the type of what stands beside it; to say it, write float32({token.text})",
             )
-        return Number(int(token.text) if token.text.isdigit() else float(token.text), token)
+        is_whole = token.text.isdigit()
+        return Number(self.digits(token, "a number of 64 bits") if is_whole else float(token.text), token)
 
     def load(self, token: Token) -> BufferLoad:
         buffer: Buffer = self.find(token, Buffer)
@@ -240,6 +248,8 @@ class ExpressionParser:
                 indices.append(self.expression())
             if not self.sees("]"):
                 self.expect(",")
+        if len(indices) != buffer.ndim:
+            self.fail(f"{buffer.ndim} indices of '{token.text}'", token)
         return BufferLoad(buffer, tuple(indices), predicate)
 
     def application(self, token: Token) -> Expr:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import handmade
 import ml_dtypes
 import numpy as np
 import pytest
-import tilewright  # noqa: F401
+import tilewright as tw
 from handmade import Signature, Symbol, buffers
 from tilewright.errors import CudaError
 from tilewright.runtime import cuda_driver, errors
@@ -230,3 +233,66 @@ def test_a_read_only_dlpack_tensor_is_no_output():
 def test_an_array_that_no_memory_holds_is_refused_with_its_size(shape: tuple[int, ...]) -> None:
     with pytest.raises(errors.KernelOutOfMemory, match=f"TW0517.*\n.*it has {4 * math.prod(shape)} bytes"):
         empty(shape)
+
+
+class Thrower:
+    """Raises whatever it likes wherever it is asked."""
+
+    @property
+    def __array_interface__(self) -> Any:
+        raise ZeroDivisionError("nothing here")
+
+    def __index__(self) -> int:
+        raise ValueError("no number")
+
+
+ITSELF: list[Any] = []
+ITSELF.append(ITSELF)
+NONSENSE: list[Any] = [
+    None,
+    "abc",
+    b"x",
+    1.5,
+    float("nan"),
+    10**30,
+    -1,
+    {},
+    {1: 2},
+    set(),
+    object(),
+    [1, [2]],
+    (1,) * 100,
+    (0, 2**62),
+    (2**40, 2**40),
+    (None,),
+    1j,
+    ["a", 1],
+    np.zeros(2, "complex64"),
+    np.zeros(3, [("a", "i4")]),
+    slice(3),
+    iter([1]),
+    ITSELF,
+    Thrower(),
+]
+
+
+@pytest.mark.parametrize("wrong", NONSENSE, ids=lambda wrong: type(wrong).__name__)
+def test_nonsense_is_a_typed_error_wherever_it_is_passed(wrong: Any) -> None:
+    doors: list[Callable[[], Any]] = [
+        lambda: tw.empty(wrong),
+        lambda: tw.empty(2, wrong),
+        lambda: tw.empty(2, "float32", wrong),
+        lambda: tw.array(wrong),
+        lambda: tw.array([1, 2], None, wrong),
+        lambda: tw.array([1, 2], wrong),
+        lambda: tw.empty(2).copyfrom(wrong),
+        lambda: tw.empty(2).copyto(wrong),
+        lambda: from_dlpack(wrong),
+    ]
+    for enter in doors:
+        with contextlib.suppress(tw.TilewrightError):  # most are; a few make sense somewhere
+            enter()
+    with pytest.raises(tw.CallError, match="TW0506: cannot make an array of shape"):
+        tw.empty((1,) * 65)
+    with pytest.raises(ValueError, match="TW0506: cannot copy shape"):
+        tw.empty(2).copyto(np.zeros(3))

@@ -166,10 +166,9 @@ def test_what_no_tensor_can_be_is_refused(kernel: Any, loaded: Any, model: Any, 
         "time": lambda: kernel.time(hostile(), good),
     }
     for door, enter in doors.items():
-        with pytest.raises(tw.TilewrightError) as raised:
+        code = "TW0906" if door == "model" else "TW0519"
+        with pytest.raises(tw.TilewrightError, match=f"{code}(.|\n)*{reason}"):
             enter()
-        expected = "TW0906" if door == "model" else "TW0519"
-        assert raised.value.code == expected and reason in str(raised.value), (door, raised.value)
     with pytest.raises(tw.TilewrightError, match=reason):
         incremented(hostile())
 
@@ -214,7 +213,9 @@ def test_an_interface_that_describes_no_tensor_is_refused(kernel: Any, interface
         if "into nowhere" in case or "negative one" in case:  # a GPU's memory nobody but its driver looks at
             assert find_device_tensor(hostile).strides == NO_INTERFACE[case]["strides"]
             return
-        with pytest.raises(RefusedMemory):
+        with pytest.raises(
+            RefusedMemory, match=r"interface__ does not hold|has no shape|the extent -64|beyond all|NULL"
+        ):
             find_device_tensor(hostile)
         return
     with pytest.raises(tw.CallError, match=r"TW05(03|04|05|06|07|08|19)"):

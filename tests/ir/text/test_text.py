@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+import tilewright as tw
 from tilewright.ir import expr as E
 from tilewright.ir import ops
 from tilewright.ir.buffer import Buffer
@@ -324,3 +325,38 @@ def test_a_mistake_is_pointed_at() -> None:
 def test_functions_print_with_str() -> None:
     function = Function("f", (), Seq(()))
     assert str(function) == repr(function) == "def f():\n    pass"
+
+
+PLUS = """def main(A: float32[4, 6], B: out float32[4, 6]):
+    for i in 4:
+        for j in 6:
+            B[i, j] = A[i, j] + 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("A[i, j]", "A[i]"),
+        ("A[i, j]", "A[i, j, j]"),
+        ("B[i, j]", "B[()]"),
+        ("for i in 4", f"for i in {'9' * 5000}"),
+        ("def main", '@attrs(stage="a\tb")\ndef main'),
+    ],
+)
+def test_what_no_text_of_ours_says_is_refused_where_it_stands(before: str, after: str) -> None:
+    with pytest.raises(tw.LoweringError, match=r"TW0301: line \d+ of the program's text"):
+        parse(PLUS.replace(before, after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rule"),
+    [
+        ("A: float32[4, 6]", "A: float32[4, -6]", "constant extents are 0 or more"),
+        ("A: float32[4, 6]", "A: float32[4, 1152921504606846976]", "within memory"),
+        ("A[i, j] + 1.0", "A[i, j] < 1.0", "the type of the elements"),
+    ],
+)
+def test_what_breaks_a_rule_is_not_built(before: str, after: str, rule: str) -> None:
+    with pytest.raises(tw.LoweringError, match=f"TW0302(.|\n)*{rule}"):
+        tw.build(parse(PLUS.replace(before, after)))
