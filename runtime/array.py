@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import is_array
-from ..errors import user_source
+from ..errors import is_interruption, user_source
 from .abi import DLPACK_TYPES, ITEM_BYTES
 from .cuda_array import device_array, device_empty
 from .device import Device, cpu
@@ -248,6 +248,8 @@ def readable_array(x: object) -> NDArray[Any]:
             fix="give nested lists of equal lengths",
         ) from None
     except Exception as error:  # whatever an `__array__` of somebody's raises, and numpy of what it cannot hold
+        if is_interruption(error):
+            raise
         raise _unreadable(x, error) from error
     try:
         require_array(values)

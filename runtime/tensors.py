@@ -171,6 +171,8 @@ def _interface_of(value: object, name: str) -> Any:
     try:
         return getattr(value, name, None)
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise RefusedMemory(f"its {name} says: {error!r}"[:300]) from error
 
 
@@ -383,6 +385,8 @@ def _find_buffer(value: Any) -> Found:
     except TypeError:
         raise NoMemory(_advice(value)) from None
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise RefusedMemory(f"its buffer is gone: {error}"[:300]) from error
     try:
         array = np.asarray(view)

@@ -353,7 +353,7 @@ def test_what_no_text_of_ours_says_is_refused_where_it_stands(before: str, after
     ("before", "after", "rule"),
     [
         ("A: float32[4, 6]", "A: float32[4, -6]", "constant extents are 0 or more"),
-        ("A: float32[4, 6]", "A: float32[4, 1152921504606846976]", "within memory"),
+        ("A: float32[4, 6]", "C: int8[int64(1152921504606846976)], A: float32[4, 6]", "within memory"),
         ("A[i, j] + 1.0", "A[i, j] < 1.0", "the type of the elements"),
     ],
 )
