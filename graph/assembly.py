@@ -3,6 +3,7 @@ declaring it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
@@ -12,12 +13,15 @@ from numpy.typing import NDArray
 
 from ..errors import user_source
 from .control import CONTROL, control_types, plain_parts
-from .errors import BadGraph
+from .errors import BadGraph, BadNode
 from .node import Node, Param, Parts
 from .operators import result_types, row_of, whole_attributes
-from .types import TensorType, symbols_of, tensor_type
+from .types import TensorType, array_dtype, symbols_of, tensor_type
 
 __all__ = ["Assembly"]
+
+_MOST_BYTES = 1 << 32
+"""Of a value that depends on no input: more than that is made of a few bytes of a text or a model by mistake, or to do harm."""
 
 
 class Assembly:
@@ -31,6 +35,8 @@ class Assembly:
         self._inputs: dict[str, TensorType] = {}
         self._constants: dict[str, Param] = {}
         self._nodes: list[Node] = []
+        self._fixed: set[str] = set()
+        """Values that depend on no input."""
         self._results: dict[str, str] = {}
         self._state: dict[str, str] = {}
 
@@ -46,6 +52,7 @@ class Assembly:
         held = value if isinstance(value, Param) else Param.of(np.asarray(value), fixed)
         self._define(name, held.type)
         self._constants[name] = held
+        self._fixed.add(name)
         return name
 
     def node(
@@ -87,6 +94,9 @@ class Assembly:
             raise BadGraph(
                 f"{operator} gives {len(types)} values, not {len(names)}", called=user_source(), fix="name each of them"
             )
+        if row is not None and all(not name or name in self._fixed for name in given):
+            _check_size(operator, types)
+            self._fixed.update(names)
         for name, kind in zip(names, types, strict=True):
             self._define(name, kind)
         self._nodes.append(Node(operator, tuple(given), whole, tuple(names), types, source, inside))
@@ -166,4 +176,22 @@ class Assembly:
                 called=user_source(),
                 reason="nodes use inputs, parameters and values of nodes before them",
                 fix="define it first: inputs, then nodes in the order in which they depend on each other",
+            )
+
+
+def _check_size(operator: str, types: Sequence[TensorType]) -> None:
+    """Refuse a node whose inputs are all known and whose results take more memory than anything that is known should. Raises BadNode
+    (TW0903)."""
+    for kind in types:
+        size = (
+            math.prod(int(extent) for extent in kind.shape if isinstance(extent, int))
+            * array_dtype(kind.dtype).itemsize
+        )
+        if kind.is_static and size > _MOST_BYTES:
+            raise BadNode(
+                f"{operator} makes {kind} of what is known",
+                reason=f"that is {size} bytes",
+                called=user_source(),
+                allowed=f"{_MOST_BYTES} bytes of what depends on no input",
+                fix="smaller extents, or a value that is an input",
             )

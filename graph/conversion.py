@@ -31,6 +31,7 @@ __all__ = [
     "Refused",
     "Scope",
     "broadcast",
+    "few",
     "open_extent",
     "product",
     "scaled_extent",
@@ -39,6 +40,9 @@ __all__ = [
 
 _MOST_FOLDED = 1 << 16
 """Elements up to which a value that is known is computed at once; what has no more than what it is made of is in any case."""
+
+_MOST_MADE = 1 << 24
+"""Numbers that a conversion may make itself, such as places, windows and filters."""
 
 _WITH_EXTENTS = (
     "take",
@@ -180,9 +184,18 @@ class Scope:
         if wanted is None:
             return None
         return [
-            name if chosen is None or chosen == shape else self.emit("reshape", (name,), {"shape": chosen}, source)[0]
+            name if chosen is None or shape is None else self._taken_for(name, shape, chosen, source)
             for name, shape, chosen in zip(inputs, shapes, wanted, strict=True)
         ]
+
+    def _taken_for(self, name: str, shape: Sequence[Extent], chosen: Sequence[Extent], source: str) -> str:
+        """A value in a shape of the same extents, written otherwise: one by one, so that each is asked for."""
+        whole = list(shape)
+        for axis, extent in enumerate(chosen):
+            if whole[axis] != extent:
+                whole[axis] = extent
+                name = self.emit("reshape", (name,), {"shape": tuple(whole)}, source)[0]
+        return name
 
     def _of_extents(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any]) -> NDArray[Any] | None:
         """What a value is whose inputs are extents: numbers, and expressions; None where it cannot be told."""
@@ -362,6 +375,15 @@ def broadcast(first: Sequence[Extent], second: Sequence[Extent]) -> tuple[Extent
     rank = max(len(first), len(second))
     pairs = zip([1] * (rank - len(first)) + list(first), [1] * (rank - len(second)) + list(second), strict=True)
     return tuple(b if a == 1 else a for a, b in pairs)
+
+
+def few(*counts: int) -> int:
+    """Return the product of these, the count of numbers that an importer makes itself. Raises Refused where a few bytes of a model
+    would become more than a machine should hold before anything runs."""
+    count = math.prod(counts)
+    if count > _MOST_MADE:
+        raise Refused(f"it makes {count} numbers while the model is read, and at most {_MOST_MADE} are made")
+    return count
 
 
 def product(shape: Sequence[Extent]) -> Extent:

@@ -95,7 +95,18 @@ def _of_node(node: Node, types: Mapping[str, TensorType]) -> Iterator[Expr]:
                 ((first, last, size),) = slice_ends(whole, (low,), (high,), (axis,))
                 yield from (_least(first, 0), _least(size, last))
     elif node.operator == "reshape":
-        yield ops.equal(_elements(types[node.inputs[0]]), _elements(node.types[0]))
+        yield _reshaped(types[node.inputs[0]], node.types[0])
+
+
+def _reshaped(source: TensorType, result: TensorType) -> Expr:
+    """As many elements as before; or, where all extents but one are what they were, that one: beside an extent of 0 any number of
+    them makes no element."""
+    pairs = list(zip(extents(source.shape), extents(result.shape), strict=False))
+    changed = [pair for pair, old, new in zip(pairs, source.shape, result.shape, strict=False) if old != new]
+    if len(source.shape) == len(result.shape) and len(changed) == 1:
+        ((before, after),) = changed
+        return ops.equal(ops.convert(before), ops.convert(after))
+    return ops.equal(_elements(source), _elements(result))
 
 
 def _extents(kind: TensorType) -> Iterator[Expr]:

@@ -95,6 +95,12 @@ class UnknownPass(GraphError):
     code = "TW0914"
 
 
+class InvalidNode(GraphError):
+    """A node of a model that its operator's own definition does not allow."""
+
+    code = "TW0916"
+
+
 class NoGradient(GraphError):
     """A gradient of what is no single float, by what is no float, or through an operator that has none."""
 

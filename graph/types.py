@@ -28,6 +28,7 @@ from ..te.shape import scalar_dtype
 from .errors import BadGraph
 
 __all__ = [
+    "MOST_DIMENSIONS",
     "Extent",
     "TensorType",
     "array_dtype",
@@ -37,6 +38,7 @@ __all__ = [
     "extent_of",
     "extents",
     "factors",
+    "is_below_zero",
     "is_open",
     "partly",
     "resolved",
@@ -54,6 +56,8 @@ Extent = int | str
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+(?! *\()")
 """The name of a symbol in a text, which calls no function."""
 _MOST_CHARACTERS = 2000
+MOST_DIMENSIONS = 64
+"""Of numpy's arrays, which values are passed as."""
 _MOST_ELEMENTS = 1 << 44
 
 
@@ -78,6 +82,13 @@ class TensorType(NamedTuple):
 
 def tensor_type(shape: Sequence[Any], dtype: object) -> TensorType:
     """The type of a shape as users write it (numbers, and texts over symbols) and a dtype. Raises BadGraph (TW0901)."""
+    if len(shape) > MOST_DIMENSIONS:
+        raise BadGraph(
+            f"a shape has {len(shape)} dimensions",
+            called=user_source(),
+            allowed=f"{MOST_DIMENSIONS}, as many as arrays have",
+            fix="fewer dimensions: those of one element may be left out",
+        )
     try:
         kind = str(scalar_dtype(str(dtype)))
     except TilewrightError as problem:
@@ -258,6 +269,12 @@ def at_sizes(value: Expr, sizes: Mapping[str, int]) -> Expr:
     """An expression over symbols where some have sizes."""
     known = {var: te.const(sizes[var.name], str(var.dtype)) for var in free_vars(value) if var.name in sizes}
     return simplify(substitute(value, known))
+
+
+def is_below_zero(text: str) -> bool:
+    """Whether an integer over symbols, none of which is negative, is 0 or less for all of their sizes."""
+    answer = simplify(_expression(text) <= 0)
+    return isinstance(answer, IntImm) and bool(answer.value)
 
 
 def is_open(value: Any) -> bool:

@@ -104,6 +104,8 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
     beyond = _beyond(source.shape, shape) if before is None or after is None else 0
     first, last = _in_common(source.shape, shape)
     inner, middle = source.shape[first : source.ndim - last], shape[first : len(shape) - last]
+    if before is not None and not math.prod(before):  # there is no element to ask for, nor a place that one could have
+        return injective(shape, lambda *_: te.const(0, source.dtype), "T_reshape")
     wide = math.prod(before or after or [1]) >= INT64_FROM
 
     def element(*i: Any) -> Any:

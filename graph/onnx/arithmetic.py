@@ -176,15 +176,14 @@ def _variadic(c: Context) -> str:
 
 @converts("Clip")
 def _clip(c: Context) -> str:
+    """Before version 11 the bounds are attributes, and those of float32 where they are not given: infinities are cut."""
     value = c[0]
-    bounds = [
-        c.constant(c.attribute(name), 0)
-        if c.opset < 11 and c.attribute(name) is not None
-        else c[at]
-        if c.has(at)
-        else ""
-        for at, name in ((1, "min"), (2, "max"))
-    ]
+    if c.opset < 11:
+        most = float(np.finfo(np.float32).max)
+        low, high = float(c.attribute("min", -most)), float(c.attribute("max", most))
+        bounds = [c.constant(low, 0), c.constant(high, 0)]
+    else:
+        bounds = [c[at] if c.has(at) else "" for at in (1, 2)]
     known = [c.scope.graph.data(bound) if bound else None for bound in bounds]
     low, high = (None if one is None or one.size != 1 else one.reshape(-1)[0].item() for one in known)
     if low is not None and high is not None and low <= high:
@@ -309,11 +308,16 @@ def _einsum(c: Context) -> str:
 
 @converts("Hardmax")
 def _hardmax(c: Context) -> str:
+    """Before version 13 of rows that hold all axes from the one named on."""
+    shape = c.type(0).shape
     axis = c.axis(-1 if c.opset >= 13 else 1)
-    depth = c.extent(0, axis)
-    return c.emit(
-        "one_hot", c.emit("argmax", c[0], axis=axis), c.constant(np.asarray([0, 1]), 0), depth=depth, axis=axis
-    )
+    whole, at = c[0], axis
+    if c.opset < 13 and axis < len(shape) - 1:
+        whole, at = c.reshape(c[0], (product(shape[:axis]), product(shape[axis:]))), 1
+    extent = c.type(whole).shape[at]
+    place = c.emit("argmax", whole, axis=at, keepdims=True)
+    places = c.reshape(c.emit("arange", shape=(extent,)), [extent if one == at else 1 for one in range(c.rank(whole))])
+    return c.reshape(c.cast(c.emit("equal", place, places), c.type(0).dtype), shape)
 
 
 @converts("Softmax", "LogSoftmax")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..conversion import Refused
+from ..conversion import Refused, few
 from ..types import Extent, TensorType
 from .context import Context, converts
 from .package import dtype_named
@@ -143,7 +143,7 @@ def _mask(
         return mask
     if not isinstance(queries, int) or not isinstance(keys, int) or not isinstance(past, int):
         raise Refused("what its queries see depends on lengths that are not known")
-    query, key = c.constant(np.arange(queries)[:, None]), c.constant(np.arange(keys)[None, :])
+    query, key = c.constant(np.arange(few(queries))[:, None]), c.constant(np.arange(few(keys))[None, :])
     position = c.emit("add", query, c.constant(np.asarray(past)))
     conditions: list[str] = []
     if c.has(6):

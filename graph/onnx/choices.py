@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..choosing import coordinates_of, kept_places, nonzero
-from ..conversion import Conversion, Refused
+from ..conversion import Conversion, Refused, few
 from ..inner import InnerScope, emit_loop
 from .context import Context, converts
 
@@ -74,13 +74,14 @@ def _ranks(c: Context, axis: int) -> str:
 def _suppression(c: Context) -> str:
     """In each iteration, of each batch and class, the box of the highest score that is left; it and those that overlap it go."""
     batch, boxes, _ = c.static(0)
+    center = int(c.attribute("center_point_box", 0))
     classes = c.extent(1, 1)
     most = min(c.numbers(2)[0] if c.has(2) else 0, boxes)
     if most <= 0 or not boxes * batch * classes:
         return c.constant(np.zeros((0, 3), np.int64))
     if most > _MOST_BOXES:
         raise Refused(f"it keeps up to {most} boxes")
-    corners = _corners(c, int(c.attribute("center_point_box", 0)))
+    corners = _corners(c, center)
     overlap = c.reshape(c[3], ()) if c.has(3) else c.constant(np.asarray(0, np.float32))
     scores = c[1]
     if c.has(4):
@@ -97,7 +98,7 @@ def _suppression(c: Context) -> str:
     gone = b.emit(
         "greater", _overlap(b, [b.reshape(value, (batch, 1, boxes)) for value in here], there), inner.taken(overlap)
     )
-    itself = b.emit("equal", b.reshape(best, (batch, classes, 1)), b.constant(np.arange(boxes)))
+    itself = b.emit("equal", b.reshape(best, (batch, classes, 1)), b.constant(np.arange(few(boxes))))
     after = b.emit("where", b.emit("logical_or", gone, itself), nothing, left)
     _, places, kept = emit_loop(c.scope, inner, "", "", [scores], [after, best, found], most, c.source)
     order = c.reshape(c.emit("transpose", kept, axes=(1, 2, 0)), (batch * classes * most,))

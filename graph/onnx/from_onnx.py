@@ -28,8 +28,8 @@ def from_onnx(
     are updated in place, each with the output that follows it: `{"past": "present"}`.
     Axes, shapes and the like that come as inputs and are not constants make an OpenGraph, which is closed when their values are
     there.
-    Raises NotAModel (TW0911), UnsupportedModel (TW0912), which lists everything that is not supported, BadExternalData (TW0913),
-    ModelPackageMissing (TW0910), BadGraph (TW0901) for shapes and state that are none.
+    Raises NotAModel (TW0911), InvalidNode (TW0916), UnsupportedModel (TW0912), which lists everything that is not
+    supported, BadExternalData (TW0913), ModelPackageMissing (TW0910), BadGraph (TW0901) for shapes and state that are none.
     """
     proto, folder = parsed(model)
     given = dict(shapes or {})

@@ -90,7 +90,7 @@ class Importer:
         """The graph, where late inputs, and what was measured, have these values; what has to be measured first; None where further
         inputs are late, which are in `late` from then on. Raises NotAModel (TW0911), UnsupportedModel (TW0912), BadExternalData
         (TW0913)."""
-        needs = Needs(values, self.folder, self.late, self.weights)
+        needs = Needs(values, self.folder, self._versions(), self.late, self.weights)
         reading = Reading(needs, Scope(re.sub(r"[^A-Za-z0-9_.]", "_", self.proto.graph.name) or "main", self._opset()))
         model, scope = self.proto.graph, reading.scope
         reading.parameters(model)
@@ -121,8 +121,11 @@ class Importer:
             scope.graph.state(past, present)
         return without_dead(scope.graph.parts())
 
+    def _versions(self) -> dict[str, int]:
+        return {entry.domain: entry.version for entry in self.proto.opset_import}
+
     def _opset(self) -> int:
-        versions = {entry.domain: entry.version for entry in self.proto.opset_import}
+        versions = self._versions()
         opset, defs = versions.get("", versions.get("ai.onnx", 0)), onnx_package().defs
         newest = defs.onnx_opset_version()
         used = {node.op_type for node in all_nodes(self.proto.graph) if node.domain in ("", "ai.onnx")}

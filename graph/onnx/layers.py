@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..conversion import Refused, product, scaled_extent
+from ..conversion import Refused, few, product, scaled_extent
 from ..types import Extent
 from .context import Context, converts
 
@@ -89,6 +89,9 @@ def _conv_transpose(c: Context) -> str:
                 windows["stride"], sizes, more, kernel, windows["dilation"], out, strict=True
             )
         ]
+        if wanted is not None:  # what is longer than what the taps reach is so at its end
+            more = [extra + max(-total, 0) for extra, total in zip(more, totals, strict=True)]
+            totals = [max(total, 0) for total in totals]
         upper = c.attribute("auto_pad", "NOTSET") == "SAME_UPPER"
         low = [total // 2 if upper else total - total // 2 for total in totals]
         high = [total - first for total, first in zip(totals, low, strict=True)]
@@ -134,7 +137,7 @@ def _with_places(c: Context, kernel: Sequence[int]) -> list[str]:
         x, line = c.emit("floor_mod", places, wide), c.emit("floor_divide", places, wide)
         y, plane = c.emit("floor_mod", line, high), c.emit("floor_divide", line, high)
         places = c.emit("add", c.emit("multiply", c.emit("add", c.emit("multiply", plane, wide), x), high), y)
-    lead = np.arange(shape[0] * shape[1]).reshape(*shape[:2], *[1] * len(kernel)) * prod(shape[2:])
+    lead = np.arange(few(*shape[:2])).reshape(*shape[:2], *[1] * len(kernel)) * prod(shape[2:])
     return [values, c.emit("add", places, c.constant(lead))]
 
 
@@ -227,7 +230,7 @@ def _group_norm(c: Context) -> str:
     weights = list(c.inputs[1:])
     if c.opset < 21:  # one for each group
         channels = c.extent(0, 1)
-        each = c.constant(np.repeat(np.arange(groups), channels // groups))
+        each = c.constant(np.repeat(np.arange(groups), few(channels) // groups))
         weights = [c.emit("take", value, each) for value in weights]
     return c.emit("group_norm", c[0], *weights, groups=groups, epsilon=float(c.attribute("epsilon", 1e-5)))
 
@@ -279,12 +282,29 @@ def _resize(c: Context) -> str:
         for at, axis in enumerate(axes):
             low[axis], high[axis] = numbers[at], numbers[at + len(axes)]
         region = (*low, *high)
+    mode, value = c.attribute("mode", "nearest"), c[0]
+    if (
+        c.opset == 10 and mode == "nearest" and min(scales) < 1
+    ):  # where it shrinks, it takes the neighbour behind: an axis after the other
+        small = [scale if scale < 1 else 1.0 for scale in scales]
+        value = c.emit(
+            "resize",
+            value,
+            sizes=tuple(
+                size if scale < 1 else extent for size, scale, extent in zip(sizes, scales, shape, strict=True)
+            ),
+            scales=tuple(small),
+            mode=mode,
+            coordinates=where,
+            rounding="ceil",
+        )
+        scales = [max(scale, 1.0) for scale in scales]
     return c.emit(
         "resize",
-        c[0],
+        value,
         sizes=tuple(sizes),
         scales=tuple(scales),
-        mode=c.attribute("mode", "nearest"),
+        mode=mode,
         coordinates=where,
         rounding=c.attribute("nearest_mode", "round_prefer_floor") if not old else "floor",
         cubic=float(c.attribute("cubic_coeff_a", -0.75)),

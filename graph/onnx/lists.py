@@ -18,6 +18,9 @@ from .context import Context, converts
 
 __all__: list[str] = []
 
+_MOST_VALUES = 1 << 12
+"""Of a sequence, each of which is a value of the graph."""
+
 
 def _items(c: Context, at: int = 0) -> Items:
     """The list that an input is."""
@@ -106,6 +109,8 @@ def _split(c: Context) -> str:
     extent = c.extent(0, axis)
     if sizes.ndim == 0 and int(sizes) < 1 or sizes.ndim and int(sizes.sum()) != extent:
         raise Refused(f"its parts of {sizes.tolist()} are not those of {extent}")
+    if not sizes.ndim and -(-extent // int(sizes)) > _MOST_VALUES:
+        raise Refused(f"it makes a sequence of {-(-extent // int(sizes))} values, and at most {_MOST_VALUES} are made")
     parts = (
         [int(size) for size in sizes]
         if sizes.ndim

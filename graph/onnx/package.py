@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import user_source
 from ..errors import ModelPackageMissing, NotAModel
 
-__all__ = ["dtype_named", "onnx_package"]
+__all__ = ["dtype_named", "dtype_number", "onnx_package"]
 
 
 def onnx_package() -> Any:
@@ -37,6 +37,11 @@ def dtype_named(kind: int) -> str:
             fix="convert the model",
         )
     return names[kind]
+
+
+def dtype_number(name: str) -> int:
+    """The number of ONNX's of this dtype."""
+    return int(next(getattr(onnx_package().TensorProto, theirs) for theirs, ours in _DTYPES.items() if ours == name))
 
 
 _DTYPES = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..conversion import Refused
+from ..conversion import Refused, few
 from .context import Context, converts
 from .layers import windows_of
 from .package import dtype_named
@@ -25,7 +25,7 @@ def _spread(c: Context, value: str, like: str, axis: int) -> str:
         return c.reshape(value, [kind.shape[0] if at == axis else 1 for at in range(len(shape))])
     extent = c.extent(like, axis)
     block = int(c.attribute("block_size", 0)) or -(-extent // int(kind.shape[axis]))
-    each = c.constant(np.minimum(np.arange(extent) // block, int(kind.shape[axis]) - 1))
+    each = c.constant(np.minimum(np.arange(few(extent)) // block, int(kind.shape[axis]) - 1))
     return c.emit("take", value, each, axis=axis)
 
 
@@ -67,12 +67,14 @@ def _dynamic(c: Context) -> Sequence[str]:
 
 
 def rounded(c: Context, x: str) -> list[str]:
-    """Floats as bytes by the least and the greatest of them, the scale of these, and their zero point."""
+    """Floats as bytes by the least and the greatest of them, the scale of these, and their zero point. Where all are 0, or so small
+    that their scale is none, it is 1, as in onnxruntime: nothing is divided by 0."""
     axes = tuple(range(c.rank(x)))
     zero = c.constant(0, x)
     high = c.emit("maximum", c.emit("max", x, axes=axes), zero)
     low = c.emit("minimum", c.emit("min", x, axes=axes), zero)
-    scale = c.emit("divide", c.emit("subtract", high, low), c.constant(255, x))
+    step = c.emit("divide", c.emit("subtract", high, low), c.constant(255, x))
+    scale = c.emit("where", c.emit("equal", step, zero), c.constant(1, x), step)
     offset = c.emit("clip", c.emit("nearbyint", c.emit("divide", c.emit("negative", low), scale)), low=0.0, high=255.0)
     zero_point = c.cast(offset, "uint8")
     return [quantized(c, x, scale, zero_point, "uint8", 0), scale, zero_point]

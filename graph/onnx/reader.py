@@ -8,6 +8,7 @@ import mmap
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 _MOST_DEPTH = 4
+_MOST_EXPANDED = 1 << 15
+"""Nodes that the calls of functions may become, beside as many as the file has."""
 _NARROW = ("int2", "uint2", "int4", "uint4")
 """Integers of less than a byte, which are read as bytes where that is the same."""
 
@@ -85,6 +88,7 @@ def _inlined(onnx: Any, proto: Any) -> Any:
     """The model without functions: its own, and operators without a row that ONNX defines by others."""
     try:
         if proto.functions:
+            _check_expansion(proto)
             proto = onnx.inliner.inline_local_functions(proto)
         for _ in range(_MOST_DEPTH):  # a function may be made of others
             others = {node.op_type for node in all_nodes(proto.graph) if not is_known(node) and _has_body(onnx, node)}
@@ -92,6 +96,8 @@ def _inlined(onnx: Any, proto: Any) -> Any:
             if not defined:
                 break
             proto = onnx.inliner.inline_selected_functions(proto, defined, inline_schema_functions=True)
+    except NotAModel:
+        raise
     except Exception as problem:
         if is_interruption(problem):
             raise
@@ -102,6 +108,37 @@ def _inlined(onnx: Any, proto: Any) -> Any:
             fix="onnx.inliner.inline_local_functions(model) shows why",
         ) from problem
     return proto
+
+
+def _check_expansion(proto: Any) -> None:
+    """Refuse a model whose functions call each other in circles, or become far more nodes than the file has: where each calls the
+    next one twice, a thousand bytes become any number of nodes. Raises NotAModel (TW0911)."""
+    bodies = {(one.domain, one.name, one.overload): list(all_nodes(one)) for one in proto.functions}
+    calls = {
+        key: [called for node in nodes if (called := (node.domain, node.op_type, node.overload)) in bodies]
+        for key, nodes in bodies.items()
+    }
+    sizes: dict[Any, int] = {}
+    try:
+        for key in TopologicalSorter(calls).static_order():
+            sizes[key] = min(len(bodies[key]) + sum(sizes[called] for called in calls[key]), 1 << 62)
+    except CycleError:
+        raise _too_much("its functions call each other in circles", "functions that end") from None
+    own = list(all_nodes(proto.graph))
+    count = len(own) + sum(sizes.get((node.domain, node.op_type, node.overload), 0) for node in own)
+    most = _MOST_EXPANDED + len(own) + sum(map(len, bodies.values()))
+    if count > most:
+        raise _too_much(f"its functions become {count} nodes where they are called", f"{most} nodes")
+
+
+def _too_much(reason: str, allowed: str) -> NotAModel:
+    return NotAModel(
+        "the model's functions cannot be put in the places of their calls",
+        reason=reason,
+        called=user_source(),
+        allowed=allowed,
+        fix="export the model without functions",
+    )
 
 
 def all_nodes(graph: Any) -> Iterator[Any]:

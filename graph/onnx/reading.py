@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from ...errors import FAULTS, TilewrightError, is_interruption, user_source
 from ..conversion import NeedsValue, Refused, Scope
-from ..errors import NotAModel
+from ..errors import InvalidNode, NotAModel
 from ..inner import InnerScope
 from ..node import Param
 from .context import ROWS, Context, operator_of
 from .reader import array_of, attributes_of, is_known, narrow_constants, whole_bytes
+from .schema import check_node
 
 __all__ = ["CONTROL", "Needs", "Reading", "controls"]
 
@@ -33,11 +34,12 @@ _CHANGES = ""
 @dataclass
 class Needs:
     """What has to be known before a model can be read whole. values: what is known already, inputs and values of ONNX by name.
-    late: inputs. weights: the model's own that were read, by their numbers. measured: values that are computed, by the names under
-    which they will be known, and what they are in our graph."""
+    versions: of its operators, by their domain. late: inputs. weights: the model's own that were read, by their numbers. measured:
+    values that are computed, by the names under which they will be known, and what they are in our graph."""
 
     values: Mapping[str, NDArray[Any]]
     folder: Path | None
+    versions: Mapping[str, int] = field(default_factory=dict[str, int])
     late: dict[str, None] = field(default_factory=dict[str, None])
     weights: dict[int, Param] = field(default_factory=dict[int, Param])
     measured: dict[str, str] = field(default_factory=dict[str, str])
@@ -144,8 +146,17 @@ class Reading:
         c.measures = self.needs.values
         return c
 
+    def check(self, node: Any) -> None:
+        """Raise InvalidNode (TW0916) for a node that its operator's definition does not allow."""
+        graph = self.scope.graph
+        values = [(self.value(name) or "") if name else "" for name in node.input]
+        types = [graph.types.get(value) for value in values]
+        data = [None if kind is None else graph.data(value) for value, kind in zip(values, types, strict=True)]
+        check_node(node, self.needs.versions, types, data)
+
     def node(self, node: Any) -> None:
         try:
+            self.check(node)
             operator = operator_of(node)
             if operator in CONTROL:
                 CONTROL[operator](self, node)
@@ -156,6 +167,8 @@ class Reading:
             for name, value in zip(node.output, [results] if isinstance(results, str) else results, strict=False):
                 if name and value:
                     self.define(name, value)
+        except InvalidNode:
+            raise
         except NeedsValue as need:
             self.wait(node, str(need), need.value)
         except Refused as reason:

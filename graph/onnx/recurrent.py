@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..conversion import Conversion, Refused
+from ..conversion import Conversion, Refused, few
 from ..recurrent import Activation, Layer, gru_cell, lstm_cell, rnn_cell
 from ..types import Extent
 from .context import Context, converts
@@ -96,6 +96,11 @@ def _turned_back(c: Context, layer: Layer, value: str) -> str:
 def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: bool) -> Layer:
     """One direction of a layer: what goes into it, its inputs times their weights done at once."""
     kind, dtype = c.proto.op_type, c.type(0).dtype
+    for position, axis in ((5, 0 if turned else 1), (4, 0)):  # where x leaves the batch open, and these tell it
+        if c.has(position) and isinstance(known := c.type(position).shape[axis], int):
+            x = c.with_extent(x, 1, known)
+    if isinstance(known := c.type(1).shape[2], int):
+        x = c.with_extent(x, 2, known)
     steps, batch, width = c.type(x).shape
     lengths = c[4] if c.has(4) else ""
     if back:
@@ -122,11 +127,11 @@ def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: boo
         )
         if kind == "GRU" and c.attribute("linear_before_reset", 0):
             inner_bias = c.emit("slice", behind, begin=(2 * hidden,), end=(3 * hidden,), step=(1,), axes=(0,))
-            outer = c.constant(np.repeat([1, 0], [2 * hidden, hidden]), behind)
+            outer = c.constant(np.repeat([1, 0], [2 * few(hidden), hidden]), behind)
             behind = c.emit("multiply", behind, outer)
         bias = c.emit("add", ahead, behind)
     elif kind == "GRU" and c.attribute("linear_before_reset", 0):
-        inner_bias = c.constant(np.zeros(hidden, dtype))
+        inner_bias = c.constant(np.zeros(few(hidden), dtype))
     flat = c.reshape(x, (_product(steps, batch), width))
     products = c.emit("matmul", flat, w, transpose_b=True)
     if bias:

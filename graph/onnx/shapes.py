@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from ... import te
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer, simplify
 from ...ir.expr import Expr, IntImm, Range
-from ..conversion import Conversion, Refused, broadcast, open_extent, product
+from ..conversion import Conversion, Refused, broadcast, few, open_extent, product
 from ..types import Extent, extent_of, extents
 from .context import Context, converts
 from .package import dtype_named
 
 __all__ = ["backward"]
 
-_MOST_NUMBERS = 1 << 24
 _LAST = 1 << 30
 """From here on an end of a slice is that of the dimension."""
 
@@ -58,9 +60,10 @@ def _range(c: Context) -> str:
     if any(c[at] in c.scope.shapes for at in range(2)):
         return _range_of_extents(c)
     begin, end, step = (c.array(at).reshape(()) for at in range(3))
-    if step == 0 or not (float(end) - float(begin)) / float(step) <= _MOST_NUMBERS:
-        raise Refused("it has too many numbers")
-    count = max(int(np.ceil((float(end) - float(begin)) / float(step))), 0)
+    far = (float(end) - float(begin)) / float(step) if step else math.nan
+    if not math.isfinite(far):
+        raise Refused(f"there are no numbers from {begin} to {end} by {step}")
+    count = few(max(math.ceil(far), 0))
     return c.constant((begin + np.arange(count).astype(begin.dtype) * step).astype(begin.dtype))
 
 
@@ -106,7 +109,20 @@ def _squeeze(c: Context) -> str:
     )
     if any(isinstance(shape[at], int) and shape[at] != 1 for at in dropped):
         raise Refused(f"axes {dropped} of {c.type(0)} are not 1")
-    return c.reshape(c[0], [extent for at, extent in enumerate(shape) if at not in dropped])
+    value = c[0] if axes is not None else _asked_not_to_be_one(c, c[0])
+    return c.reshape(value, [extent for at, extent in enumerate(shape) if at not in dropped])
+
+
+def _asked_not_to_be_one(c: Context, value: str) -> str:
+    """A value of whose open extents it is asked at the call that they are not 1: where they were, it would lose them."""
+    sizes = extents([extent for extent in c.type(value).shape if isinstance(extent, str)])
+    if not sizes:
+        return value
+    far = [
+        extent_of(te.max(size - 1, 1 - size) - 1) for size in sizes
+    ]  # -1, which no extent may be, where the size is 1
+    nothing = c.constant(np.zeros((*[1] * len(far), 0), bool))
+    return c.emit("after", value, c.emit("broadcast_to", nothing, shape=(*far, 0)))
 
 
 @converts("Unsqueeze")
@@ -119,8 +135,16 @@ def _unsqueeze(c: Context) -> str:
 
 @converts("Expand")
 def _expand(c: Context) -> str:
-    shape = broadcast(c.type(0).shape, c.extents(1))
-    return c[0] if shape == c.type(0).shape else c.emit("broadcast_to", c[0], shape=shape)
+    """An open extent that meets another than 1 is taken for it, which is asked at the call: it is no 1 that is repeated."""
+    value, wanted = c[0], c.extents(1)
+    lead = len(wanted) - c.rank(0)
+    for axis, extent in enumerate(c.type(0).shape):
+        target = wanted[axis + lead] if axis + lead >= 0 else 1
+        if isinstance(extent, str) and target not in (1, extent):
+            shape = c.type(value).shape
+            value = c.reshape(value, (*shape[:axis], target, *shape[axis + 1 :]))
+    shape = broadcast(c.type(value).shape, wanted)
+    return value if shape == c.type(value).shape else c.emit("broadcast_to", value, shape=shape)
 
 
 @converts("Tile")
@@ -142,15 +166,26 @@ def _transpose(c: Context) -> str:
 @converts("Split")
 def _split(c: Context) -> Sequence[str]:
     axis = c.axis()
-    sizes = c.numbers(1) if c.has(1) else c.attribute("split")
-    if sizes is None:
-        extent = c.type(0).shape[axis]
-        if not isinstance(extent, int):
-            raise Refused("the extent that it splits is not known")
+    sizes, value = c.numbers(1) if c.has(1) else c.attribute("split"), c[0]
+    if sizes is not None:
+        value = c.with_extent(value, axis, sum(sizes))
+    else:
+        extent, shape = c.type(0).shape[axis], c.type(0).shape
         count = int(c.attribute("num_outputs", c.outputs))
+        if not isinstance(extent, int):  # equal parts, which is asked at the call
+            each, whole = (extent_of(one) for one in _parts(extent, count))
+            value = c.reshape(value, (*shape[:axis], whole, *shape[axis + 1 :]))
+            return c.emit_all("split", value, sizes=(each,) * count, axis=axis)
         each = -(-extent // count)
         sizes = [max(min(each, extent - each * at), 0) for at in range(count)]
-    return c.emit_all("split", c[0], sizes=tuple(sizes), axis=axis)
+    return c.emit_all("split", value, sizes=tuple(sizes), axis=axis)
+
+
+def _parts(extent: str, count: int) -> tuple[Any, Any]:
+    """How long each of equal parts of an open extent is, and all of them."""
+    (size,) = extents((extent,))
+    each = ops.floordiv(size, count)
+    return each, each * count
 
 
 def _is_beyond(end: Extent) -> bool:
@@ -167,6 +202,14 @@ def _ends(c: Context, at: int) -> list[Extent]:
         for end in extents(ends)
     )
     return [*c.numbers(at)] if from_the_end else ends
+
+
+def _inside(begin: Extent, step: int, extent: Extent) -> Extent:
+    """Where a slice begins. One that goes backwards from before the first element begins there in ONNX; in numpy, whose rule the
+    operator slice has, nothing is left of it."""
+    if step < 0 and isinstance(begin, int) and isinstance(extent, int):
+        return max(begin, -extent)
+    return begin
 
 
 def _moving(c: Context) -> str | None:
@@ -209,22 +252,51 @@ def _slice(c: Context) -> str:
     if len(set(axes)) != len(axes):
         raise Refused(f"it cuts an axis twice: {axes}")
     steps = steps or [1] * len(begins)
-    shape = c.type(0).shape
-    kept = [
-        (low, high, by, at)
-        for low, high, by, at in zip(begins, ends, steps, axes, strict=True)
-        if not (low == 0 and by == 1 and _is_beyond(high) and not isinstance(shape[at], int))
-    ]
-    turned = [
-        at
-        for low, high, by, at in kept
-        if by == -1 and (low == -1 or _is_beyond(low)) and isinstance(high, int) and high <= -_LAST
-    ]
+    if 0 in steps:
+        raise Refused("it goes by steps of 0")
     value = c[0]
-    for at in turned:
-        value = c.emit("flip", value, axis=at)
-    begins, ends, steps, axes = ([part[at] for part in kept if part[3] not in turned] for at in range(4))
-    return c.emit("slice", value, begin=begins, end=ends, step=steps, axes=axes) if axes or not turned else value
+    cuts: list[tuple[Extent, Extent, int, int]] = []
+    for begin, end, step, at in zip(begins, ends, steps, axes, strict=True):
+        extent = c.type(value).shape[at]
+        if isinstance(begin, int) and isinstance(end, int):
+            turned = step < 0 and (isinstance(extent, str) or _turns(begin, end, step))
+            if turned:  # place b from the beginning is place ~b from the end
+                value = c.emit("flip", value, axis=at)
+                begin, end, step = ~begin, ~end, -step
+            if isinstance(extent, str):
+                begin, end = _clamped(begin, end, extent, turned)
+        if not (begin == 0 and step == 1 and (end == extent or _is_beyond(end))):
+            cuts.append((_inside(begin, step, extent), end, step, at))
+    if not cuts:
+        return value
+    begins, ends, steps, axes = (list(part) for part in zip(*cuts, strict=True))
+    return c.emit("slice", value, begin=begins, end=ends, step=steps, axes=axes)
+
+
+def _turns(begin: int, end: int, step: int) -> bool:
+    """Whether a slice is an axis from its end to its beginning."""
+    return step == -1 and (begin == -1 or _is_beyond(begin)) and end <= -_LAST
+
+
+def _clamped(begin: int, end: int, extent: Extent, turned: bool) -> tuple[Extent, Extent]:
+    """The ends of a slice of an axis that is open, inside of it whatever its extent; but for one element that is cut off at an end,
+    which is asked to be there: what n - 1 rows are said to be stays so simple. turned: it went backwards, and so begins no later
+    than at the last element."""
+    if not turned and begin in (0, 1) and (end == -1 or _is_beyond(end)):
+        return begin, extent if _is_beyond(end) else end
+    (size,) = extents((extent,))
+
+    def place(number: int) -> Any:
+        if number == 0 or number <= -_LAST:
+            return ops.const(0, "int64")
+        if number > 0:
+            return size if number >= _LAST - 1 else te.min(ops.const(number, "int64"), size)
+        return te.max(size + number, 0)
+
+    low, high = place(begin), place(end)
+    if turned and begin > 0:
+        low = te.max(te.min(ops.const(min(begin, _LAST), "int64"), size - 1), 0)
+    return extent_of(low), extent_of(high if begin == 0 else te.max(low, high))
 
 
 @converts("Pad")
@@ -238,20 +310,19 @@ def _pad(c: Context) -> str:
     value = c[0]
     if min(*before, *after, 0) < 0:
         cut = [at for at in range(rank) if before[at] < 0 or after[at] < 0]
-        shape = c.static(0)
         value = c.emit(
             "slice",
             value,
             begin=[max(-before[at], 0) for at in cut],
-            end=[shape[at] - max(-after[at], 0) for at in cut],
+            end=[min(after[at], 0) or _LAST for at in cut],
             step=[1] * len(cut),
             axes=cut,
         )
         before, after = ([max(number, 0) for number in numbers] for numbers in (before, after))
-    mode = c.attribute("mode", "constant")
+    mode, number = c.attribute("mode", "constant"), c.attribute("value", 0.0)
     if mode != "constant":
         return c.emit("pad_with", value, before=before, after=after, mode=mode)
-    filling = c.attribute("value", 0.0) if c.opset < 11 else c.array(2).reshape(-1)[0].item() if c.has(2) else 0
+    filling = number if c.opset < 11 else c.array(2).reshape(-1)[0].item() if c.has(2) else 0
     return c.emit("pad", value, before=before, after=after, value=filling)
 
 

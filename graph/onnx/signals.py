@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..conversion import Refused
+from ..conversion import Refused, few
 from .context import Context, converts
 from .package import dtype_named
 
 __all__: list[str] = []
-
-_MOST_NUMBERS = 1 << 24
 
 
 @converts("DFT")
@@ -39,6 +37,7 @@ def _stft(c: Context) -> str:
     if not 0 < length <= size or step < 1:
         raise Refused(f"there are no frames of {length} every {step}")
     count = (size - length) // step + 1
+    few(count, length)
     places = c.constant(np.arange(count)[:, None] * step + np.arange(length))
     frames = c.emit("take", c[0], places, axis=1)
     if c.has(2):
@@ -51,9 +50,7 @@ def _stft(c: Context) -> str:
 @converts("HannWindow", "HammingWindow", "BlackmanWindow")
 def _window(c: Context) -> str:
     size, kind = int(c.array(0).reshape(-1)[0]), dtype_named(int(c.attribute("output_datatype", 1)))
-    if size > _MOST_NUMBERS:
-        raise Refused("it has too many numbers")
-    turns = 2 * np.pi * np.arange(size) / max(size if c.attribute("periodic", 1) else size - 1, 1)
+    turns = 2 * np.pi * np.arange(few(size)) / max(size if c.attribute("periodic", 1) else size - 1, 1)
     weights = {
         "HannWindow": (0.5, 0.5, 0.0),
         "HammingWindow": (25 / 46, 21 / 46, 0.0),
@@ -76,8 +73,8 @@ def _mel(c: Context) -> str:
 def _filters(bins: int, points: int, rate: int, low: float, high: float) -> NDArray[np.float64]:
     """Triangles over frequencies, (points // 2 + 1, bins), whose corners are equally far apart on the mel scale."""
     rows = points // 2 + 1
-    if not 0 < bins * rows <= _MOST_NUMBERS or rate < 1:
-        raise Refused("it has too many numbers")
+    if few(bins, rows) < 1 or rate < 1:
+        raise Refused(f"there are no {bins} filters of {rows} frequencies")
     ends = 2595 * np.log1p(np.asarray([low, high]) / 700) / np.log(10)
     mels = np.arange(bins + 2) * ((ends[1] - ends[0]) / (bins + 2)) + ends[0]
     corners = ((points + 1) * (700 * np.expm1(mels / 2595 * np.log(10))) // rate).astype(np.int64)

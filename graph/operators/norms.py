@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,7 +84,7 @@ def _rms_norm(x: Any, scale: Any = None, *, axis: int = -1, epsilon: float = 1e-
 
 
 def _grouped(x: Any, scale: Any = None, shift: Any = None, *, groups: int, epsilon: float) -> Any:
-    apart = x.reshape(x.shape[0], groups, -1)
+    apart = x.reshape(x.shape[0], groups, math.prod(x.shape[1:]) // groups)
     normal = _standard(apart, [2], epsilon).reshape(x.shape)
     normal = normal if scale is None else normal * _along(x, scale, 1)
     return normal if shift is None else normal + _along(x, shift, 1)

@@ -78,7 +78,7 @@ def _running_row(name: str, function: Callable[..., Any], reference: Callable[..
     def computed(x: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any:
         wide = x if x.dtype.kind in "iu" else x.astype(np.float64)
         source = np.flip(wide, axis) if reverse else wide
-        if exclusive:
+        if exclusive and source.shape[axis]:
             first = np.full_like(np.take(source, [0], axis), 0 if name == "cumsum" else 1)
             source = np.concatenate([first, np.delete(source, -1, axis)], axis)
         result = reference(source, axis, dtype=source.dtype)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..conversion import Refused, scaled_extent
+from ..conversion import Refused, few, scaled_extent
 from .call import Call, aten
 from .movement import repeated
 
@@ -153,6 +153,7 @@ def _adaptive_pool(c: Call) -> str:
 
 
 def _averaged(c: Call, value: str, axis: int, size: int, wanted: int) -> str:
+    few(size, wanted)
     weights = np.zeros((size, wanted))
     for at in range(wanted):
         begin, end = at * size // wanted, -(-(at + 1) * size // wanted)
@@ -167,7 +168,7 @@ def _averaged(c: Call, value: str, axis: int, size: int, wanted: int) -> str:
 
 def _channels(c: Call, name: str, count: int, like: str, value: float) -> str:
     """A weight of each channel, or a constant in its place."""
-    return c.optional(name) or c.constant(np.full(count, value), like)
+    return c.optional(name) or c.constant(np.full(few(count), value), like)
 
 
 @aten(

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from ..choosing import nonzero
-from ..conversion import Refused, broadcast, product
+from ..conversion import Refused, broadcast, few, product
 from ..types import Extent
 from .call import Call, aten
 from .movement import cut
@@ -252,7 +252,7 @@ def _histc(c: Call) -> str:
         c.emit("greater_equal", value, c.constant(low, value)),
         c.emit("less_equal", value, c.constant(high, value)),
     )
-    hit = c.emit("logical_and", inside, c.emit("equal", last, c.constant(np.arange(bins), place)))
+    hit = c.emit("logical_and", inside, c.emit("equal", last, c.constant(np.arange(few(bins)), place)))
     return c.emit("sum", c.cast(hit, c.dtype), axes=(0,))
 
 

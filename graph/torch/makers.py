@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from ..conversion import Refused
+from ..conversion import Refused, few
 from ..types import Extent, array_dtype
 from .call import Call, aten
 from .numbers import Ratio, combined, whole
 
 __all__: list[str] = []
-
-_MOST_NUMBERS = 1 << 24
 
 
 def _whole(c: Call, value: str, shape: Sequence[Extent]) -> str:
@@ -66,9 +65,10 @@ def _copy(c: Call) -> str:
 def _arange(c: Call) -> str:
     begin, end, step = c.given("start", 0), c.given("end"), c.given("step", 1)
     if all(isinstance(one, (int, float)) for one in (begin, end, step)):
-        if step == 0 or not (end - begin) / step <= _MOST_NUMBERS:
-            raise Refused("it has too many numbers")
-        count = max(int(np.ceil((end - begin) / step)), 0)
+        far = (end - begin) / step if step else math.nan
+        if not math.isfinite(far):
+            raise Refused(f"there are no numbers from {begin} to {end} by {step}")
+        count = few(max(math.ceil(far), 0))
         kind = np.int64 if all(isinstance(one, int) for one in (begin, end, step)) else np.float64
         return c.constant((begin + np.arange(count, dtype=kind) * step).astype(array_dtype(c.dtype)))
     if isinstance(begin, Ratio) or not isinstance(step, (int, float)) or step == 0:
@@ -84,9 +84,7 @@ def _arange(c: Call) -> str:
 @aten("linspace.default")
 def _linspace(c: Call) -> str:
     begin, end, steps = float(c.known("start")), float(c.known("end")), c.integer("steps")
-    if steps > _MOST_NUMBERS:
-        raise Refused("it has too many numbers")
-    return c.constant(np.linspace(begin, end, steps).astype(array_dtype(c.dtype)))
+    return c.constant(np.linspace(begin, end, few(steps)).astype(array_dtype(c.dtype)))
 
 
 @aten(
@@ -99,9 +97,7 @@ def _linspace(c: Call) -> str:
 def _window(c: Call) -> str:
     """A window of so many numbers, which without periodic ends where it began."""
     name, count = c.target.partition("_")[0], c.integer("window_length")
-    if not 0 <= count <= _MOST_NUMBERS:
-        raise Refused(f"it has {count} numbers")
-    turns = np.arange(count) / max(count if c.known("periodic", True) else count - 1, 1)
+    turns = np.arange(few(count)) / max(count if c.known("periodic", True) else count - 1, 1)
     if name == "bartlett":
         values = 1 - np.abs(2 * turns - 1)
     else:
@@ -116,6 +112,5 @@ def _window(c: Call) -> str:
 def _eye(c: Call) -> str:
     rows = c.integer("n")
     columns = c.integer("m", rows)
-    if rows * columns > _MOST_NUMBERS:
-        raise Refused("it has too many numbers")
+    few(rows, columns)
     return c.constant(np.eye(rows, columns).astype(array_dtype(c.dtype)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..conversion import Refused, open_extent, product
-from ..types import Extent
+from ..types import Extent, is_below_zero
 from .call import VIEWS, Call, Row, aten, widest
 from .numbers import extent
 
@@ -163,6 +163,9 @@ def _range(c: Call, name: str, default: int, size: Extent) -> Extent:
     if isinstance(value, int) and value < 0:
         far = f"({size}) - {-value}"
         return extent(far if name == "end" or _said(c, c.axis("dim", 0)) == -value else f"max({far}, 0)")
+    if isinstance(value, str) and is_below_zero(value):
+        far = f"({size}) + ({value})"
+        return extent(far if name == "end" or _said(c, c.axis("dim", 0)) == extent(f"-({value})") else f"max({far}, 0)")
     return size if value == size or isinstance(value, int) and value >= 1 << 30 else value
 
 

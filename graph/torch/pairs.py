@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..conversion import Refused
+from ..conversion import Refused, few
 from ..types import Extent
 from .call import ROWS, VIEWS, Call
 from .schema import TensorName
@@ -310,6 +310,7 @@ def _frames(c: Call, complexes: Set[str]) -> str:
             else c.emit("pad_with", value, before=ends, after=ends, mode=str(mode))
         )
     size = c.extent(value, rank - 1)
+    few(size // step + 1, points)
     places = np.arange((size - points) // step + 1)[:, None] * step + np.arange(points)
     frames = c.emit("take", value, c.constant(places), axis=rank - 1)
     if c.given("window", None) is not None:

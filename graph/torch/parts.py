@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..conversion import Refused, broadcast, product
+from ..conversion import Refused, broadcast, few, product
 from .call import Call, aten
 from .movement import cut, put
 
@@ -63,7 +63,7 @@ def _taken(c: Call) -> str:
 def _places(rows: int, columns: int, offset: int) -> NDArray[np.int64]:
     """Where a diagonal of a matrix lies in it."""
     count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    at = np.arange(count)
+    at = np.arange(few(count))
     return (at + max(-offset, 0)) * columns + at + max(offset, 0)
 
 
@@ -85,7 +85,7 @@ def _embedded(c: Call, value: str, offset: int) -> str:
     """A vector as the diagonal of a matrix."""
     count = c.extent(value, -1)
     lead, size = c.static(value, slice(-1)), count + abs(offset)
-    numbers = np.full(size * size, count, np.int64)
+    numbers = np.full(few(size, size), count, np.int64)
     numbers[_places(size, size, offset)] = np.arange(count)
     padded = c.emit("pad", value, before=(0,) * (len(lead) + 1), after=(*(0,) * len(lead), 1), value=0)
     return c.reshape(c.emit("take", padded, c.constant(numbers), axis=len(lead)), (*lead, size, size))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..conversion import Conversion, Refused, product
+from ..conversion import Conversion, Refused, few, product
 from ..recurrent import Layer, gru_cell, lstm_cell, rnn_cell
 from .call import Call, aten
 
@@ -92,7 +92,7 @@ def _direction(c: Call, kind: str, x: str, weights: Sequence[str], states: list[
         behind = own[3]
         if kind == "gru":
             inner = c.emit("slice", behind, begin=(2 * hidden,), end=(3 * hidden,), step=(1,), axes=(0,))
-            behind = c.emit("multiply", behind, c.constant(np.repeat([1, 0], [2 * hidden, hidden]), behind))
+            behind = c.emit("multiply", behind, c.constant(np.repeat([1, 0], [2 * few(hidden), hidden]), behind))
         products = c.emit("add", products, c.emit("add", own[2], behind))
     elif kind == "gru":
         inner = c.constant(np.zeros(hidden), x)

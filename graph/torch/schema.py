@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from ...errors import user_source
 from ..errors import NotAModel
-from ..types import Extent
+from ..types import MOST_DIMENSIONS, Extent
 from .extents import read_extent
 
 __all__ = [
@@ -158,6 +158,7 @@ def _greatest(said: Any) -> Iterator[tuple[str, int]]:
 
 def _input(spec: Any) -> Values:
     kind, said = _union(spec)
+    said = _of(said, dict, "an input")
     paths = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
     if kind in paths:
         return Values(
@@ -168,6 +169,7 @@ def _input(spec: Any) -> Values:
 
 def _result(spec: Any) -> Values:
     kind, said = _union(spec)
+    said = _of(said, dict, "an output")
     path = next((value for key, value in said.items() if key.endswith("_name")), "")
     given = said.get("arg")
     if kind == "user_output":
@@ -220,6 +222,10 @@ def tensor_meta(meta: Any) -> TensorMeta:
     """What is said of a tensor. Raises NotAModel (TW0911)."""
     whole = _of(meta, dict, "what is said of a tensor")
     sizes, strides = (_of(whole.get(key), list, "a tensor's shape") for key in ("sizes", "strides"))
+    if max(len(sizes), len(strides)) > MOST_DIMENSIONS:
+        raise _wrong(
+            f"a tensor has {max(len(sizes), len(strides))} dimensions, and values have up to {MOST_DIMENSIONS}"
+        )
     offset = whole.get("storage_offset")
     return TensorMeta(
         _DTYPES.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None,

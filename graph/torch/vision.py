@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ..conversion import Refused, open_extent
+from ..conversion import Refused, few, open_extent
 from .call import Call, aten
 from .layers import batched, many, unbatched
 
@@ -34,6 +34,7 @@ def _grid_sample(c: Call) -> str:
 def _affine_grid(c: Call) -> str:
     """The points of an image, in coordinates from -1 to 1, times the maps."""
     theta, (batch, _, *sizes), align = c.tensor("theta"), c.integers("size"), bool(c.known("align_corners"))
+    few(*sizes)
     axes = [
         np.linspace(-1, 1, size) * (1 if align else (size - 1) / size) if size > 1 else np.zeros(1) for size in sizes
     ]

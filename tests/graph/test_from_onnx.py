@@ -185,15 +185,15 @@ def test_pictures_of_any_size_are_resized(mode: str, where: str) -> None:
 def test_everything_that_is_not_supported_is_listed_at_once() -> None:
     nodes = [
         helper.make_node("NonZero", ["x"], ["a"], "where"),
-        helper.make_node("TfIdfVectorizer", ["x"], ["b"], "one"),
-        helper.make_node("TfIdfVectorizer", ["x"], ["c"], "two"),
+        helper.make_node("RandomUniformLike", ["x"], ["b"], "one"),
+        helper.make_node("RandomUniformLike", ["x"], ["c"], "two"),
         helper.make_node("Relu", ["x"], ["y"]),
         helper.make_node("TopK", ["x", "k"], ["d", "e"], "unordered", sorted=0),
     ]
     bad = model(nodes, {"x": ((3, 4), "float32")}, ["y"], {"k": np.asarray([1])})
     with pytest.raises(
         tw.GraphError,
-        match=r"(?s)TW0912: the model has 3 nodes.*2 × TfIdfVectorizer: .*"
+        match=r"(?s)TW0912: the model has 3 nodes.*2 × RandomUniformLike: .*"
         r"\(one, two\).*1 × TopK: its results have no order \(unordered\)",
     ):
         tw.graph.from_onnx(bad)
@@ -201,7 +201,7 @@ def test_everything_that_is_not_supported_is_listed_at_once() -> None:
 
 def test_an_attribute_that_nobody_knows_is_refused_and_not_passed_over() -> None:
     odd = model([helper.make_node("Relu", ["x"], ["y"], slope=0.5)], {"x": ((3,), "float32")}, ["y"])
-    with pytest.raises(tw.GraphError, match=r"(?s)TW0912.*1 × Relu: its attribute 'slope' is not known"):
+    with pytest.raises(tw.GraphError, match=r"(?s)TW0916.*Relu.*an attribute 'slope'"):
         tw.graph.from_onnx(odd)
 
 
@@ -368,14 +368,15 @@ def test_truncated_and_mutated_models_are_refused_or_read() -> None:
 def test_claims_of_sizes_take_no_memory() -> None:
     huge = np.asarray([1 << 20, 1 << 20])
     filled = model([helper.make_node("ConstantOfShape", ["n"], ["y"])], {}, ["y"], {"n": huge})
-    assert tw.graph.from_onnx(filled).outputs["y"].shape == (1 << 20, 1 << 20)
+    with pytest.raises(tw.GraphError, match=r"TW0912(.|\n)*4398046511104 bytes"):
+        tw.graph.from_onnx(filled)
     ranged = model(
         [helper.make_node("Range", ["a", "b", "c"], ["y"])],
         {},
         ["y"],
         {"a": np.asarray(0), "b": np.asarray(1 << 60), "c": np.asarray(1)},
     )
-    with pytest.raises(tw.GraphError, match=r"(?s)TW0912: .*too many numbers"):
+    with pytest.raises(tw.GraphError, match=r"(?s)TW0912: .*numbers while the model is read"):
         tw.graph.from_onnx(ranged)
     weight = model([helper.make_node("Relu", ["w"], ["y"])], {}, ["y"], {"w": np.zeros(3, "float32")})
     weight.graph.initializer[0].dims[:] = [1 << 40, 1 << 20]
