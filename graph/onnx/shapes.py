@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ... import te
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer, simplify
 from ...ir.expr import Expr, IntImm, Range
@@ -119,7 +118,7 @@ def _asked_not_to_be_one(c: Context, value: str) -> str:
     if not sizes:
         return value
     far = [
-        extent_of(te.max(size - 1, 1 - size) - 1) for size in sizes
+        extent_of(ops.maximum(size - 1, 1 - size) - 1) for size in sizes
     ]  # -1, which no extent may be, where the size is 1
     nothing = c.constant(np.zeros((*[1] * len(far), 0), bool))
     return c.emit("after", value, c.emit("broadcast_to", nothing, shape=(*far, 0)))
@@ -290,13 +289,13 @@ def _clamped(begin: int, end: int, extent: Extent, turned: bool) -> tuple[Extent
         if number == 0 or number <= -_LAST:
             return ops.const(0, "int64")
         if number > 0:
-            return size if number >= _LAST - 1 else te.min(ops.const(number, "int64"), size)
-        return te.max(size + number, 0)
+            return size if number >= _LAST - 1 else ops.minimum(ops.const(number, "int64"), size)
+        return ops.maximum(size + number, 0)
 
     low, high = place(begin), place(end)
     if turned and begin > 0:
-        low = te.max(te.min(ops.const(min(begin, _LAST), "int64"), size - 1), 0)
-    return extent_of(low), extent_of(high if begin == 0 else te.max(low, high))
+        low = ops.maximum(ops.minimum(ops.const(min(begin, _LAST), "int64"), size - 1), 0)
+    return extent_of(low), extent_of(high if begin == 0 else ops.maximum(low, high))
 
 
 @converts("Pad")
