@@ -13,7 +13,7 @@ last cache, so that lines stored whole matter more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,6 +74,7 @@ def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Cross
             and others[0] is last
             and not any(along in axes_in(index) for index in load.indices[:-1])
             and all((constant_extent(axis) or 0) >= size for axis in (along, last))
+            and readers_within(group.s, load.producer, [op])
         ):
             return Crossing(load.producer, op.axis.index(along), size)
     return None
@@ -82,8 +83,7 @@ def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Cross
 def transpose_tiles(group: Group, op: Operation, crossing: Crossing, threads: bool) -> None:
     """Schedules a stage at root in tiles."""
     s, size = group.s, crossing.size
-    reader = next(reader for reader in (op, *inlined_into(s, op)) if crossing.source in reader.input_tensors)
-    tile = s.cache_read(crossing.source, "local", [s[reader].op.output(0)])
+    tile = s.cache_read(crossing.source, "local", readers_within(s, crossing.source, [op])[:1])
     stage = s[op]
     axes = list(stage.op.axis)
     along, last = axes[crossing.across], axes[-1]
@@ -107,7 +107,7 @@ def transpose_tiles(group: Group, op: Operation, crossing: Crossing, threads: bo
 
 def read_across(
     s: Schedule,
-    ops: Iterable[Operation],
+    ops: Sequence[Operation],
     rows: Mapping[Operation, IterVar],
     along: Mapping[Operation, IterVar],
 ) -> dict[Tensor, int]:
@@ -120,7 +120,26 @@ def read_across(
             place = _place_of_row(load, rows[op], along[op])
             if isinstance(load.producer, Tensor) and place is not None:
                 found[load.producer] = place
-    return found
+    return {tensor: place for tensor, place in found.items() if readers_within(s, tensor, ops)}
+
+
+def readers_within(s: Schedule, source: Tensor, ops: Sequence[Operation]) -> list[Tensor]:
+    """What reads a tensor among operations and what is inlined into them; nothing where some of it is inlined elsewhere too, where
+    a copy that is computed at a loop of theirs would not be there."""
+    whole = {s[op] for op in ops}
+    readers = [
+        s[op].op
+        for each in ops
+        for op in (s[each].op, *inlined_into(s, s[each].op))
+        if source in s[op].op.input_tensors
+    ]
+    waiting = [s[op] for op in readers]
+    for stage in waiting:
+        if stage.attach_type == "inline":
+            waiting += [reader for reader in stage.readers if reader not in waiting]
+        elif stage not in whole:
+            return []
+    return [op.output(0) for op in dict.fromkeys(readers)]
 
 
 def _place_of_row(load: ProducerLoad, row: IterVar, along: IterVar) -> int | None:
@@ -133,7 +152,7 @@ def _place_of_row(load: ProducerLoad, row: IterVar, along: IterVar) -> int | Non
 def turned_rows(s: Schedule, source: Tensor, place: int, readers: Sequence[Operation], size: int) -> Stage:
     """The stage of a copy of a tensor for these readers in which rows, the index at `place`, lie side by side: loaded along the
     rows, `size` vectors at a time, and turned in registers. It is not placed yet."""
-    copy = s.cache_read(source, "global", [s[op].op.output(0) for op in readers if source in s[op].op.input_tensors])
+    copy = s.cache_read(source, "global", readers_within(s, source, readers))
     stage = s[copy]
     moved = stage.transform_layout(lambda *at: [*at[:place], *at[place + 1 :], at[place]], 0)
     assert moved is not None

@@ -389,16 +389,15 @@ def laws_by_algebra(part: CommReducer) -> tuple[bool, bool, bool, bool, bool]:
         return all(_same(f(x, begun), f(x, case[1])) for x in (begin, f(begin, case[0])))
 
     def is_idle(case: list[dict[int, _Value]]) -> bool:
-        reached = f(own.identity(), case[0])
-        return _same(f(reached, own.identity()), reached)
+        begin = own.identity()
+        return all(_same(f(reached, begin), reached) for reached in (begin, f(begin, case[0])))
 
-    neutral = own.law(1, is_neutral, begins=True)
     return (
         own.law(3, lambda case: _same(f(f(case[0], case[1]), case[2]), f(case[0], f(case[1], case[2])))),
         own.law(2, lambda case: _same(f(case[0], case[1]), f(case[1], case[0]))),
-        neutral,
+        own.law(1, is_neutral, begins=True),
         own.law(2, is_repeatable, begins=True),
-        neutral or own.law(1, is_idle, begins=True),
+        own.law(1, is_idle, begins=True),
     )
 
 
