@@ -8,8 +8,8 @@ that are awake, so that a change is followed; one that a thread has already is n
 
 Workers of other libraries spin after their work, for 5 to 30 ms, on the CPUs that ours are woken on, and each of two threads on a CPU
 has half of it. Two remedies, neither of which waits for anybody:
-- Where a team has all CPUs of the mask, each of the first threads has two reserves (`tw_reserve`), which take part in jobs that
-  begin with a wake and never wait awake. Three of four threads on a CPU are then the job's.
+- Where a team has all CPUs of the mask, each of the first threads has reserves (`RESERVES`), which take part in jobs that
+  begin with a wake and never wait awake. Four of five threads on a CPU are then the job's.
 - Whoever has offered a job and finds it all taken waits for those inside (`tw_wait_for_zero`). One whose CPU time stands still for
   20 us is queued behind somebody: it is brought to the CPU of the owner (`tw_pull`), who goes to sleep, and may then run on any CPU of
   the mask until the next offer, which places it again (`tw_loose`), asleep or not.
@@ -21,9 +21,9 @@ from __future__ import annotations
 
 __all__ = ["PLACEMENT_TEXT", "RESERVES"]
 
-RESERVES = 2
-"""For each of the first threads; with two, the products beside numpy, torch and onnxruntime that one thread does in 11 ms take 6 to 7,
-with one 6 to 8, with none 7.5 to 8 (two CPUs, scheduler ticks of 4 ms)."""
+RESERVES = 3
+"""For each of the first threads. In turns with an operator of torch, a product that one thread does in 11 ms takes 8 without, 7.2
+with two and 6.6 with three, on two CPUs and scheduler ticks of 4 ms; beside numpy 7.5, 6.2 and 6.0."""
 
 PLACEMENT_TEXT = """
 ; { thread's number to the system, hash of its mask, slot that it works in, its CPU time when last asked }, a cache line.
