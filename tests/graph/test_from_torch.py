@@ -658,3 +658,31 @@ def test_shuffles_of_open_batches_bilinear_forms_and_norms_of_any_order() -> Non
         torch.randn(3, 5),
         dynamic={"x": n, "y": n},
     )
+
+
+def test_slices_from_the_end_by_the_size_of_another_input() -> None:
+    """Their ends are symbols below 0, which were taken for places from the beginning, so that no size fitted."""
+    k, n = torch.export.Dim("k", min=1, max=64), torch.export.Dim("n", min=1, max=64)
+    programs = (
+        module(lambda x, y: x[:, -y.shape[0] :]),
+        module(lambda x, y: x[:, : -y.shape[0]]),
+    )
+    for net in programs:
+        g = tw.graph.from_torch(net, (torch.zeros(3, 16), torch.zeros(5)), dynamic_shapes=({1: n}, {0: k}))
+        for size, other in ((16, 5), (7, 3), (5, 4)):
+            x, y = torch.randn(3, size), torch.randn(other)
+            np.testing.assert_array_equal(g.run(x.numpy(), y.numpy())[0], net(x, y).numpy())
+
+
+def test_tensors_of_more_dimensions_than_arrays_have_are_refused() -> None:
+    def widened(name: str, content: bytes) -> bytes:
+        if not name.endswith(".json") or b'"sizes"' not in content:
+            return content
+        return content.replace(b'"sizes": [', b'"sizes": [' + b'{"as_int": 1}, ' * 72).replace(
+            b'"strides": [', b'"strides": [' + b'{"as_int": 1}, ' * 72
+        )
+
+    with pytest.raises(tw.GraphError, match=r"TW09(11|13).*"):
+        tw.graph.from_torch(rewritten(saved(), widened))
+    with pytest.raises(tw.GraphError, match="73 dimensions"):
+        tw.graph.parse("graph g {\n  input x: float32[" + ", ".join(["1"] * 73) + "]\n  output x = x\n}")
