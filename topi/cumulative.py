@@ -8,7 +8,8 @@ from typing import Any
 
 from .. import te
 from ..ir import ops
-from ..ir.expr import Expr
+from ..ir.dtype import DType
+from ..ir.expr import Expr, IntImm
 from ..ir.ops import is_const
 from ..te.shape import scalar_dtype
 from ..te.tensor import Tensor
@@ -56,15 +57,65 @@ def _running(
     def element(time: Any, others: tuple[Any, ...]) -> Any:
         return source[(*others[:at], time, *others[at:])].astype(kind)
 
+    if isinstance(extent, IntImm):
+        running = _from_first(element, extent, rest, kind, name, combine, neutral if exclusive else None, source)
+    else:
+        running = _from_neutral(element, extent, rest, kind, name, combine, neutral, exclusive, source)
+    return transpose(running, [order.index(dim) for dim in range(source.ndim)]) if at else running
+
+
+def _from_first(
+    element: Callable[[Any, Any], Any],
+    extent: Expr,
+    rest: list[Expr],
+    kind: DType,
+    name: str,
+    combine: Callable[[Any, Any], Any],
+    neutral: int | None,
+    source: Tensor,
+) -> Tensor:
+    """Running results along time of one step at least. neutral: what they begin with where they are exclusive, else None."""
     state = te.placeholder((extent, *rest), kind, name=f"{name}_state")
 
     def first(t: Expr, *i: Expr) -> Expr:
-        return ops.const(neutral, kind) if exclusive else element(t, i)
+        return element(t, i) if neutral is None else ops.const(neutral, kind)
 
     def next(t: Expr, *i: Expr) -> Expr:
-        return combine(state[(t - 1, *i)], element(te.max(t - 1, 0) if exclusive else t, i))
+        return combine(state[(t - 1, *i)], element(t if neutral is None else te.max(t - 1, 0), i))
 
     begin = te.compute((1, *rest), first, name=f"{name}_init")
     step = te.compute((extent, *rest), next, name=f"{name}_update")  # time runs from 1 on
     running: Tensor = te.scan(begin, step, state, inputs=[source], name=name)
-    return transpose(running, [order.index(dim) for dim in range(source.ndim)]) if at else running
+    return running
+
+
+def _from_neutral(
+    element: Callable[[Any, Any], Any],
+    extent: Expr,
+    rest: list[Expr],
+    kind: DType,
+    name: str,
+    combine: Callable[[Any, Any], Any],
+    neutral: int,
+    exclusive: bool,
+    source: Tensor,
+) -> Tensor:
+    """Running results along time that may be empty: a scan begins with a step, which here stands before the first result."""
+    state = te.placeholder((extent + 1, *rest), kind, name=f"{name}_state")
+    # -0 changes no float that is added to it, -0 among them; exclusive results begin with 0.
+    zero = -0.0 if neutral == 0 and kind.is_float and not exclusive else neutral
+
+    def first(*_: Expr) -> Expr:
+        return ops.const(zero, kind)
+
+    def next(t: Expr, *i: Expr) -> Expr:
+        return combine(state[(t - 1, *i)], element(t - 1, i))
+
+    def moved(t: Expr, *i: Expr) -> Expr:
+        return running[(t if exclusive else t + 1, *i)]
+
+    begin = te.compute((1, *rest), first, name=f"{name}_init")
+    step = te.compute((extent + 1, *rest), next, name=f"{name}_update")
+    running: Tensor = te.scan(begin, step, state, inputs=[source], name=f"{name}_scan")
+    result: Tensor = te.compute((extent, *rest), moved, name=name, tag="injective")
+    return result

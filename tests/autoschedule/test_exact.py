@@ -124,3 +124,18 @@ def test_a_chooser_that_fails_in_the_second_attempt_is_heard() -> None:
 
     with pytest.raises(RuntimeError, match="nothing suits me"):
         schedule(place.op, exact=True, chooser=chooser)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "float64"])
+@pytest.mark.parametrize("names", [("sum", "mean"), ("prod", "sum"), ("max", "argmax", "mean"), ("mean", "min")])
+def test_several_results_of_one_tensor(dtype: str, names: tuple[str, ...]) -> None:
+    """Some exact in any order and some not; mean reads a cast of what the others read."""
+    A = te.placeholder((64, 33), dtype, name="A")
+    outputs = [getattr(topi, name)(A, axis=1) for name in names]
+    a = np.random.default_rng(3).integers(-5, 6, (64, 33)).astype(dtype)
+    results = [[np.zeros(64, str(output.dtype)) for output in outputs] for _ in range(2)]
+    exact = tw.build([A, *outputs], exact=True)
+    exact(a, *results[0])
+    tw.build(te.create_schedule([output.op for output in outputs]), [A, *outputs])(a, *results[1])
+    assert exact.is_exact
+    assert [each.tobytes() for each in results[0]] == [each.tobytes() for each in results[1]]
