@@ -320,6 +320,35 @@ class Conversion:
         """A value in another shape."""
         return value if self.type(value).shape == tuple(shape) else self.emit("reshape", value, shape=tuple(shape))
 
+    def root(self, value: str, order: float = 2) -> str:
+        """The root of what is at least 0, flat at 0: what a norm's derivative is there, where that of the root alone has no end."""
+        at_zero = self.emit("equal", value, self.constant(0, value))
+        inner = self.emit("where", at_zero, self.constant(1, value), value)
+        root = self.emit("sqrt", inner) if order == 2 else self.emit("power", inner, self.constant(1 / order, value))
+        return self.emit("where", at_zero, self.constant(0, value), root)
+
+    def norm(self, value: str, order: float, axes: Sequence[int], keepdims: bool) -> str:
+        """The norm of an order, over dimensions; its derivative is 0 at 0."""
+        along: dict[str, Any] = {"axes": tuple(axes), "keepdims": keepdims}
+        if order == 2:
+            return self.root(self.emit("sum", self.emit("square", value), **along))
+        size, zero = self.emit("abs", value), self.constant(0, value)
+        if order == 0:
+            return self.emit("sum", self.cast(self.emit("not_equal", value, zero), self.type(value).dtype), **along)
+        if order == 1:
+            return self.emit("sum", size, **along)
+        if abs(order) == np.inf:
+            return self.emit("max" if order > 0 else "min", size, **along)
+        exponent = self.constant(order, value)
+        if 0 < order < 1:  # a power of 0 has a derivative without end
+            at_zero = self.emit("equal", size, zero)
+            power = self.emit("power", self.emit("where", at_zero, self.constant(1, value), size), exponent)
+            powers = self.emit("where", at_zero, zero, power)
+        else:
+            powers = self.emit("power", size, exponent)
+        total = self.emit("sum", powers, **along)
+        return self.root(total, order) if order > 0 else self.emit("power", total, self.constant(1 / order, value))
+
     def with_extent(self, value: str, axis: int, extent: int) -> str:
         """A value whose extent along an axis, where it is open, is taken for a number; that it is, is asked at the call."""
         shape = self.type(value).shape

@@ -247,9 +247,12 @@ def _of_floats(a: Any, b: Any, floats: Callable[[Any, Any], Any], integers: Call
 
 def _log_add_exp(a: Any, b: Any) -> Any:
     x, y = ops.match_types(a, b)
-    high, low = te.max(x, y), te.min(x, y)
-    same = te.any(high == low)  # infinities of one sign, whose difference is no number
-    return te.select(same, high + te.log(te.const(2.0, high.dtype)), high + te.log1p(te.exp(low - high)))
+    high, far = (
+        te.max(x, y),
+        te.abs(x - y),
+    )  # where they are equal, max follows x and |x - y| rises: half of it for each
+    same = te.all(x == y, te.isinf(x))  # infinities of one sign, whose difference is no number
+    return te.select(same, high, high + te.log1p(te.exp(-far)))
 
 
 # Comparisons and logic
@@ -353,7 +356,7 @@ def sign(x: Operand) -> Any:
 def _sign(x: Any) -> Expr:
     value = ops.convert(x)
     one, zero = ops.const(1, value.dtype), ops.const(0, value.dtype)
-    below = value if not value.dtype.is_signed else te.select(value < 0, ops.const(-1, value.dtype), value)
+    below = te.select(value < 0, ops.const(-1, value.dtype), value * 0)  # of 0 and NaN themselves, without a derivative
     if not value.dtype.is_float:
         below = te.select(value < 0, ops.const(-1, value.dtype), zero) if value.dtype.is_signed else zero
     return te.select(value > 0, one, below)

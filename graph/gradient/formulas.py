@@ -2,7 +2,8 @@
 computed for it (silu, gelu, mish), te.gradient makes a single kernel of it.
 
 The inputs are a, b and c, the result is y, the gradient by it is g; other names are attributes. A function is an operator of the
-table. At kinks one side is taken: of equal operands maximum and minimum follow the first.
+table. At kinks one side is taken: of equal operands maximum and minimum follow the first, what is made of two parts has the
+derivative of the part below at 0, and atan2 is flat at the origin.
 """
 
 from __future__ import annotations
@@ -54,22 +55,26 @@ _FORMULAS: dict[str, tuple[str | None, ...]] = {
         "where(b == 0.0, 0.0, g * b * power(a, b - 1.0))",
         "where(logical_or(a != 0.0, b < 0.0), g * y * log(a), 0.0)",
     ),
-    "atan2": ("g * b / (a * a + b * b)", "-(g * a / (a * a + b * b))"),
+    "atan2": (
+        "where(a * a + b * b == 0.0, 0.0, g * b / (a * a + b * b))",
+        "where(a * a + b * b == 0.0, 0.0, -(g * a / (a * a + b * b)))",
+    ),
+    "log_add_exp": ("g * sigmoid(a - b)", "g * sigmoid(b - a)"),
     "where": (None, "where(a, g, 0.0)", "where(a, 0.0, g)"),
     "clip": ("where(logical_and(a >= low, a <= high), g, 0.0)",),
     "relu": ("where(a > 0.0, g, 0.0)",),
     "sigmoid": ("g * (y * (1.0 - y))",),
     "softplus": ("g * sigmoid(a)",),
     "softsign": ("g * square(1.0 - abs(y))",),
-    "prelu": ("where(a < 0.0, g * b, g)", "where(a < 0.0, g * a, 0.0)"),
-    "leaky_relu": ("where(a < 0.0, g * alpha, g)",),
-    "elu": ("where(a < 0.0, g * (alpha * exp(a)), g)",),
-    "selu": ("where(a < 0.0, g * (exp(a) * alpha), g) * gamma",),
-    "celu": ("where(a < 0.0, g * exp(a / alpha), g)",),
+    "prelu": ("where(a > 0.0, g, g * b)", "where(a > 0.0, 0.0, g * a)"),
+    "leaky_relu": ("where(a > 0.0, g, g * alpha)",),
+    "elu": ("where(a > 0.0, g, g * (alpha * exp(a)))",),
+    "selu": ("where(a > 0.0, g, g * (exp(a) * alpha)) * gamma",),
+    "celu": ("where(a > 0.0, g, g * exp(a / alpha))",),
     "hard_swish": ("where(a <= -3.0, 0.0, where(a < 3.0, g * (a / 3.0 + 0.5), g))",),
     "thresholded_relu": ("where(a > alpha, g, 0.0)",),
     "shrink": ("where(abs(a) > lambd, g, 0.0)",),
-    **dict.fromkeys(("sign", "floor", "ceil", "trunc", "nearbyint"), (None,)),
+    **dict.fromkeys(("sign", "floor", "ceil", "trunc", "nearbyint", "stop_gradient"), (None,)),
     **dict.fromkeys(("floor_divide", "trunc_divide"), (None, None)),
 }
 """For each operator a formula for each input; None where the derivative is zero."""

@@ -253,8 +253,9 @@ def _before(c: Context, value: str) -> str:
 
 
 def _after(c: Context, total: str) -> str:
-    name = {"ReduceL2": "sqrt", "ReduceLogSum": "log"}.get(c.proto.op_type)
-    return total if name is None else c.emit(name, total)
+    if c.proto.op_type == "ReduceL2":
+        return c.root(total)
+    return c.emit("log", total) if c.proto.op_type == "ReduceLogSum" else total
 
 
 def _kept(c: Context, value: str, axes: list[int], keep: bool) -> list[Any]:

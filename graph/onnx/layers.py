@@ -150,21 +150,12 @@ def _global_pool(c: Context) -> str:
 
 @converts("GlobalLpPool")
 def _global_lp_pool(c: Context) -> str:
-    return _norm(c, int(c.attribute("p", 2)), tuple(range(2, c.rank(0))))
-
-
-def _norm(c: Context, p: int, axes: tuple[int, ...]) -> str:
-    if p == 1:
-        return c.emit("sum", c.emit("abs", c[0]), axes=axes, keepdims=True)
-    if p == 2:
-        return c.emit("sqrt", c.emit("sum", c.emit("square", c[0]), axes=axes, keepdims=True))
-    powers = c.emit("power", c.emit("abs", c[0]), c.constant(p, 0))
-    return c.emit("power", c.emit("sum", powers, axes=axes, keepdims=True), c.constant(1 / p, 0))
+    return c.norm(c[0], int(c.attribute("p", 2)), tuple(range(2, c.rank(0))), True)
 
 
 @converts("LpNormalization")
 def _lp_normalization(c: Context) -> str:
-    norm = _norm(c, int(c.attribute("p", 2)), (c.axis(-1),))
+    norm = c.norm(c[0], int(c.attribute("p", 2)), (c.axis(-1),), True)
     safe = c.emit("where", c.emit("equal", norm, c.constant(0, norm)), c.constant(1, norm), norm)
     return c.emit("divide", c[0], safe)
 
@@ -173,7 +164,7 @@ def _lp_normalization(c: Context) -> str:
 def _mean_variance(c: Context) -> str:
     axes = tuple(c.attribute("axes") or (0, 2, 3))
     far = c.emit("subtract", c[0], c.emit("mean", c[0], axes=axes, keepdims=True))
-    deviation = c.emit("sqrt", c.emit("mean", c.emit("square", far), axes=axes, keepdims=True))
+    deviation = c.root(c.emit("mean", c.emit("square", far), axes=axes, keepdims=True))
     return c.emit("divide", far, c.emit("add", deviation, c.constant(1e-9, deviation)))
 
 

@@ -106,6 +106,7 @@ def _one_type(match: Match) -> bool:
 
 RULES = (
     Rule("identity", "identity(x)", "x"),
+    Rule("stop-gradient", "stop_gradient(x)", "x"),
     Rule("add-zero", "add(x, 0)", "x", when=of_integers),
     Rule("add-negative-zero", "add(x, -0.0)", "x", when=of_floats),
     Rule("subtract-zero", "subtract(x, 0)", "x"),

@@ -235,7 +235,17 @@ aten("max.other")(_binary("maximum"))
 aten("min.other")(_binary("minimum"))
 
 
-@aten("hypot.default", "logaddexp.default", "copysign.Tensor", "xlogy.Tensor")
+@aten(
+    "hypot.default",
+    "logaddexp.default",
+    "copysign.Tensor",
+    "xlogy.Tensor",
+    "xlogy.Scalar_Other",
+    "xlogy.Scalar_Self",
+    "special_xlog1py.default",
+    "special_xlog1py.other_scalar",
+    "special_xlog1py.self_scalar",
+)
 def _of_two_floats(c: Call) -> str:
     """Of two floats: the long side, log(exp(x) + exp(y)), x with the sign of y, x * log(y)."""
     kind = c.target.partition(".")[0]
@@ -247,13 +257,21 @@ def _of_two_floats(c: Call) -> str:
         size = c.emit("abs", x)
         below = c.emit("less", c.emit("atan2", y, c.filled(-1, c.dtype)), zero)  # of -0 too
         return c.emit("where", below, c.emit("negative", size), size)
-    if kind == "xlogy":
-        product = c.emit("multiply", x, c.emit("log", y))
-        nothing = c.emit("logical_and", c.emit("equal", x, zero), c.emit("logical_not", c.emit("isnan", y)))
-        return c.emit("where", nothing, zero, product)
-    top, far = c.emit("maximum", x, y), c.emit("abs", c.emit("subtract", x, y))
-    sum = c.emit("add", top, c.emit("log1p", c.emit("exp", c.emit("negative", far))))
-    return c.emit("where", c.emit("equal", x, y), c.emit("add", top, c.filled(math.log(2), c.dtype)), sum)
+    if kind == "logaddexp":
+        return c.emit("log_add_exp", x, y)
+    return _product_with_log(c, x, y, 0 if kind == "xlogy" else 1)
+
+
+def _product_with_log(c: Call, x: str, y: str, more: float) -> str:
+    """x * log(more + y); 0 where x is 0 and the logarithm is no finite number, and the derivative by x is 0 there too."""
+    zero = c.filled(0, c.dtype)
+    has_log = c.emit(
+        "logical_and", c.emit("greater", y, c.filled(-more, c.dtype)), c.emit("logical_not", c.emit("isinf", y))
+    )
+    without = c.emit("logical_not", c.emit("logical_or", has_log, c.emit("isnan", y)))
+    nothing = c.emit("logical_and", c.emit("equal", x, zero), without)
+    safe = c.emit("where", nothing, c.filled(1 - more, c.dtype), y)
+    return c.emit("multiply", x, c.emit("log1p" if more else "log", safe))
 
 
 @aten(
@@ -262,6 +280,8 @@ def _of_two_floats(c: Call) -> str:
     "rad2deg.default",
     "erfc.default",
     "logit.default",
+    "sinc.default",
+    "special_entr.default",
     "positive.default",
     "absolute.default",
     "signbit.default",
@@ -284,10 +304,17 @@ def _of_one(c: Call) -> str:
     one = c.filled(1, c.dtype)
     if kind == "erfc":
         return c.emit("subtract", one, c.emit("erf", x))
+    if kind == "special_entr":
+        below = c.emit("less", x, c.filled(0, c.dtype))
+        return c.emit("where", below, c.filled(-math.inf, c.dtype), c.emit("negative", _product_with_log(c, x, x, 0)))
+    if kind == "sinc":
+        at_zero = c.emit("equal", x, c.filled(0, c.dtype))
+        angle = c.emit("multiply", c.emit("where", at_zero, one, x), c.filled(math.pi, c.dtype))
+        return c.emit("where", at_zero, one, c.emit("divide", c.emit("sin", angle), angle))
     edge = c.known("eps", None)
     if edge is not None:
         x = c.emit("clip", x, low=float(edge), high=1 - float(edge))
-    return c.emit("log", c.emit("divide", x, c.emit("subtract", one, x)))
+    return c.emit("subtract", c.emit("log", x), c.emit("log1p", c.emit("negative", x)))
 
 
 @aten("logical_and.default", "logical_or.default", "logical_xor.default")

@@ -18,7 +18,16 @@ __all__: list[str] = []
 
 @aten("embedding.default")
 def _embedding(c: Call) -> str:
-    return c.emit("take", c.tensor("weight"), c.tensor("indices"), axis=0)
+    table, places = c.tensor("weight"), c.tensor("indices")
+    padding, rows = c.integer("padding_idx", -1), c.emit("take", table, places, axis=0)
+    return _without_padding(c, rows, places, padding) if padding >= 0 else rows
+
+
+def _without_padding(c: Call, rows: str, places: str, padding: int) -> str:
+    """The rows, of which those at one place are none of the table's for the gradient."""
+    is_padding = c.emit("equal", places, c.constant(padding, places))
+    column = c.reshape(is_padding, (*c.type(places).shape, 1))
+    return c.emit("where", column, c.emit("stop_gradient", rows), rows)
 
 
 @aten(

@@ -110,12 +110,19 @@ def _divergence(c: Call) -> str:
     return _reduced(c, each)
 
 
+def _bounded_log(c: Call, chance: str, least: str) -> str:
+    """The logarithm, at least a number, and flat at 0."""
+    is_none = c.emit("equal", chance, c.filled(0, c.dtype))
+    logarithm = c.emit("log", c.emit("where", is_none, c.filled(1, c.dtype), chance))
+    return c.emit("where", is_none, least, c.emit("maximum", logarithm, least))
+
+
 @aten("binary_cross_entropy.default")
 def _of_chances(c: Call) -> str:
     """-(y log(p) + (1 - y) log(1 - p)), logarithms at least -100, as torch has them."""
     least, one = c.filled(-100, c.dtype), c.filled(1, c.dtype)
     p, y = c.tensor(), c.tensor("target")
-    logs = [c.emit("maximum", c.emit("log", one_of), least) for one_of in (p, c.emit("subtract", one, p))]
+    logs = [_bounded_log(c, chance, least) for chance in (p, c.emit("subtract", one, p))]
     total = c.emit("add", c.emit("multiply", y, logs[0]), c.emit("multiply", c.emit("subtract", one, y), logs[1]))
     value = c.emit("negative", total)
     weight = c.optional("weight")

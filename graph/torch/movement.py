@@ -32,9 +32,13 @@ def _same_back(_c: Call, _whole: str, part: str) -> str:
     return part
 
 
+@_view("detach.default", back=_same_back)
+def _detached(c: Call) -> str:
+    return c.emit("stop_gradient", c.tensor()) if "float" in c.dtype else c.tensor()
+
+
 @_view(
     "alias.default",
-    "detach.default",
     "contiguous.default",
     "to.dtype",
     "to.dtype_layout",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,10 +203,4 @@ def _distance(c: Call) -> str:
     far = c.emit("subtract", one, other)
     if not pairs:
         far = c.emit("add", far, c.filled(float(c.known("eps", 1e-6)), c.dtype))
-    how: dict[str, Any] = {"axes": (c.rank(far) - 1,), "keepdims": bool(c.known("keepdim", False))}
-    if p == 2:
-        return c.emit("sqrt", c.emit("sum", c.emit("square", far), **how))
-    size = c.emit("abs", far)
-    if p in (1, np.inf):
-        return c.emit("sum" if p == 1 else "max", size, **how)
-    return c.emit("power", c.emit("sum", c.emit("power", size, c.filled(p, c.dtype)), **how), c.filled(1 / p, c.dtype))
+    return c.norm(far, p, (c.rank(far) - 1,), bool(c.known("keepdim", False)))

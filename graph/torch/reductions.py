@@ -115,7 +115,7 @@ def _variance(c: Call) -> tuple[str, str, tuple[int, ...]]:
 )
 def _var(c: Call) -> str | Sequence[str]:
     variance, mean, axes = _variance(c)
-    spread = c.emit("sqrt", variance) if c.target.startswith("std") else variance
+    spread = c.root(variance) if c.target.startswith("std") else variance
     results = [_dropped(c, one, axes, _keep(c)) for one in (spread, mean)]
     return results if "_mean" in c.target else results[0]
 
@@ -124,16 +124,7 @@ def _var(c: Call) -> str | Sequence[str]:
 def _norm(c: Call) -> str:
     power = c.known("ord" if c.gives("ord") else "p", 2)
     axes, keep, value = c.axes(), _keep(c), c.cast(c.tensor(), c.dtype)
-    power = 2 if power is None else power
-    if power == 2:
-        return c.emit("sqrt", c.emit("sum", c.emit("square", value), axes=axes, keepdims=keep))
-    size = c.emit("abs", value)
-    if power == 1:
-        return c.emit("sum", size, axes=axes, keepdims=keep)
-    if abs(power) == float("inf"):
-        return c.emit("max" if power > 0 else "min", size, axes=axes, keepdims=keep)
-    total = c.emit("sum", c.emit("power", size, c.filled(power, c.dtype)), axes=axes, keepdims=keep)
-    return c.emit("power", total, c.filled(1 / power, c.dtype))
+    return c.norm(value, 2 if power is None else float(power), axes, keep)
 
 
 @aten("softmax.int", "log_softmax.int", "_softmax.default", "_log_softmax.default")

@@ -4,7 +4,7 @@ A row takes the node and `g`, the adjoint of its value (the derivative of the fi
 adjoint that each operand receives, in the order of `children`: an expression, `Where(condition, expression)` for one
 that is zero elsewhere, or None for zero. Where a function has a kink the row chooses one side, as TVM did: of equal
 operands min and max follow the first, and |x| rises at 0. What is constant in pieces (floor, casts to integers,
-comparisons) has derivative zero.
+comparisons) has derivative zero. hypot and atan2 have zero at the origin.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ def _power(node: Call, g: Expr) -> Sequence[Part]:
 def _atan2(node: Call, g: Expr) -> Sequence[Part]:
     y, x = node.args
     square = ops.add(times(x, x), times(y, y))
-    return ops.divide(times(g, x), square), ops.negative(ops.divide(times(g, y), square))
+    away = ops.compare(NE, square, 0.0)
+    return Where(away, ops.divide(times(g, x), square)), Where(away, ops.negative(ops.divide(times(g, y), square)))
 
 
 def _absolute(node: Call, g: Expr) -> Sequence[Part]:
