@@ -41,12 +41,10 @@ def drawn_array(random: np.random.Generator, how: Any) -> Any:
 
 IN_ONE = "acos asin asinh atan atanh expm1 log log1p rsqrt sqrt tan".split()
 FLOATS = (
-    "abs negative sign square identity floor ceil trunc nearbyint exp erf sin cos sinh cosh tanh isnan isinf isfinite relu "
+    "abs negative sign square identity stop_gradient floor ceil trunc nearbyint exp erf sin cos sinh cosh tanh isnan isinf isfinite relu "
     "sigmoid silu softplus softsign mish gelu elu celu hard_swish"
 ).split()
-OF_TWO = (
-    "add subtract multiply maximum minimum atan2 equal not_equal less less_equal greater greater_equal prelu".split()
-)
+OF_TWO = "add subtract multiply maximum minimum atan2 log_add_exp equal not_equal less less_equal greater greater_equal prelu".split()
 OF_BOOLS = "logical_and logical_or logical_xor".split()
 OF_INTEGERS = "bitwise_and bitwise_or bitwise_xor floor_divide trunc_divide floor_mod trunc_mod".split()
 
