@@ -16,6 +16,7 @@ Codes: TW01xx te, 02xx schedule, 03xx lowering, 04xx codegen, 05xx call, 06xx tu
 
 from __future__ import annotations
 
+import errno
 import linecache
 import sys
 from _thread import get_ident
@@ -37,6 +38,7 @@ __all__ = [
     "GraphError",
     "InternalError",
     "LoweringError",
+    "OutOfResources",
     "RecordError",
     "ScheduleError",
     "SourceLine",
@@ -44,6 +46,7 @@ __all__ = [
     "TilewrightError",
     "TuningError",
     "internal_error",
+    "out_of_resources",
     "is_interruption",
     "user_source",
     "waiting_callers",
@@ -143,8 +146,6 @@ class TilewrightError(RuntimeError):
 
     def render(self) -> str:
         """The whole message, in the form that every error of ours has, without control characters: parts of it may be foreign."""
-        from .untrusted import printable  # what JSON takes to load is not for those who meet no error
-
         lines = [f"{self.family()} {self.code}: {self.headline}"]
         if self.reason:
             lines += _indented(self.reason + (f"   ({self.declared})" if self.declared else ""), 2)
@@ -158,7 +159,7 @@ class TilewrightError(RuntimeError):
             lines += _indented("allowed: " + self.allowed, 2)
         if self.fix:
             lines += _indented("fix: " + self.fix, 2)
-        return printable("\n".join(lines), lines=True)
+        return _printable("\n".join(lines))
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_revive, (type(self), self.__dict__))
@@ -169,6 +170,15 @@ def _revive(cls: type[TilewrightError], state: dict[str, object]) -> TilewrightE
     error.__dict__.update(state)
     error.args = (error.render(),)
     return error
+
+
+def _printable(text: str) -> str:
+    """A text without control characters but its line breaks and tabs."""
+    try:
+        from .untrusted import printable  # what JSON takes to load is not for those who meet no error
+    except OSError:  # no descriptor is left to read it
+        return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
+    return printable(text, lines=True)
 
 
 def _indented(text: str, columns: int) -> list[str]:
@@ -221,6 +231,12 @@ class BadVariable(CodegenError):
     code = "TW0446"
 
 
+class OutOfResources(CodegenError):
+    """A build for which the system has no more file descriptors, memory or room on a disk."""
+
+    code = "TW0448"
+
+
 class InternalError(RuntimeError):
     """A fault of tilewright's own. Please report it, with the text of the message and the folder that it names, where it
     names one.
@@ -247,6 +263,22 @@ FAULTS = (
 )
 """What Python raises where a compiler's own code is wrong. Errors of users derive from some of these too: tell them apart
 by TilewrightError first."""
+
+
+_SPENT = (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EAGAIN)
+
+
+def out_of_resources(error: OSError, doing: str) -> OutOfResources | None:
+    """The error for what the system refused because it has no more of it; None where it refused for another reason, or where a signal
+    handler did. doing: what could not be done."""
+    if error.errno not in _SPENT or is_interruption(error):
+        return None
+    return OutOfResources(
+        doing,
+        called=user_source(),
+        reason=f"{error.filename or 'the system'}: {error.strerror}",
+        fix="close files, make room, or raise the limits of the process (ulimit -n)",
+    )
 
 
 def is_interruption(error: BaseException) -> bool:

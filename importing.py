@@ -10,13 +10,14 @@ the child.
 from __future__ import annotations
 
 import _thread
+import errno
 import marshal
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source, resolve_name, source_hash
 from types import CodeType, ModuleType
@@ -117,6 +118,12 @@ def _forget(names: Sequence[str]) -> None:
             inside.pop(own)
 
 
+def _is_there(name: str, folders: Sequence[str]) -> bool:
+    own = name.rpartition(".")[2]
+    places = [os.path.join(folder, own) for folder in folders]
+    return any(os.path.exists(f"{place}.py") or os.path.exists(f"{place}/__init__.py") for place in places)
+
+
 class _Finder:
     """Finds this package's modules where Python finds them, and has them loaded as above."""
 
@@ -128,6 +135,13 @@ class _Finder:
         if not name.startswith(f"{PACKAGE}."):
             return None
         spec = PathFinder.find_spec(name, path, target)
+        if spec is None and _is_there(
+            name, path or ()
+        ):  # no folder can be listed without descriptors, and Python remembers
+            invalidate_caches()
+            spec = PathFinder.find_spec(name, path, target)
+            if spec is None:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), name)
         if spec is not None and type(spec.loader) is SourceFileLoader:
             spec.loader = _Loader(spec.loader.name, spec.loader.path)
         return spec
@@ -166,10 +180,16 @@ def import_apart(name: str, package: str) -> ModuleType:
     except RuntimeError:  # no more threads: then without
         return import_module(whole)
     work.done.acquire()
-    if work.module is None:
-        assert work.error is not None
-        raise work.error
-    return work.module
+    if work.module is not None:
+        return work.module
+    assert work.error is not None
+    if isinstance(work.error, OSError):
+        from .errors import out_of_resources  # which this module has loaded
+
+        spent = out_of_resources(work.error, f"cannot import {whole}")
+        if spent is not None:
+            raise spent from work.error
+    raise work.error
 
 
 def _await_others() -> None:

@@ -111,3 +111,10 @@ class RejectedSource(CodegenError):
     """C source that the system's compiler refuses."""
 
     code = "TW0431"
+
+
+class ToolFailed(CodegenError):
+    """A compiler or linker of the system that cannot be started, does not end, or does not write what it should; or a system without room
+    for its files."""
+
+    code = "TW0447"

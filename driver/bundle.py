@@ -12,7 +12,15 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ..errors import FAULTS, InternalError, TilewrightError, internal_error, is_interruption, user_source
+from ..errors import (
+    FAULTS,
+    InternalError,
+    TilewrightError,
+    internal_error,
+    is_interruption,
+    out_of_resources,
+    user_source,
+)
 
 __all__ = ["bundling", "versions"]
 
@@ -35,11 +43,16 @@ versions.txt     of Python, numpy, llvmlite and tilewright; the machine
 def bundling(program: Callable[[], Mapping[str, str]]) -> Generator[None]:
     """Faults of ours within become an InternalError that names a folder: the traceback, the user's file, what `program`
     tells ({file name: text}), what the error itself knows, and versions. Errors of users, what the system raises (memory, files) and
-    what a signal handler does pass."""
+    what a signal handler does pass; that it has no more of something is OutOfResources (TW0448)."""
     try:
         yield
     except TilewrightError:
         raise
+    except OSError as error:
+        spent = out_of_resources(error, "cannot build")
+        if spent is None:
+            raise
+        raise spent from error
     except FAULTS as error:
         if is_interruption(error):
             raise

@@ -31,6 +31,7 @@ from ..llvm.jit import CompiledModule, compile_text
 from ..result import BuildOptions, BuildResult
 from ..sources import Sources
 from ..target import ROUNDING, Backend, Target, check_rounding, rounds_fused
+from ..tools import tool_failed
 from .export import CExporter
 from .imported import load_imported
 from .module import CText, c_text, entry_symbol, entry_text
@@ -130,7 +131,7 @@ class _Unit:
         except OSError as error:
             _, undefined, name = str(error).rpartition("undefined symbol: ")
             if not undefined:
-                raise
+                raise tool_failed("the C compiler", f"its library cannot be loaded: {error}") from error
             raise UnresolvedSymbol(
                 f"the program calls {name!r}, which nobody defines",
                 called=user_source(),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-import subprocess
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
 from ...errors import user_source
-from ...runtime.folders import temporary_folder
 from ...runtime.shield import shielded_call
 from ..errors import RejectedSource
+from ..tools import run_tool, tool_result, working_folder
 from .source import load_c
 
 __all__ = ["imported_addresses", "imported_c", "load_imported", "loaded_addresses"]
@@ -27,11 +26,11 @@ def imported_c(source: str) -> str:
     if clang is None:
         load_imported(source)
         return ""
-    with temporary_folder() as folder:
+    with working_folder() as folder:
         place, text = Path(folder, "source.c"), Path(folder, "source.ll")
         place.write_text(source)
         command = [clang, "-x", "c", "-O3", "-S", "-emit-llvm", "-o", str(text), str(place)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_tool(command, folder)
         if done.returncode:
             raise RejectedSource(
                 "clang refuses the C that was imported",
@@ -39,7 +38,7 @@ def imported_c(source: str) -> str:
                 called=user_source(),
                 fix="compile it by itself first: the lines are counted in the text that was passed",
             )
-        return text.read_text()
+        return tool_result(text, clang).decode()
 
 
 @lru_cache(maxsize=256)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from ...errors import user_source
 from ...runtime.folders import temporary_folder
 from ...runtime.shield import shielded_call
 from ..errors import NoCompiler, RejectedSource
+from ..tools import chosen_tool, run_tool, tool_failed, tool_result, working_folder
 
 __all__ = ["assembly_of_c", "built_c", "library_of_c", "link_objects", "llvm_of_c", "load_c", "system_compiler"]
 
@@ -21,6 +21,8 @@ _LOADED: list[ctypes.CDLL] = []
 """Libraries stay loaded: kernels hold addresses in them."""
 _OWN_NAMES_FIRST = () if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)
 """A library calls what it defines, whoever else has loaded a function of that name."""
+_LIBRARY = b"" if sys.platform == "darwin" else b"\x7fELF"
+"""How a shared library begins."""
 
 
 @shielded_call
@@ -34,11 +36,11 @@ def llvm_of_c(source: str) -> str:
     if clang is None:
         library = load_c(source, cplusplus=True)
         return f"; defined by {library._name}, which is loaded\n"
-    with temporary_folder() as folder:
+    with working_folder() as folder:
         place, text = Path(folder, "source.cc"), Path(folder, "source.ll")
         place.write_text(source)
         _run([clang, "-x", "c++", "-O3", "-S", "-emit-llvm", "-o", text.name, place.name], folder)
-        return text.read_text()
+        return tool_result(text, clang).decode()
 
 
 @shielded_call
@@ -46,11 +48,14 @@ def load_c(source: str, cplusplus: bool = False) -> ctypes.CDLL:
     """The functions of C (or C++) source, compiled by $CC ($CXX), cc or gcc (c++ or g++) and loaded so that kernels built
     from now on find them. Raises NoCompiler and RejectedSource."""
     compiler = _compiler(cplusplus)
-    with temporary_folder() as folder:
+    with working_folder() as folder:
         place, library = Path(folder, "source.cc" if cplusplus else "source.c"), Path(folder, "libsource.so")
         place.write_text(source)
-        _run([compiler, "-O3", "-shared", "-fPIC", *_OWN_NAMES_FIRST, "-o", library.name, place.name], folder)
-        _LOADED.append(ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL))
+        _run([*compiler, "-O3", "-shared", "-fPIC", *_OWN_NAMES_FIRST, "-o", library.name, place.name], folder)
+        try:
+            _LOADED.append(ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL))
+        except OSError as error:
+            raise tool_failed(compiler[0], f"its library cannot be loaded: {error}") from error
     return _LOADED[-1]
 
 
@@ -58,16 +63,17 @@ def load_c(source: str, cplusplus: bool = False) -> ctypes.CDLL:
 def library_of_c(source: str, options: Sequence[str], beside: Sequence[str] = ()) -> ctypes.CDLL:
     """The functions of C source, loaded for those alone who ask the library for them; it finds what the sources `beside` it define,
     and else what is loaded for all. Raises NoCompiler and RejectedSource, and OSError where it calls what nobody has."""
+    made = built_c(source, options, beside)
     with temporary_folder() as folder:
         library = Path(folder, "libkernels.so")
-        library.write_bytes(built_c(source, options, beside))
+        library.write_bytes(made)
         return ctypes.CDLL(str(library))
 
 
 @shielded_call
 def built_c(source: str, options: Sequence[str], beside: Sequence[str] = ()) -> bytes:
     """A shared library of C sources. Raises NoCompiler and RejectedSource."""
-    return _made(source, ["-shared", "-fPIC", *_OWN_NAMES_FIRST, *options], ["-lm"], beside)
+    return _made(source, ["-shared", "-fPIC", *_OWN_NAMES_FIRST, *options], ["-lm"], beside, _LIBRARY)
 
 
 @shielded_call
@@ -76,51 +82,65 @@ def assembly_of_c(source: str, options: Sequence[str]) -> str:
     return _made(source, ["-S", "-fPIC", *options], []).decode()
 
 
-def _made(source: str, options: Sequence[str], libraries: Sequence[str], beside: Sequence[str] = ()) -> bytes:
+def _made(
+    source: str, options: Sequence[str], libraries: Sequence[str], beside: Sequence[str] = (), begins: bytes = b""
+) -> bytes:
     compiler = _compiler(cplusplus=False)
-    with temporary_folder() as folder:
+    with working_folder() as folder:
         place, result = Path(folder, "kernels.c"), Path(folder, "made")
         place.write_text(source)
         others = [Path(folder, f"beside_{number}.c") for number in range(len(beside))]
         for other, text in zip(others, beside, strict=True):
             other.write_text(text)
-        _run([compiler, *options, "-o", result.name, place.name, *(other.name for other in others), *libraries], folder)
-        return result.read_bytes()
+        _run(
+            [*compiler, *options, "-o", result.name, place.name, *(other.name for other in others), *libraries], folder
+        )
+        return tool_result(result, compiler[0], begins)
 
 
 def link_objects(output: str, objects: list[str], options: list[str], compiler: str | None = None) -> None:
     """A shared library of objects and sources, by `compiler` or the system's. Raises NoCompiler, RejectedSource."""
-    _run([compiler or _compiler(cplusplus=True), "-shared", "-fPIC", "-o", output, *objects, *options], os.getcwd())
+    _run(
+        [
+            *([compiler] if compiler else _compiler(cplusplus=True)),
+            "-shared",
+            "-fPIC",
+            "-o",
+            output,
+            *objects,
+            *options,
+        ],
+        os.getcwd(),
+    )
 
 
 def system_compiler(cplusplus: bool) -> str | None:
     """The path of $CC ($CXX), cc or gcc (c++ or g++); None where there is none."""
-    return next((path for name in _compilers(cplusplus) if (path := shutil.which(name))), None)
+    command = chosen_tool(*_NAMES[cplusplus])
+    return None if command is None else shutil.which(command[0])
 
 
-def _compiler(cplusplus: bool) -> str:
-    compiler = system_compiler(cplusplus)
+def _compiler(cplusplus: bool) -> list[str]:
+    compiler = chosen_tool(*_NAMES[cplusplus])
     if compiler is None:
         raise NoCompiler(
             f"no {'C++' if cplusplus else 'C'} compiler was found",
             called=user_source(),
-            reason=f"none of {', '.join(_compilers(cplusplus))} is on the path",
+            reason=f"none of {', '.join(_NAMES[cplusplus][1])} is on the path",
             fix="install gcc or clang, or set CC to yours",
         )
     return compiler
 
 
-def _compilers(cplusplus: bool) -> list[str]:
-    given, names = ("CXX", ["c++", "g++", "clang++"]) if cplusplus else ("CC", ["cc", "gcc", "clang"])
-    return [os.environ[given], *names] if os.environ.get(given) else names
+_NAMES = {False: ("CC", ("cc", "gcc", "clang")), True: ("CXX", ("c++", "g++", "clang++"))}
 
 
-def _run(command: list[str], folder: str) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def _run(command: Sequence[str], folder: str) -> None:
+    done = run_tool(command, folder)
     if done.returncode:
         raise RejectedSource(
             f"{Path(command[0]).name} refuses the source",
-            reason=done.stderr.strip()[:1500],
+            reason=done.stderr.strip()[:1500] or f"it ends with status {done.returncode} and says nothing",
             called=user_source(),
             fix="compile it by itself first: the lines are counted in the text that was passed",
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.constant import Constant
-from ...runtime.metadata import sealed
+from ...runtime.metadata import NoMetadata, sealed
 from ..abi.packed import calls_packed
 from ..abi.parallel import PARALLEL_FOR
 from ..abi.stub import stub_text
@@ -24,6 +24,7 @@ from ..llvm.build import CodegenOptions, module_text
 from ..llvm.jit import object_code
 from ..names import machine_and_system
 from ..target import Target
+from ..tools import tool_failed
 from .archive import archive_bytes
 from .cases import case_declarations, case_text
 from .companion import ALONE, Companion, handles_of
@@ -297,7 +298,10 @@ class _Library:
             openmp=self.parallel and self.threads == "openmp",
             opens=bool(self.exporter.gpu),
         )
-        return sealed(library) if self.loadable else library
+        try:
+            return sealed(library) if self.loadable else library
+        except NoMetadata as error:
+            raise tool_failed("the linker", f"what it wrote is no library: {error}") from error
 
     def _code(self, others: list[str]) -> bytes:
         return filled(object_code(self.kernel_parts, others, self.target, self.api), self.constants)

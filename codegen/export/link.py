@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -17,6 +14,7 @@ from ...errors import user_source
 from ...runtime.folders import temporary_folder
 from ..names import machine_and_system
 from ..target import Target
+from ..tools import chosen_tool, run_tool, tool_result
 from .errors import LinkFailed, NoLinker, OtherPlatform
 
 __all__ = ["check_platform", "program", "shared_library"]
@@ -85,9 +83,7 @@ def _folder(file_name: str) -> Generator[Path]:
 
 def _made(folder: Path, command: Sequence[str], result: Path) -> bytes:
     """What a command writes to a file."""
-    done = subprocess.run(
-        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
-    )
+    done = run_tool(command, folder)
     if done.returncode:
         raise LinkFailed(
             f"cannot link {result.name!r}",
@@ -95,7 +91,7 @@ def _made(folder: Path, command: Sequence[str], result: Path) -> bytes:
             called=user_source(),
             fix='export ".a" or ".o", and link it together with the libraries that define what is missing',
         )
-    return result.read_bytes()
+    return tool_result(result, command[0], b"\x7fELF")
 
 
 def _command(source: Path, result: Path, target: Target, openmp: bool, opens: bool) -> list[str]:
@@ -139,11 +135,7 @@ def _driver(target: Target) -> list[str] | None:
         names = (f"{target.llvm_triple}-gcc", f"{parts[0]}-{'-'.join(parts[2:])}-gcc")
         driver = next(filter(None, map(shutil.which, names)), None)
         return [driver] if driver else None
-    chosen = shlex.split(os.environ.get("CC", ""))
-    if chosen and shutil.which(chosen[0]):
-        return chosen
-    driver = next(filter(None, map(shutil.which, _DRIVERS)), None)
-    return [driver] if driver else None
+    return chosen_tool("CC", _DRIVERS)
 
 
 def _system_libraries(openmp: bool, *only: str) -> list[str]:

@@ -142,19 +142,18 @@ def _content(path: str) -> bytes:
 
 
 @cache
-def _sources() -> _Sources | None:
-    """None where the package's sources are no files."""
-    try:
-        return _Sources()
-    except OSError:
-        return None
+def _sources() -> _Sources:
+    return _Sources()
 
 
 def code_version() -> str:
     """A hash of the sources that a kernel's code depends on, as this process runs them; empty once it runs others than were counted:
     one that was edited before it was loaded, or that somebody else's loader loaded."""
-    sources = _sources()
-    return sources.version if sources is not None and sources.are_loaded() else ""
+    try:
+        sources = _sources()
+    except OSError:  # they are no files, or there is no descriptor left to read them
+        return ""
+    return sources.version if sources.are_loaded() else ""
 
 
 def _files(place: str) -> Iterator[str]:

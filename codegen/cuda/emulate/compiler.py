@@ -21,6 +21,7 @@ from pathlib import Path
 from ....errors import user_source
 from ....runtime.folders import new_folder, sweep
 from ....runtime.shield import shielded_call
+from ...tools import reported_room, run_tool, tool_result
 from ..errors import EmulatorUnavailable
 from ..nvrtc import rejected
 
@@ -128,7 +129,7 @@ def _compiler() -> str:
 
 
 def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    done = run_tool(command, _folder(), {**os.environ, "LC_ALL": "C.UTF-8"})
     if done.returncode:
         raise rejected("the C++ compiler", done.stderr)
 
@@ -150,15 +151,17 @@ def compile_for_emulation(
 
     Raises EmulatorUnavailable without a C++ compiler, UnresolvedSymbol where the program calls what nobody defines.
     """
-    machine = _machine()
-    folder = Path(tempfile.mkdtemp(dir=_folder()))
-    source, object_file = folder / "kernel.cu", folder / "kernel.o"
-    source.write_text(text + "\n".join(map(_entry, kernels)) + "\n")  # the text first: its lines are those of errors
+    with reported_room():
+        machine, folder = _machine(), Path(tempfile.mkdtemp(dir=_folder()))
+        source, object_file = folder / "kernel.cu", folder / "kernel.o"
+        source.write_text(text + "\n".join(map(_entry, kernels)) + "\n")  # first: its lines are those of errors
     command = [_compiler(), *_COMMON, *(_KERNEL if checked else _UNCHECKED), *(["-DTW_UNALIGNED"] if unaligned else [])]
     _run([*command, "-include", str(_HERE / "emulation.h"), "-x", "c++", "-c", str(source), "-o", str(object_file)])
     library = folder / "kernel.so"
     _run([_compiler(), "-shared", str(object_file), str(machine), "-lm", "-o", str(library)])
-    return EmulatedLibrary(library, text)
+    tool_result(library, _compiler())
+    with reported_room():
+        return EmulatedLibrary(library, text)
 
 
 def _entry(kernel: KernelEntry) -> str:
