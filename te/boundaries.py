@@ -68,7 +68,7 @@ class Extended:
         """The element at one index for each dimension. Raises WrongNumberOfIndices (TW0112), BadIndex (TW0113)."""
         if len(indices) != self.tensor.ndim:
             raise wrong_number(self.tensor, len(indices))
-        return self._element(self.tensor, [checked_index(self.tensor, at, index) for at, index in enumerate(indices)])
+        return self._element(self.tensor, [_index(self.tensor, at, index) for at, index in enumerate(indices)])
 
     def __repr__(self) -> str:
         return f"Extended({self.tensor!r})"
@@ -138,6 +138,12 @@ def _extended(name: str, A: object, element: _Element) -> Extended:
             fix=f"te.{name}(A), and then read it: [i - 1, j]",
         )
     return Extended(A, element)
+
+
+def _index(tensor: Tensor, at: int, index: Any) -> Expr:
+    """An index, checked; an uint64 as it is: what lies beyond int64 lies beyond the end, not before the beginning."""
+    checked = checked_index(tensor, at, index)
+    return index if isinstance(index, Expr) and index.dtype == "uint64" else checked
 
 
 def _within(index: Callable[[Expr, Expr], Expr], is_choice: bool = True) -> _Element:

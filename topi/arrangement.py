@@ -10,9 +10,11 @@ from typing import Any
 
 from ..errors import user_source
 from ..ir import ops
-from ..ir.expr import Expr, IntImm
+from ..ir.dtype import INT64
+from ..ir.expr import IntImm
 from ..ir.ops import is_const
 from ..te import either as te
+from ..te.indices import index_from_end, signed_index
 from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .checks import axes_of, axis_of, integers, shape_of, tensor, tensors
@@ -70,19 +72,17 @@ def unravel_index(indices: Tensor, shape: Tensor | Sequence[int]) -> Tensor:
     """The coordinates, along a new first dimension, of places in a row-major array of `shape` (a tensor or numbers): (rank of that
     array, *shape of indices), in the dtype of the indices. Raises BadOperand (TW0181)."""
     index = tensor(indices, "unravel_index")
-    extents = (
-        [shape[at] for at in range(_length(shape))]
-        if isinstance(shape, Tensor)
-        else [te.const(n, "int32") for n in shape]
-    )
+    extents = [shape[at] for at in range(_length(shape))] if isinstance(shape, Tensor) else [*map(te.const, shape)]
+    wide = "int64" if index.dtype.is_signed else "uint64"
 
     def element(which: Any, *i: Any) -> Any:
-        rest, coordinate = index[i], te.const(0, index.dtype)
+        rest: Any = index[i].astype(wide)
+        coordinate: Any = te.const(0, wide)
         for at in reversed(range(len(extents))):
-            size = extents[at].astype(index.dtype)
+            size = extents[at].astype(wide)
             coordinate = te.select(ops.equal(which, at), te.indexmod(rest, size) if at else rest, coordinate)
             rest = te.indexdiv(rest, size)
-        return coordinate
+        return coordinate.astype(index.dtype)
 
     return injective((len(extents), *index.shape), element, "unravel_index")
 
@@ -176,7 +176,7 @@ def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_ax
         )
 
     def element(*i: Any) -> Any:
-        length = te.min(lengths[i[batch]].astype(i[time].dtype), source.shape[time])
+        length = te.min(signed_index(lengths[i[batch]]), source.shape[time])
         place = te.select(i[time] < length, length - 1 - i[time], i[time])
         return source[(*i[:time], place, *i[time + 1 :])]
 
@@ -325,9 +325,8 @@ def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None)
 
     def number(values: Any, at: int, otherwise: Any) -> Any:
         if values is None or (not isinstance(values, Tensor) and at >= len(values)):
-            return te.const(otherwise, "int32") if isinstance(otherwise, int) else otherwise
-        value = values[at]
-        return value.astype("int32") if isinstance(value, Expr) else te.const(value, "int32")
+            return ops.convert(otherwise)
+        return signed_index(ops.convert(values[at]))
 
     bounds: list[tuple[Any, Any, Any]] = []
     for at, extent in enumerate(source.shape):
@@ -342,7 +341,7 @@ def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None)
         inside, there = list[Any](), list[Any]()
         for index, (first, last, step) in zip(i, bounds, strict=True):
             away = te.select(step > 0, index - first, first - index)
-            size = te.max(te.max(step, -step), 1)
+            size = te.max(te.max(step, -te.max(step, -INT64.greatest)), 1)
             inside += [
                 away >= 0,
                 te.select(step > 0, index < last, index > last),
@@ -355,7 +354,8 @@ def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None)
 
 
 def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
-    """data[indices[0], indices[1], ...], the indices broadcast against each other, as numpy has it. Raises BadOperand (TW0181)."""
+    """data[indices[0], indices[1], ...], the indices broadcast against each other, as numpy has it: negative ones count from the end.
+    They have to be inside. Raises BadOperand (TW0181)."""
     source = tensor(data, "adv_index")
     given = [tensor(index, "indices of adv_index") for index in indices]
     if not given or len(given) > source.ndim or not all(index.dtype.is_integer for index in given):
@@ -386,7 +386,7 @@ def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
         index = positions[
             tuple(0 if is_const(size, 1) else where for size, where in zip(positions.shape, at, strict=True))
         ]
-        return te.select(index < 0, index + ops.convert(extent).astype(index.dtype), index)
+        return index_from_end(index, extent)
 
     return injective(
         (*common, *source.shape[len(given) :]),

@@ -10,6 +10,7 @@ from ..ir.expr import IntImm
 from ..te import either as te
 from ..te import hybrid
 from ..te.hybrid.runtime import output_tensor
+from ..te.indices import signed_index
 from ..te.tensor import Tensor, tensor_text
 from .checks import shape_of, tensor
 from .elementwise import full
@@ -107,27 +108,29 @@ def sparse_reshape(
             fix="shapes of so many elements",
         )
     old, new = ranks
-    dtype = after.dtype
+
+    def wide(value: Any) -> Any:
+        return signed_index(value).astype("int64")
 
     def known(j: Any) -> Any:
-        rest: Any = te.const(1, dtype)
+        rest: Any = te.const(1, "int64")
         for dim in range(new):
-            rest = rest * te.select(after[dim].equal(-1), te.const(1, dtype), after[dim])
-        every: Any = te.const(1, dtype)
+            rest = rest * te.select(wide(after[dim]) < 0, te.const(1, "int64"), wide(after[dim]))
+        every: Any = te.const(1, "int64")
         for dim in range(old):
-            every = every * before[dim].astype(dtype)
-        return te.select(after[j].equal(-1), te.truncdiv(every, rest), after[j])
+            every = every * wide(before[dim])
+        return te.select(wide(after[j]) < 0, te.truncdiv(every, rest), wide(after[j])).astype(after.dtype)
 
     shape = te.compute((new,), known, name="new_shape")
 
     def place(row: Any, dim: Any) -> Any:
-        flat: Any = te.const(0, dtype)
+        flat: Any = te.const(0, "int64")
         for at in range(old):
-            flat = flat * before[at].astype(dtype) + index[row, at].astype(dtype)
-        value: Any = te.const(0, dtype)
+            flat = flat * wide(before[at]) + wide(index[row, at])
+        value: Any = te.const(0, "int64")
         for at in reversed(range(new)):
-            own = te.truncmod(flat, shape[at]) if at else flat
-            flat = te.truncdiv(flat, shape[at])
+            own = te.truncmod(flat, wide(shape[at])) if at else flat
+            flat = te.truncdiv(flat, wide(shape[at]))
             value = te.select(dim.equal(at), own, value)
         return value.astype(index.dtype)
 

@@ -20,6 +20,7 @@ from ..ir.expr import Expr, IntImm, IterVar
 from ..te import either as te
 from ..te.additions import Addition
 from ..te.hybrid.forms import where_target_has
+from ..te.indices import clipped_index, index_from_end, is_within
 from ..te.scatter import Combine, scatter
 from ..te.shape import axes_over, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
@@ -108,7 +109,7 @@ def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None,
     else:
         given = reshape(tensor(valid_count, "valid_count of argsort"), (rows,))
         counts = te.compute(
-            (rows,), lambda r: te.max(te.min(given[r].astype("int32"), extent), 0), name="counts", tag="injective"
+            (rows,), lambda r: clipped_index(given[r], extent + 1).astype("int32"), name="counts", tag="injective"
         )
     length = extent.value if isinstance(extent, IntImm) else None
     if 0 < count <= FEW_OF_A_ROW and (length is None or length > count):
@@ -158,6 +159,8 @@ def _taken(source: Tensor, order: Tensor, at: int, name: str) -> Tensor:
 # Writing to places
 
 _KINDS: dict[str, Combine] = {"update": "store", "add": "add", "mul": "multiply", "min": "min", "max": "max"}
+_OF_BOOLS: dict[str, Combine] = {"add": "max", "mul": "min"}
+"""Sums and products of bools, as numpy has them: or, and and."""
 
 
 def scatter_elements(
@@ -183,8 +186,7 @@ def scatter_elements(
         index.ndim == new.ndim == source.ndim and all(map(same_extent, index.shape, new.shape)),
     )
     loops = axes_over(index.shape, "i")
-    last, where = ops.cast(source.shape[at], index.dtype), index[loops]
-    place = te.select(where < 0, where + last, where)
+    place = index_from_end(index[loops], source.shape[at])
     return _scattered(
         source,
         new,
@@ -229,7 +231,8 @@ class _Updates:
 
 def _scattered(source: Tensor, new: Tensor, place: tuple[Any, ...], updates: _Updates, kind: str, name: str) -> Tensor:
     """`source` with each of the updates put at its `place`."""
-    combine, shape = _KINDS[kind], source.shape
+    shape = source.shape
+    combine: Combine = _OF_BOOLS.get(kind, _KINDS[kind]) if source.dtype.is_bool else _KINDS[kind]
     inside = tuple(part for index, extent in zip(place, shape, strict=True) for part in _within(index, extent))
 
     def put(value: Expr, name: str, begin: Tensor | None = None) -> Tensor:
@@ -254,7 +257,7 @@ def _within(index: Any, extent: Expr) -> tuple[tuple[Expr, bool], ...]:
     """The condition of an index that is data, with all behind it evaluated only where it holds; none of a loop's variable."""
     if isinstance(index, IterVar):
         return ()
-    return ((te.all(index >= 0, ops.cast(index, "int64") < ops.cast(extent, "int64")), True),)
+    return ((is_within(index, extent), True),)
 
 
 def _check(source: Tensor, index: Tensor, new: Tensor, kind: str, fits: bool) -> None:

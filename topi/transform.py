@@ -17,6 +17,7 @@ from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import Expr, IntImm
 from ..te import either as te
+from ..te.indices import clipped_index, signed_index, wrapped_index
 from ..te.shape import INT64_FROM, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .checks import axes_of, axis_of, integers, known, shape_of, tensor
@@ -580,12 +581,9 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 
 
 
 def _inside(index: Expr, extent: Expr, mode: str) -> Any:
-    position = index if index.dtype.bits >= 32 and index.dtype.is_signed else index.astype("int64")
     if mode == "fast":
-        return position
-    if mode == "wrap":
-        return position % extent
-    return te.max(te.min(position, extent - 1), 0)
+        return signed_index(index)
+    return wrapped_index(index, extent) if mode == "wrap" else clipped_index(index, extent)
 
 
 def _of_integers(indices: Any, subject: str) -> Tensor:

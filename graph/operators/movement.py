@@ -210,14 +210,14 @@ def _pad_with(x: Any, *, before: tuple[int, ...], after: tuple[int, ...], mode: 
 def _reversed(x: Any, lengths: Any, *, time_axis: int, batch_axis: int) -> Any:
     result = x.copy()
     into, source = (np.moveaxis(array, (batch_axis, time_axis), (0, 1)) for array in (result, x))
-    for batch, length in enumerate(lengths):
+    for batch, length in enumerate(np.maximum(lengths, 0)):
         into[batch, :length] = source[batch, :length][::-1]
     return result
 
 
 @operator("reverse_sequence", _reversed, "injective")
 def _reverse_sequence(x: Tensor, lengths: Tensor, *, time_axis: int, batch_axis: int) -> Any:
-    return topi.reverse_sequence(x, topi.cast(lengths, "int32"), time_axis, batch_axis)
+    return topi.reverse_sequence(x, lengths, time_axis, batch_axis)
 
 
 def _numpy_trilu(x: NDArray[Any], *, k: int, upper: bool) -> Any:

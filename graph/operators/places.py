@@ -12,6 +12,7 @@ from ...ir import ops
 from ...ir.expr import IntImm
 from ...ir.ops import is_const
 from ...te import either as te
+from ...te.indices import clipped_index, index_from_end
 from ...topi.transform import injective
 from .row import operator
 
@@ -20,9 +21,7 @@ __all__: list[str] = []
 
 def _within(index: Any, extent: Any) -> Any:
     """An index from the end as one from the beginning, inside whatever it is: what is outside takes the nearest end."""
-    wide = index if index.dtype.bits >= 32 and index.dtype.is_signed else index.astype("int64")
-    last = ops.cast(ops.convert(extent), wide.dtype)
-    return te.max(te.min(te.select(wide < 0, wide + last, wide), last - 1), 0)
+    return clipped_index(index_from_end(index, extent), extent)
 
 
 def _refuse_nothing(x: Any, axes: Any, indices: Any) -> None:
@@ -121,9 +120,7 @@ def _one_hot(indices: Any, values: Any, *, depth: int, axis: int = -1) -> Any:
 
     def element(*i: Any) -> Any:
         index = indices[(*i[:at], *i[at + 1 :])]
-        whole = index.astype("int64")
-        place = te.select(whole < 0, whole + depth, whole)
-        return te.select(place.equal(i[at].astype("int64")), values[1], values[0])
+        return te.select(ops.equal(index_from_end(index, depth), i[at]), values[1], values[0])
 
     return injective((*indices.shape[:at], depth, *indices.shape[at:]), element, "one_hot")
 

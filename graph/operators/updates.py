@@ -13,6 +13,7 @@ from ...ir import ops
 from ...ir.builder import ir_builder
 from ...ir.stmt import Stmt
 from ...te import either as te
+from ...te.indices import index_from_end, is_within
 from ...topi.transform import injective
 from .row import operator
 
@@ -68,20 +69,13 @@ def _stored(
             there = place(i, given)
             for index, extent in zip(there, shape, strict=True):
                 if not any(index is one for one in i):
-                    loops.enter_context(
-                        ib.if_scope(te.all(index >= 0, index < ops.cast(ops.convert(extent), index.dtype)))
-                    )
+                    loops.enter_context(ib.if_scope(is_within(index, extent)))
             new = ops.cast(given[-1][i], result.dtype)
             result[tuple(there)] = new if reduction == "update" else _STORED[reduction](result[tuple(there)], new)
         return ib.get()
 
     tensor: te.Tensor = te.extern(tuple(shape), list(inputs), body, name="stored", dtype=dtype)
     return tensor
-
-
-def _turned(index: Any, extent: Any) -> Any:
-    """An index from the end as one from the beginning."""
-    return te.select(index < 0, index + ops.cast(ops.convert(extent), index.dtype), index)
 
 
 def _numpy_put(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
@@ -103,7 +97,7 @@ def _put(x: Any, indices: Any, updates: Any, *, axis: int = 0) -> Any:
         raise ValueError("indices are a vector, and updates have as many dimensions as what they are put into")
 
     def place(i: Any) -> Any:
-        return _turned(indices[i].astype("int64"), x.shape[at])
+        return index_from_end(indices[i], x.shape[at]).astype("int64")
 
     def number(i: Any) -> Any:
         return i.astype("int64") + 1
@@ -131,7 +125,7 @@ def _put_in_place(shape: Any, dtype: str, indices: Any, updates: Any, *, axis: i
         dtype,
         [indices, updates],
         updates.shape,
-        lambda i, given: (*i[:at], _turned(given[0][i[at]], shape[at]), *i[at + 1 :]),
+        lambda i, given: (*i[:at], index_from_end(given[0][i[at]], shape[at]), *i[at + 1 :]),
     )
 
 
@@ -160,7 +154,7 @@ def _elements_in_place(shape: Any, dtype: str, indices: Any, updates: Any, *, ax
         dtype,
         [indices, updates],
         indices.shape,
-        lambda i, given: (*i[:at], _turned(given[0][i], shape[at]), *i[at + 1 :]),
+        lambda i, given: (*i[:at], index_from_end(given[0][i], shape[at]), *i[at + 1 :]),
         reduction,
     )
 
@@ -183,11 +177,10 @@ def _scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "update"
     extents = x.shape
 
     def turned(at: Any, *i: Any) -> Any:
-        index = indices[(*i, at)]
-        last: Any = te.const(0, index.dtype)
+        last: Any = te.const(0, "int32")
         for dim in reversed(range(int(indices.shape[-1]))):
-            last = te.select(at.equal(dim), ops.cast(ops.convert(extents[dim]), index.dtype), last)
-        return te.select(index < 0, index + last, index)
+            last = te.select(at.equal(dim), extents[dim], last)
+        return index_from_end(indices[(*i, at)], last)
 
     first = injective((indices.shape[-1], *indices.shape[:rank]), turned, "coordinates")
     return topi.scatter_nd(x, first, updates, reduction)
@@ -201,6 +194,6 @@ def _nd_in_place(shape: Any, dtype: str, indices: Any, updates: Any, *, reductio
         dtype,
         [indices, updates],
         updates.shape,
-        lambda i, given: (*(_turned(given[0][(*i[:rank], at)], shape[at]) for at in range(depth)), *i[rank:]),
+        lambda i, given: (*(index_from_end(given[0][(*i[:rank], at)], shape[at]) for at in range(depth)), *i[rank:]),
         reduction,
     )

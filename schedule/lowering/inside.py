@@ -40,7 +40,7 @@ from ...ir.expr import (
 )
 from ...ir.ops import FALSE, TRUE, all_of, cast, const, if_then_else, likely, logical_not, maximum, minimum
 from ...ir.pointers import pointed_to
-from ...ir.stmt import Stmt
+from ...ir.stmt import BufferStore, Stmt
 from ...ir.visit import children, free_vars, post_order, rebuild, rewrite, walk
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
@@ -94,7 +94,8 @@ def _judged(outputs: tuple[Operation, ...]) -> Judgement:
     order = [op for op in producers_first(outputs) if not op.is_given]
     doubtful = [op for op in order if _doubts(op)]
     checks = size_checks(order)
-    if not doubtful:
+    lookups = [op for op in order if _looks_up(op)]
+    if not doubtful and not lookups:
         return Judgement(tuple(checks.values()))
     boxes = _boxes(order, outputs)
     states = frozenset[Producer](state for op in order for state in op.own_placeholders)
@@ -103,6 +104,12 @@ def _judged(outputs: tuple[Operation, ...]) -> Judgement:
         for access, dimension in _unproved(op, analyzer, boxes[op]):
             if dimension == 0 and isinstance(access.node, ProducerLoad) and access.node.producer in states:
                 continue  # which steps may be read is the scan's to judge
+            check = Trial(op, access, dimension, analyzer).check()
+            if check is not None:
+                checks.setdefault(str(check), check)
+    for op in lookups:
+        analyzer = _analyzer(op)
+        for access, dimension in _from_nothing(op, analyzer, boxes[op]):
             check = Trial(op, access, dimension, analyzer).check()
             if check is not None:
                 checks.setdefault(str(check), check)
@@ -225,6 +232,31 @@ def _unproved(
                 with analyzer.constraint(condition):
                     if not is_inside(analyzer, chosen, extent):
                         yield (access if chosen is index else access.at(dimension, chosen, condition)), dimension
+
+
+def _looks_up(op: Operation) -> bool:
+    """Whether an operation reads or writes at places that are data."""
+    return op.takes_definitions and any(
+        isinstance(node, (ProducerLoad, BufferLoad, BufferStore)) and any(map(depends_on_data, node.indices))
+        for part in op.parts
+        for node in walk(part)
+    )
+
+
+def _from_nothing(op: Operation, analyzer: Analyzer, box: Box) -> Iterable[tuple[Access, int]]:
+    """The accesses at places that are data, though no data decides that there is one, to a dimension that may have no elements:
+    wherever they are meant to go, it is outside. As accesses to the first element, with the dimension."""
+    for access in accesses_within(op.statement(), analyzer, box):
+        if any(
+            around.depends_on_data
+            or around.condition is not None
+            and (around.condition is TRUE or depends_on_data(around.condition, access.data))
+            for around in access.around
+        ):
+            continue
+        for dimension, (index, extent) in enumerate(zip(access.indices, access.shape, strict=True)):
+            if depends_on_data(index, access.data) and not analyzer.can_prove(extent > 0):
+                yield access.at(dimension, const(0, index.dtype), TRUE), dimension
 
 
 def _is_whole(index: Expr, extent: Expr, box: Box) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import user_source
 from ...te import either as te
+from ...te.indices import clipped_index
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor
@@ -102,7 +103,7 @@ def crop_and_resize(
             )
             inside += [place >= 0, place <= last]
             places.append(te.max(te.min(place, last), 0))
-        batch = te.max(te.min(box_indices[b].astype("int32"), image.shape[0] - 1), 0)
+        batch = clipped_index(box_indices[b], image.shape[0])
         value = weighed(image, (batch, c), places, 1 if NAMES.get(method, method) == "nearest" else 2, "border")
         return te.select(te.all(*inside), value.astype(image.dtype), te.const(extrapolation_value, image.dtype))
 

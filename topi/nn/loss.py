@@ -7,6 +7,7 @@ from typing import Any
 from ...errors import user_source
 from ...ir import ops
 from ...te import either as te
+from ...te.indices import clipped_index, signed_index
 from ...te.tensor import Tensor, tensor_text
 from .. import reduction as sums
 from ..checks import tensor
@@ -42,7 +43,7 @@ def nll_loss(
 
     def of(*i: Any) -> tuple[Any, Any]:
         which = target[i]
-        return ops.equal(which, ops.const(ignore_index, target.dtype)), te.max(te.min(which, source.shape[1] - 1), 0)
+        return ops.equal(signed_index(which), ignore_index), clipped_index(which, source.shape[1])
 
     def loss(*i: Any) -> Any:
         ignored, which = of(*i)

@@ -138,7 +138,8 @@ def _transposed(data: Any, indices: Any, indptr: Any) -> Any:
     for i in range(indptr.shape[0]):
         begins[i] = 0
     for i in range(indices.shape[0]):
-        begins[indices[i] + 1] = begins[indices[i] + 1] + 1
+        column = indices[i].astype("int64")  # behind the last int8 is none: 127 + 1
+        begins[column + 1] = begins[column + 1] + 1
     for i in range(indptr.shape[0] - 1):
         begins[i + 1] = begins[i + 1] + begins[i]
     for row in range(indptr.shape[0] - 1):

@@ -8,6 +8,7 @@ from ... import te
 from ...errors import user_source
 from ...ir.expr import IntImm
 from ...te.hybrid.runtime import allocate, output_tensor
+from ...te.indices import clipped_index
 from ...te.tensor import Tensor, tensor_text
 from ..checks import tensor
 from ..errors import BadOperand
@@ -72,11 +73,15 @@ def non_max_suppression(
     invalid_to_bottom, behind those that stay. Raises BadOperand (TW0181).
     """
     source = _boxes(data, "non_max_suppression")
-    counts, places = tensor(valid_count, "the counts of non_max_suppression", 1), tensor(indices, "its indices", 2)
+    given, places = tensor(valid_count, "the counts of non_max_suppression", 1), tensor(indices, "its indices", 2)
+
+    def count(b: Any) -> Any:
+        return clipped_index(given[b], source.shape[1] + 1).astype("int32")
 
     def score(b: Any, j: Any) -> Any:
         return source[b, j, score_index]
 
+    counts = injective(given.shape, count, "counts")
     scores = injective(source.shape[:2], score, "scores")
     order = argsort(scores, counts, 1, False, "int32")
     boxes, found, number = _kept(

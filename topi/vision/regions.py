@@ -7,6 +7,7 @@ from typing import Any
 from ...errors import user_source
 from ...ir import ops
 from ...te import either as te
+from ...te.indices import clipped_index
 from ...te.tensor import Tensor, tensor_text
 from ..checks import integers, tensor
 from ..errors import BadOperand, BadParameter
@@ -220,8 +221,8 @@ def _regions(data: Any, rois: Any, batch_indices: Any, subject: str) -> tuple[Te
 
 def _batch(source: Tensor, boxes: Tensor, batch_indices: Tensor | None, r: Any) -> Any:
     """The image of a region, inside whatever is said."""
-    given = (boxes[r, 0] if batch_indices is None else batch_indices[r]).astype("int32")
-    return te.max(te.min(given, source.shape[0] - 1), 0)
+    given = boxes[r, 0].astype("int32") if batch_indices is None else batch_indices[r]
+    return clipped_index(given, source.shape[0])
 
 
 def _wide(*tensors: Tensor) -> str:
