@@ -9,15 +9,17 @@ Errors of float32 mathematics are those of the intrinsics (te.exp and so on); ar
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
 from ..errors import user_source
 from ..ir import ops
+from ..ir.dtype import FLOAT32, DType
 from ..ir.expr import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, IntImm
 from ..te import either as te
-from ..te.elementwise import bitwise, operate
+from ..te.elementwise import operate
 from ..te.shape import same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text
 from .checks import shape_of, tensor, tensors
@@ -182,16 +184,30 @@ def _comparison(name: str, symbol: str, kind: type[CompareOp]) -> Callable[[Oper
     return _binary(name, f"Whether lhs {symbol} rhs, as bool.", lambda a, b: ops.compare(kind, a, b), _BOOL)
 
 
-def _bits(name: str, meaning: str) -> Callable[[Operand, Operand], Any]:
+def _bits(
+    name: str, meaning: str, function: Callable[[Any, Any], Any] | None = None
+) -> Callable[[Operand, Operand], Any]:
+    apply = function or functools.partial(ops.bitwise, name)
+
     def operator(lhs: Operand, rhs: Operand) -> Any:
         if isinstance(lhs, Tensor) or isinstance(rhs, Tensor):
-            return bitwise(kind, lhs, rhs)
-        return ops.bitwise(kind, lhs, rhs)
+            return operate(name, apply, lhs, rhs)
+        return apply(lhs, rhs)
 
-    kind = {"left_shift": "shift_left", "right_shift": "shift_right"}.get(name, name)
     operator.__name__ = operator.__qualname__ = name
     operator.__doc__ = _documented(meaning, _MIXED, ", MixedTypes (TW0104)")
     return operator
+
+
+def _shift(kind: str, a: Any, b: Any) -> Any:
+    """A shift by any number: beyond the width nothing is left but, to the right, the sign."""
+    x, by = ops.match_types(a, b)
+    if not x.dtype.is_integer or (isinstance(by, IntImm) and 0 <= by.value < x.dtype.bits):
+        return ops.bitwise(kind, a, b)
+    within = te.all(by >= 0, by < x.dtype.bits)
+    if kind == "shift_right" and x.dtype.is_signed:
+        return ops.bitwise(kind, x, te.select(within, by, x.dtype.bits - 1))
+    return te.select(within, ops.bitwise(kind, x, te.select(within, by, 0)), ops.const(0, x.dtype))
 
 
 # Arithmetic
@@ -208,16 +224,18 @@ divide = _binary(
 )
 floor_divide = _binary(
     "floor_divide",
-    "The quotient rounded towards minus infinity, as numpy's; of integers x // 0 = 0.",
-    lambda a, b: _of_floats(a, b, lambda x, y: te.floor(x / y), ops.floordiv),
+    "The quotient rounded towards minus infinity, as Python's and numpy's: 1.0 // 0.1 is 9, since the float 0.1 is more than a "
+    "tenth; of integers x // 0 = 0.",
+    ops.floordiv,
 )
 floor_mod = _binary(
     "floor_mod", "The remainder with the sign of rhs, as Python's and numpy's; of integers x % 0 = 0.", ops.floormod
 )
 trunc_divide = _binary(
     "trunc_divide",
-    "The quotient rounded towards zero, as C's; of integers x / 0 = 0.",
-    lambda a, b: _of_floats(a, b, lambda x, y: te.trunc(x / y), ops.truncdiv),
+    "The quotient rounded towards zero, of floats as trunc(lhs / rhs), whose quotient has the bits of float32 at least; of "
+    "integers as C's, and x / 0 = 0.",
+    lambda a, b: _trunc_divide(a, b),
 )
 trunc_mod = _binary("trunc_mod", "The remainder with the sign of lhs, as C's and numpy's fmod.", ops.truncmod)
 mod = _binary(
@@ -240,13 +258,18 @@ log_add_exp = _binary(
 )
 
 
-def _of_floats(a: Any, b: Any, floats: Callable[[Any, Any], Any], integers: Callable[[Any, Any], Any]) -> Any:
+def _trunc_divide(a: Any, b: Any) -> Any:
     x, y = ops.match_types(a, b)
-    return floats(x, y) if x.dtype.is_float else integers(x, y)
+    if not x.dtype.is_float:
+        return ops.truncdiv(x, y)
+    wide = x.dtype if x.dtype.bits > 16 else FLOAT32.with_lanes(x.dtype.lanes)
+    return ops.cast(te.trunc(ops.cast(x, wide) / ops.cast(y, wide)), x.dtype)
 
 
 def _log_add_exp(a: Any, b: Any) -> Any:
     x, y = ops.match_types(a, b)
+    if not x.dtype.is_float:  # the difference of two int8 is no int8
+        x, y = ops.cast(x, FLOAT32.with_lanes(x.dtype.lanes)), ops.cast(y, FLOAT32.with_lanes(x.dtype.lanes))
     high, far = (
         te.max(x, y),
         te.abs(x - y),
@@ -300,8 +323,16 @@ logical_not = _unary(
 bitwise_and = _bits("bitwise_and", "lhs & rhs of integers, or of bools.")
 bitwise_or = _bits("bitwise_or", "lhs | rhs of integers, or of bools.")
 bitwise_xor = _bits("bitwise_xor", "lhs ^ rhs of integers, or of bools.")
-left_shift = _bits("left_shift", "lhs << rhs of integers; bits that leave on the left are lost.")
-right_shift = _bits("right_shift", "lhs >> rhs of integers; the sign stays.")
+left_shift = _bits(
+    "left_shift",
+    "lhs << rhs of integers; bits that leave on the left are lost, all of them where rhs is below 0 or the width or more.",
+    functools.partial(_shift, "shift_left"),
+)
+right_shift = _bits(
+    "right_shift",
+    "lhs >> rhs of integers; the sign stays, and alone where rhs is below 0 or the width or more.",
+    functools.partial(_shift, "shift_right"),
+)
 bitwise_not = _unary("bitwise_not", "~x of an integer, or of a bool.", ops.invert, _SAME)
 
 # Mathematics
@@ -356,9 +387,8 @@ def sign(x: Operand) -> Any:
 def _sign(x: Any) -> Expr:
     value = ops.convert(x)
     one, zero = ops.const(1, value.dtype), ops.const(0, value.dtype)
-    below = te.select(value < 0, ops.const(-1, value.dtype), value * 0)  # of 0 and NaN themselves, without a derivative
-    if not value.dtype.is_float:
-        below = te.select(value < 0, ops.const(-1, value.dtype), zero) if value.dtype.is_signed else zero
+    rest = value * 0 + 0.0 if value.dtype.is_float else zero  # a NaN, or 0 without its sign and without a derivative
+    below = te.select(value < 0, ops.const(-1, value.dtype), rest) if value.dtype.is_signed else rest
     return te.select(value > 0, one, below)
 
 
@@ -376,15 +406,27 @@ def ceil_log2(x: Operand) -> Any:
 
 
 def clip(x: Operand, a_min: Any, a_max: Any) -> Any:
-    """min(max(x, a_min), a_max) in the shape and the dtype of x; a NaN stays a NaN. a_min, a_max: numbers or expressions. Raises
-    NotAnExpression (TW0106)."""
+    """min(max(x, a_min), a_max) in the shape and the dtype of x; a NaN stays a NaN. a_min, a_max: numbers or expressions; a bound
+    that an integer dtype does not hold is its end. Raises NotAnExpression (TW0106)."""
 
     def element(value: Any) -> Any:
         value = ops.convert(value)
-        low, high = ops.cast(ops.convert(a_min), value.dtype), ops.cast(ops.convert(a_max), value.dtype)
+        low, high = _bound(ops.convert(a_min), value.dtype), _bound(ops.convert(a_max), value.dtype)
+        if not (ops.is_const(low) and ops.is_const(high) and low.value <= high.value):
+            low = te.min(low, high)
         return te.max(te.min(value, high), low)
 
     return _lifted("clip", element, x)
+
+
+def _bound(bound: Expr, dtype: DType) -> Any:
+    """A bound in `dtype`, of integers and bools the nearest that it holds."""
+    if dtype.is_bool:
+        return ops.compare(GE, bound, 1)
+    if bound.dtype.is_integer and dtype.is_integer:
+        least, greatest = max(dtype.least, bound.dtype.least), min(dtype.greatest, bound.dtype.greatest)
+        bound = ops.maximum(ops.minimum(bound, ops.const(greatest, bound.dtype)), ops.const(least, bound.dtype))
+    return ops.cast(bound, dtype)
 
 
 def cast(x: Operand, dtype: object) -> Any:

@@ -6,10 +6,13 @@ import math
 from typing import Any
 
 from ..errors import user_source
+from ..ir import ops
+from ..ir.dtype import DType
 from ..ir.ops import is_const
 from ..te import either as te
 from ..te import hybrid
 from ..te.hybrid.runtime import allocate, output_tensor
+from ..te.indices import signed_index
 from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .checks import tensor
@@ -98,7 +101,7 @@ def _as_met(first: Any, inverse: Any, counts: Any, number: Any) -> Any:
 def searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool = False, out_dtype: object = "int64") -> Tensor:
     """Where values would be put into ascending rows so that these stay in order: before elements that are equal, or, right, behind
     them. sorted_sequence: (..., n) beside values (..., m), or (n,) beside values of any shape; the result, of `out_dtype`, has the
-    shape of values. Raises BadOperand (TW0181)."""
+    shape of values. NaNs stand behind all numbers, as sort puts them. Raises BadOperand (TW0181)."""
     source, given = tensor(sorted_sequence, "searchsorted"), tensor(values, "the values of searchsorted")
     alone = source.ndim == 1
     if not source.ndim or (
@@ -112,7 +115,8 @@ def searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool = False, o
         )
     rows: Any = 1 if alone else math.prod(source.shape[:-1])
     count: Any = math.prod(given.shape) if alone else given.shape[-1]
-    places: Any = _places(reshape(source, (rows, source.shape[-1])), reshape(given, (rows, count)), 1 if right else 0)
+    keys, wanted = (_ordered(each, source.dtype, given.dtype) for each in (source, given))
+    places: Any = _places(reshape(keys, (rows, source.shape[-1])), reshape(wanted, (rows, count)), 1 if right else 0)
     kind = scalar_dtype(out_dtype)
     flat = (
         places
@@ -120,6 +124,18 @@ def searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool = False, o
         else injective(places.shape, lambda *i: places[i].astype(kind), "searchsorted")
     )
     return reshape(flat, given.shape)
+
+
+def _ordered(data: Tensor, own: DType, other: DType) -> Tensor:
+    """Elements as what `<` orders them by, beside those of another dtype: floats by their keys, NaNs last, and integers of which
+    one is signed as signed ones."""
+    dtype = ops.common_dtype(own, other)
+    if dtype.is_float:
+        key = order_key(dtype, True)
+        return injective(data.shape, lambda *i: key(data[i].astype(dtype)), "keys")
+    if own.is_signed == other.is_signed:
+        return data
+    return injective(data.shape, lambda *i: signed_index(data[i]).astype("int64"), "keys")
 
 
 @hybrid.script
@@ -130,7 +146,7 @@ def _places(rows: Any, values: Any, right: int) -> Any:
             low = 0
             high = rows.shape[1]
             while low < high:
-                middle = (low + high) // 2
+                middle = low + (high - low) // 2
                 before = rows[r, middle] < values[r, i]
                 if right == 1:
                     before = rows[r, middle] <= values[r, i]

@@ -47,7 +47,7 @@ _FORMULAS: dict[str, tuple[str | None, ...]] = {
     "subtract": ("g", "-g"),
     "multiply": ("g * b", "g * a"),
     "divide": ("g / b", "-(g * y / b)"),
-    "floor_mod": ("g", "-(g * floor(a / b))"),
+    "floor_mod": ("g", "-(g * floor_divide(a, b))"),
     "trunc_mod": ("g", "-(g * trunc(a / b))"),
     "maximum": ("where(a >= b, g, 0.0)", "where(a >= b, 0.0, g)"),
     "minimum": ("where(a <= b, g, 0.0)", "where(a <= b, 0.0, g)"),

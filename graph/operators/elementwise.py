@@ -66,7 +66,8 @@ def _whole(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 def _trunc_divide(a: Any, b: Any) -> Any:
     if a.dtype.kind not in "iub":
-        return np.trunc(a / b)
+        wide = np.promote_types(a.dtype, np.float32) if a.dtype.kind == "f" else np.float32
+        return np.trunc(a.astype(wide) / b.astype(wide)).astype(a.dtype)
     return np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
 
 
@@ -193,7 +194,10 @@ def _bitcast(x: Tensor, *, dtype: str) -> Tensor:
 
 
 def _clipped(x: NDArray[Any], *, low: float, high: float) -> Any:
-    return np.clip(x, low, high)
+    if x.dtype.kind not in "iu":
+        return np.clip(x.astype(np.float64), low, high).astype(x.dtype)
+    info = np.iinfo(x.dtype)
+    return np.clip(x, *(int(min(max(bound, info.min), info.max)) for bound in (low, high)))
 
 
 @operator("clip", _clipped, "elementwise")

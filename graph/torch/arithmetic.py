@@ -351,10 +351,10 @@ def _div(c: Call) -> str:
     if mode is None and "float" not in kind:
         kind = c.dtype
     first, second = c.operand("self", kind), c.operand("other", kind)
-    if "float" not in kind:
+    if mode == "floor" or "float" not in kind:
         return c.emit("floor_divide" if mode == "floor" else "trunc_divide", first, second)
     quotient = c.emit("divide", first, second)
-    return quotient if mode is None else c.emit("floor" if mode == "floor" else "trunc", quotient)
+    return quotient if mode is None else c.emit("trunc", quotient)
 
 
 @aten("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")

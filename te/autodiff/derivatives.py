@@ -95,13 +95,14 @@ def _division(node: Div, g: Expr) -> Sequence[Part]:
     return ops.divide(g, node.b), ops.negative(ops.divide(times(g, node), node.b))
 
 
-def _remainder(rounded: str) -> Row:
-    """a - b * rounded(a / b)."""
+def _floor_remainder(node: FloorMod, g: Expr) -> Sequence[Part]:
+    """a - b * (a // b)."""
+    return g, ops.negative(times(g, ops.floordiv(node.a, node.b)))
 
-    def row(node: FloorMod | TruncMod, g: Expr) -> Sequence[Part]:
-        return g, ops.negative(times(g, _call(rounded, ops.divide(node.a, node.b))))
 
-    return row
+def _truncated_remainder(node: TruncMod, g: Expr) -> Sequence[Part]:
+    """a - b * trunc(a / b)."""
+    return g, ops.negative(times(g, _call("trunc", ops.divide(node.a, node.b))))
 
 
 def _extremum(kind: type[GE] | type[LE]) -> Row:
@@ -163,8 +164,8 @@ OPERATORS: dict[type[Expr], Row] = {
     Mul: lambda node, g: (times(g, node.b), times(g, node.a)),
     Div: _division,
     FloorDiv: lambda node, g: (None, None),
-    FloorMod: _remainder("floor"),
-    TruncMod: _remainder("trunc"),
+    FloorMod: _floor_remainder,
+    TruncMod: _truncated_remainder,
     Min: _extremum(LE),
     Max: _extremum(GE),
     Select: _choice,
