@@ -51,6 +51,8 @@ def maths_options(target: Target, *, fast: bool) -> MathsOptions:
         wide and target_has(target, "avx512bw"),
         wide and target_has(target, "avx512dq"),
         x86,
+        x86 and target_has(target, "avx2"),
+        target.architecture == "aarch64" or (x86 and target_has(target, "sse4.1")),
     )
 
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from ...ir.dtype import DType
 from .emitter import ExprEmitter
 from .maths_exp import erf, exp, exp2, expm1, sigmoid, tanh
-from .maths_lanes import Lanes
+from .maths_lanes import Lanes, joined, part_of
 from .maths_log import log, log1p, log2, log10
 from .maths_power import power
 from .maths_trig import cos, sin
-from .types import float_constant, llvm_type, shuffle_mask
+from .types import float_constant
 
 __all__ = ["FLOAT32_FUNCTIONS"]
 
@@ -32,31 +32,14 @@ def _row(function: Callable[..., str], whole: bool = False) -> Callable[[ExprEmi
         if not em.maths.avx512 or not wide or dtype.lanes == _WIDEST:
             return function(Lanes(em.f, dtype, em.maths), *operands)
         lanes = Lanes(em.f, dtype.with_lanes(_WIDEST), em.maths)
-        parts = [function(lanes, *(_part(em, x, dtype, i) for x in operands)) for i in range(0, dtype.lanes, _WIDEST)]
-        return _joined(em, parts, lanes.dtype, dtype)
+        one = float_constant(1.0, dtype)
+        parts = [
+            function(lanes, *(part_of(em.f, x, dtype, range(i, i + _WIDEST), one) for x in operands))
+            for i in range(0, dtype.lanes, _WIDEST)
+        ]
+        return joined(em.f, parts, lanes.dtype, dtype)
 
     return build
-
-
-def _part(em: ExprEmitter, x: str, dtype: DType, first: int) -> str:
-    """Lanes from `first` on; those that are missing are 1."""
-    kind, lanes = llvm_type(dtype), [min(lane, dtype.lanes) for lane in range(first, first + _WIDEST)]
-    return em.f.op(f"shufflevector {kind} {x}, {kind} {float_constant(1.0, dtype)}, {shuffle_mask(lanes)}")
-
-
-def _joined(em: ExprEmitter, parts: list[str], dtype: DType, whole: DType) -> str:
-    while len(parts) > 1:  # in pairs; a part without a neighbour is joined with lanes of any value
-        kind, size = llvm_type(dtype), 2 * dtype.lanes
-        padded = [*parts, "poison"] if len(parts) % 2 else parts
-        parts = [
-            em.f.op(f"shufflevector {kind} {a}, {kind} {b}, {shuffle_mask(range(size))}")
-            for a, b in zip(padded[::2], padded[1::2], strict=True)
-        ]
-        dtype = dtype.with_lanes(size)
-    if dtype == whole:
-        return parts[0]
-    kind = llvm_type(dtype)
-    return em.f.op(f"shufflevector {kind} {parts[0]}, {kind} poison, {shuffle_mask(range(whole.lanes))}")
 
 
 def _rsqrt(v: Lanes, x: str) -> str:

@@ -9,9 +9,19 @@ from ...ir.dtype import BOOL, FLOAT64, INT32, INT64, DType
 from ...ir.rounding import round_float
 from .arithmetic import compare, select
 from .text import FunctionText
-from .types import float_constant, int_constant, llvm_type, mangled
+from .types import float_constant, int_constant, llvm_type, mangled, shuffle_mask
 
-__all__ = ["PORTABLE", "Lanes", "MathsOptions", "exponent_and_mantissa", "power_of_two_times", "rounded"]
+__all__ = [
+    "PORTABLE",
+    "ROUNDING",
+    "Lanes",
+    "MathsOptions",
+    "exponent_and_mantissa",
+    "joined",
+    "part_of",
+    "power_of_two_times",
+    "rounded",
+]
 
 ROUNDING = 12582912.0
 """1.5 * 2^23: adding it rounds to an integer, which then stands in the low bits."""
@@ -22,7 +32,8 @@ class MathsOptions:
     """fast: errors up to 16 units in the last place instead of 2. fused: a * b + c with one rounding is an instruction.
     avx512: vectors of 4, 8 and 16 floats have AVX-512's instructions for exponents and mantissas. lanes: of a register.
     words: vectors of 32 words have AVX-512's instructions too. ranges: there are instructions for the greater of two floats, which
-    know -0 from +0. seconds: those that do not give the second where one is a NaN or both are equal, as x86's do."""
+    know -0 from +0. seconds: those that do not give the second where one is a NaN or both are equal, as x86's do. permutes: eight
+    lanes may be taken from a register in any order, by AVX2. rounds: there is an instruction for the nearest integer."""
 
     fast: bool = False
     fused: bool = False
@@ -31,6 +42,8 @@ class MathsOptions:
     words: bool = False
     ranges: bool = False
     seconds: bool = False
+    permutes: bool = False
+    rounds: bool = False
 
 
 PORTABLE = MathsOptions()
@@ -182,11 +195,40 @@ class Lanes:
         return self.avx512("mask.scalef.ps", f"{self.kind} {x}", f"{self.kind} {n}")
 
 
+def part_of(f: FunctionText, x: str, dtype: DType, lanes: range, missing: str) -> str:
+    """Some of the lanes of x; those beyond its end are `missing`, a constant of its type."""
+    kind, chosen = llvm_type(dtype), [min(lane, dtype.lanes) for lane in lanes]
+    return f.op(f"shufflevector {kind} {x}, {kind} {missing}, {shuffle_mask(chosen)}")
+
+
+def joined(f: FunctionText, parts: list[str], dtype: DType, whole: DType) -> str:
+    """Vectors of `dtype` one after the other, of which `whole` takes as many lanes as it has."""
+    while len(parts) > 1:  # in pairs; a part without a neighbour is joined with lanes of any value
+        kind, size = llvm_type(dtype), 2 * dtype.lanes
+        padded = [*parts, "poison"] if len(parts) % 2 else parts
+        parts = [
+            f.op(f"shufflevector {kind} {a}, {kind} {b}, {shuffle_mask(range(size))}")
+            for a, b in zip(padded[::2], padded[1::2], strict=True)
+        ]
+        dtype = dtype.with_lanes(size)
+    if dtype == whole:
+        return parts[0]
+    kind = llvm_type(dtype)
+    return f.op(f"shufflevector {kind} {parts[0]}, {kind} poison, {shuffle_mask(range(whole.lanes))}")
+
+
 def rounded(v: Lanes, x: str, times: float = 1.0) -> tuple[str, str]:
-    """The integer nearest to `times` x, below 2^22, as a float, and with ROUNDING added: its low bits are the integer's.
-    (Where products are rounded before sums, halves may go either way.)"""
-    shifted = v.add(x, ROUNDING) if times == 1.0 else v.mul_add(x, times, ROUNDING)
-    return v.sub(shifted, ROUNDING), shifted
+    """The integer nearest to `times` x, below 2^22, as a float, and with ROUNDING added: its low bits are the integer's. It is the
+    nearest one in each of the modes of rounding that a caller may have set."""
+    product = x if times == 1.0 else v.mul(x, times)
+    if v.options.rounds:
+        whole = v.call("roundeven", product)
+    else:
+        whole = v.sub(v.add(product, ROUNDING), ROUNDING)  # in other modes the next one above, or below
+        rest = v.sub(product, whole)
+        step = v.choose(v.compare(">", rest, 0.5), 1.0, v.choose(v.compare("<", rest, -0.5), -1.0, 0.0))
+        whole = v.add(whole, step)
+    return whole, v.add(whole, ROUNDING)
 
 
 def power_of_two_times(v: Lanes, x: str, whole: str, shifted: str) -> str:

@@ -119,19 +119,21 @@ def log10(v: Lanes, x: str) -> str:
 
 def log1p(v: Lanes, x: str) -> str:
     """log(u) of u = 1 + x as it is rounded, whose rounding error (D. Knuth's sum of two) goes into t."""
-    u = v.add(x, 1.0)
+    u = v.at_most(v.add(x, 1.0), 3.4028234663852886e38)
     taken = v.sub(u, 1.0)
     lost = v.add(v.sub(1.0, v.sub(u, taken)), v.sub(x, taken))
     k, m = exponent_and_mantissa(v, u)
     t = v.add(_divided_by_power(v, lost, k), v.sub(m, 1.0))
     result = _natural(v, k, t)
-    result = v.choose(v.compare("<", x, float("inf")), result, x)  # where the rounding error is a NaN
+    # Beside x the rest is nothing where x is tiny, and a NaN where it is infinite; in other modes of rounding more is lost.
+    usual = v.both("and", v.compare(">", v.absolute(x), 2.0**-24), v.compare("<", x, float("inf")))
+    result = v.choose(usual, result, x)
     return v.with_sign(result, x)
 
 
 def _divided_by_power(v: Lanes, x: str, k: str) -> str:
-    """x 2^-k of a small x, for k from -30 on; beyond 100 what is left of it does not matter."""
+    """x 2^-k of a small x, for k from -30 on; beyond 126 what is left of it does not matter."""
     if v.has_avx512:
         return v.scaled(x, v.negative(v.choose(v.compare("<", k, -30.0), -30.0, k)))
-    _, shifted = rounded(v, v.clamp(k, -30.0, 100.0), -1.0)
+    _, shifted = rounded(v, v.clamp(k, -30.0, 126.0), -1.0)
     return v.mul(x, v.from_bits(v.integer("add", v.integer("shl", v.bits(shifted), 23), 0x3F800000)))

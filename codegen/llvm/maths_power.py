@@ -1,26 +1,23 @@
 """pow of float32: 2^(y log2 |x|), whose logarithm needs some 31 bits, as the product with y may be 150.
 
-AVX-512 holds a table of 32 rows in registers: x = 2^k m, the upper bits of m choose c near 1 / m of so few bits that
-d = m c - 1, less than 2^-5, is exact (P.-T. P. Tang, 1990), and k - log2 c + log2(1 + d) is a sum of floats. The row around
-1 has c = 1: there nothing cancels. Two comparisons find the lanes whose power is something else, which is put right out of
-the way. Other machines take the logarithm in float64. Coefficients: tests/support/fit_maths.py, whose names for them these are.
+By a table of 32 rows: x = 2^k m, the upper bits of m choose c near 1 / m of so few bits that d = m c - 1, less than 2^-5, is exact
+(P.-T. P. Tang, 1990), and k - log2 c + log2(1 + d) is a sum of floats. The row around 1 has c = 1: there nothing cancels. Two
+comparisons find the lanes whose power is something else, which is put right out of the way. Every machine that fuses does this, so
+that all of them give the same bits; others take the logarithm in float64. Coefficients: tests/support/fit_maths.py, whose names for
+them these are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from ...ir.rounding import round_float
 from .maths_calls import called, where
 from .maths_exp import exp2_of, exp2_parts
-from .maths_lanes import Lanes, exponent_and_mantissa, rounded
-from .types import float_constant, int_constant, llvm_type, mangled
+from .maths_lanes import ROUNDING, Lanes, exponent_and_mantissa, power_of_two_times, rounded
+from .maths_tables import looked_up
+from .types import int_constant, llvm_type, mangled
 
 __all__ = ["power"]
-
-WHOLE = 16
-"""Lanes that the table is for."""
 
 _CHOICES = (
     128,
@@ -93,19 +90,13 @@ _POW_LOG2_FAST = (
 
 
 def power(v: Lanes, x: str, y: str) -> str:
-    """x^y, in the cases of C's pow (annex F of its standard). AVX-512's vectors have 16 lanes."""
-    if not (v.options.avx512 and v.options.fused):
+    """x^y, in the cases of C's pow (annex F of its standard)."""
+    if not v.options.fused:
         return _through_float64(v, x, y)
     return _by_table(v, x, y) if v.dtype.lanes > 1 else called(v, "pow", _by_table, x, y)
 
 
 def _by_table(v: Lanes, x: str, y: str) -> str:
-    if v.dtype.lanes == 1:
-        whole = Lanes(v.f, v.dtype.with_lanes(WHOLE), v.options)
-        x, y = (
-            v.f.op(f"insertelement {whole.kind} {whole.text(1.0)}, {v.kind} {operand}, i32 0") for operand in (x, y)
-        )
-        return v.f.op(f"extractelement {whole.kind} {_by_table(whole, x, y)}, i32 0")
     high, lost, low = _log2(v, x)
     product = v.mul(y, high)
     whole = v.call("roundeven", v.call("fma", y, low, product))
@@ -113,7 +104,7 @@ def _by_table(v: Lanes, x: str, y: str) -> str:
     rest = v.add(
         v.call("fma", y, low, v.sub(product, whole)), rest
     )  # the greatest first: what it leaves is less than 1 / 2
-    result = v.scaled(exp2_of(v, rest), whole)
+    result = _scaled(v, exp2_of(v, rest), whole)
     bits = llvm_type(v.word)
     # An x that is not above 0, infinite or a NaN, and a product whose last bits are no fraction or that is none.
     outside = v.f.op(f"icmp uge {bits} {v.integer('sub', v.bits(x), 1)}, {int_constant(0x7F7FFFFF, v.word)}")
@@ -121,9 +112,17 @@ def _by_table(v: Lanes, x: str, y: str) -> str:
     return where(v, v.both("or", outside, beyond), result, "pow_rare", _rare, x, y, product, result)
 
 
+def _scaled(v: Lanes, x: str, whole: str) -> str:
+    """x 2^n of an x near 1, n an integer."""
+    if v.has_avx512:
+        return v.scaled(x, whole)
+    near = v.clamp(whole, -200.0, 200.0)  # beyond, the result is 0 or infinite as well
+    return power_of_two_times(v, x, near, v.add(near, ROUNDING))
+
+
 def _log2(v: Lanes, x: str) -> tuple[str, str, str]:
     """log2 |x| as a sum of floats: the last is up to 1 / 80 of the first, the other one makes up for a rounding."""
-    m = v.avx512("mask.getmant.ps", f"{v.kind} {x}", "i32 7")  # of |x|, in [3/4, 3/2)
+    k, m = exponent_and_mantissa(v, v.absolute(x))
     # What is above the last row's m, which would be in the row of 3 / 4, is in the last one.
     bits = llvm_type(v.word)
     place = v.integer("add", v.bits(m), 3 << 16)
@@ -131,9 +130,9 @@ def _log2(v: Lanes, x: str) -> tuple[str, str, str]:
         f"call {bits} @llvm.smin.{mangled(v.word)}({bits} {place}, {bits} {int_constant(0x3FBFFFFF, v.word)})"
     )
     row = v.integer("lshr", place, 18)
-    c, table_high, table_low = (_looked_up(v, column, row) for column in _columns())
+    c, table_high, table_low = looked_up(v, "pow", _columns(), row)
     d = v.call("fma", m, c, -1.0)
-    start = v.add(v.sub(*(v.avx512("mask.getexp.ps", f"{v.kind} {operand}") for operand in (x, m))), table_high)
+    start = v.add(k, table_high)
     high = v.call("fma", d, _LOG2_E, start)
     lost = v.call("fma", d, _LOG2_E, v.sub(start, high))
     low = v.call("fma", d, v.polynomial(d, _POWER_FAST if v.options.fast else _POWER), table_low)
@@ -146,19 +145,6 @@ def _columns() -> tuple[list[float], list[float], list[float]]:
     logarithms = [-math.log2(value) for value in c]
     high = [round(value * 65536) / 65536 for value in logarithms]
     return c, high, [value - upper for value, upper in zip(logarithms, high, strict=True)]
-
-
-def _looked_up(v: Lanes, column: Sequence[float], row: str) -> str:
-    """The column's numbers in rows whose low five bits are given, from two registers."""
-    element = v.dtype.element
-    halves: list[str] = []
-    for half in (column[:WHOLE], column[WHOLE:]):
-        numbers = ", ".join(f"float {float_constant(round_float(value, element), element)}" for value in half)
-        halves.append(f"<{numbers}>")
-    return v.f.op(
-        f"call {v.kind} @llvm.x86.avx512.vpermi2var.ps.512({v.kind} {halves[0]}, {llvm_type(v.word)} {row}, "
-        f"{v.kind} {halves[1]})"
-    )
 
 
 def _rare(v: Lanes, x: str, y: str, product: str, result: str) -> str:

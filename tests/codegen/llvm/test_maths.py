@@ -3,6 +3,8 @@ looked at by tools/benchmarks/ulp.py."""
 
 from __future__ import annotations
 
+import ctypes
+import platform
 from typing import Any
 
 import drawn
@@ -20,15 +22,19 @@ COEFFICIENTS = {**vars(maths_exp), **vars(maths_log), **vars(maths_power), **var
 TARGETS = ["llvm", "llvm -mattr=-avx512f", "llvm -mattr=-avx512f,-fma", "llvm -mcpu=x86-64"]
 
 
-def run(name: str, *inputs: np.ndarray, lanes: int, target: str = "llvm", fast_math: bool = False) -> np.ndarray:
+def kernel(name: str, *inputs: np.ndarray, lanes: int, target: str = "llvm", fast_math: bool = False) -> Any:
     """te's function of that name, in vectors of `lanes` lanes."""
     tensors = [te.placeholder(x.shape, "float32", f"x{i}") for i, x in enumerate(inputs)]
     y = te.compute(inputs[0].shape, lambda i: getattr(te, name)(*(x[i] for x in tensors)), "y")
     s = te.create_schedule(y)
     if lanes > 1:
         s[y].vectorize(s[y].split(y.op.axis[0], lanes)[1])
+    return tw.build(s, [*tensors, y], target=target, fast_math=fast_math)
+
+
+def run(name: str, *inputs: np.ndarray, **options: Any) -> np.ndarray:
     out = np.empty_like(inputs[0])
-    tw.build(s, [*tensors, y], target=target, fast_math=fast_math)(*inputs, out)
+    kernel(name, *inputs, **options)(*inputs, out)
     return out
 
 
@@ -125,3 +131,26 @@ def test_coefficients_are_as_good_as_the_fit(constant: str) -> None:
     row = fit_maths.FITS[constant]
     used = fit_maths.error_of(row, COEFFICIENTS[f"_{constant}"])
     assert used <= 1.05 * fit_maths.fit(row)[1]
+
+
+MODES = {"x86_64": (0x400, 0x800, 0xC00), "aarch64": (0x400000, 0x800000, 0xC00000)}
+"""Down, up and towards zero, as fesetround takes them."""
+
+
+@pytest.mark.skipif(platform.machine() not in MODES, reason="what fesetround takes is not known of this processor")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_arguments_are_reduced_in_every_mode_of_rounding(name: str) -> None:
+    inputs, set_mode = sample(name), ctypes.CDLL(None).fesetround
+    with np.errstate(all="ignore"):
+        exact = FUNCTIONS[name](*(x.astype(np.float64) for x in inputs))
+    normal = (np.abs(exact) > 1.2e-38) & (np.abs(exact) < 3.4e38)
+    for target in drawn.part(TARGETS, 2):
+        call = kernel(name, *inputs, lanes=16, target=target)
+        for mode in MODES[platform.machine()]:
+            out = np.empty_like(inputs[0])
+            set_mode(mode)
+            try:
+                call(*inputs, out)
+            finally:
+                set_mode(0)
+            assert errors(out[normal], exact[normal]).max() <= 8, f"{name} on {target}, mode {mode:#x}"
