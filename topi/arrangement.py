@@ -10,7 +10,6 @@ from typing import Any
 
 from ..errors import user_source
 from ..ir import ops
-from ..ir.dtype import INT64
 from ..ir.expr import IntImm
 from ..ir.ops import is_const
 from ..te import either as te
@@ -341,7 +340,7 @@ def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None)
         inside, there = list[Any](), list[Any]()
         for index, (first, last, step) in zip(i, bounds, strict=True):
             away = te.select(step > 0, index - first, first - index)
-            size = te.max(te.max(step, -te.max(step, -INT64.greatest)), 1)
+            size = te.max(te.max(step, -te.max(step, -step.dtype.greatest)), 1)
             inside += [
                 away >= 0,
                 te.select(step > 0, index < last, index > last),
