@@ -197,7 +197,8 @@ def _clipped(x: NDArray[Any], *, low: float, high: float) -> Any:
     if x.dtype.kind not in "iu":
         return np.clip(x.astype(np.float64), low, high).astype(x.dtype)
     info = np.iinfo(x.dtype)
-    return np.clip(x, *(int(min(max(bound, info.min), info.max)) for bound in (low, high)))
+    least, greatest = (int(min(max(bound, info.min), info.max)) for bound in (low, high))
+    return np.clip(x, least, greatest)
 
 
 @operator("clip", _clipped, "elementwise")
