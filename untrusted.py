@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from os import PathLike
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 __all__ = ["open_regular", "plain_json", "printable", "read_regular"]
 
@@ -88,8 +88,10 @@ def open_regular(path: str | PathLike[str], most_bytes: int | None = None) -> Bi
     """Open a file of bytes for reading, if it is a regular one of at most so many bytes.
 
     A pipe would wait for ever and a device has no end, so neither is read; the size is looked at before anything is. Raises
-    OSError, and ValueError for a path that no file can have.
+    OSError, and ValueError for a path that no file can have, and for what is none.
     """
+    if not isinstance(cast("object", path), (str, os.PathLike)):
+        raise ValueError(f"it is no path, but a {type(path).__name__}")
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
         state = os.fstat(descriptor)

@@ -50,7 +50,15 @@ class Template:
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function = name, function
-        parameters = list(inspect.signature(function).parameters)
+        try:
+            parameters = list(inspect.signature(function).parameters)
+        except (TypeError, ValueError) as error:
+            raise BadTemplate(
+                f"a {type(function).__name__} is no function of a template",
+                reason=str(error)[:200],
+                called=user_source(),
+                fix='@autotune.template("name") over a function that returns (schedule, args)',
+            ) from None
         self._takes_cfg = parameters[:1] == ["cfg"]
 
     def __call__(self, *arguments: Any) -> tuple[Schedule, list[Tensor]]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias,
 
 import numpy as np
 
-from ..arguments import as_list, as_tuple, is_array, is_number, is_sequence
+from ..arguments import as_list, as_tuple, is_a, is_array, is_number, is_sequence
 from ..codegen.target import Target
 from ..errors import user_source
 from ..ir import Function, Var
@@ -165,10 +165,12 @@ def jit(
     if function is None:
 
         def decorator(function: Callable[..., R]) -> JitFunction[R]:
-            return JitFunction(function, Target.parse(target), fast_math, bounds_check, dynamic or {})
+            return JitFunction(
+                function, Target.parse(target), fast_math, bounds_check, {} if dynamic is None else dynamic
+            )
 
         return decorator
-    return JitFunction[Any](function, Target.parse(target), fast_math, bounds_check, dynamic or {})
+    return JitFunction[Any](function, Target.parse(target), fast_math, bounds_check, {} if dynamic is None else dynamic)
 
 
 _KEPT = 256
@@ -186,10 +188,18 @@ class JitFunction(Generic[R]):
         bounds_check: bool,
         dynamic: Mapping[str, Sequence[int]],
     ) -> None:
+        try:
+            self._signature = inspect.signature(function)
+        except (TypeError, ValueError) as error:
+            raise NotSpecialisable(
+                f"a {type(function).__name__} is no function that can be specialised",
+                reason=str(error)[:200],
+                called=user_source(),
+                fix="@tw.jit over a function of Python's",
+            ) from None
         update_wrapper(self, function)
         self._function, self._target = function, target
         self._fast_math, self._bounds_check = fast_math, bounds_check
-        self._signature = inspect.signature(function)
         self._name = function.__name__ if str.isidentifier(getattr(function, "__name__", "")) else "main"
         self._dynamic = _places(self._name, self._signature, dynamic)
         self._on_gpu = target.backend.device(target) == "cuda"
@@ -443,7 +453,7 @@ def _places(
         for name, one in signature.parameters.items()
         if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
     ]
-    for name, dims in dynamic.items():
+    for name, dims in dynamic.items() if is_a(dynamic, Mapping) else [(None, dynamic)]:
         if name not in names or not is_sequence(dims) or not all(type(dim) is int for dim in dims):
             raise NotSpecialisable(
                 f"cannot take {dims!r} of {name!r} as dynamic dimensions of {function}"[:300],

@@ -129,5 +129,5 @@ def _refuse(path: str | PathLike[str], reason: str) -> NoReturn:
 
 def _bad(path: str | PathLike[str], reason: str, what: str = "is no file of a graph") -> BadGraphFile:
     return BadGraphFile(
-        f"{os.fspath(path)!r} {what}", reason=reason, called=user_source(), fix="g.save(path) writes one"
+        f"{str(path)[:200]!r} {what}", reason=reason, called=user_source(), fix="g.save(path) writes one"
     )

@@ -119,11 +119,14 @@ def const(value: Any, dtype: object = None) -> Expr:
         return Broadcast(const(value, dtype.element), dtype.lanes)
     if isinstance(value, (str, Expr)):
         raise _not_an_expression(value)
-    if dtype.is_float:
-        return FloatImm(round_float(_to_float(value), dtype), dtype)
-    if dtype.kind == "bool":
-        return TRUE if value else FALSE
-    number = int(value) if not isinstance(value, float) or math.isfinite(value) else None
+    try:
+        if dtype.is_float:
+            return FloatImm(round_float(_to_float(value), dtype), dtype)
+        if dtype.kind == "bool":
+            return TRUE if value else FALSE
+        number = int(value) if not isinstance(value, float) or math.isfinite(value) else None
+    except (TypeError, ValueError):  # of no number, and of several
+        raise _not_an_expression(value) from None
     if number is None or not dtype.least <= number <= dtype.greatest:
         raise _out_of_range(value, dtype)
     small = _SMALL_INTS.get(dtype)
@@ -164,7 +167,8 @@ def _literal_dtype(value: Any) -> DType:
 
 
 def _not_an_expression(value: object) -> NotAnExpression:
-    several = is_sequence(value) or getattr(value, "ndim", 0) > 0
+    rank = getattr(value, "ndim", 0)
+    several = is_sequence(value) or (isinstance(rank, int) and rank > 0)
     return NotAnExpression(
         f"{type(value).__name__} is no expression",
         reason=f"got {value!r}"[:200],
@@ -493,21 +497,25 @@ def absolute(value: Any) -> Expr:
 
 
 def power(a: Any, b: Any) -> Any:
-    """a ** b. Integers take a constant exponent of at least 0; everything else is computed in floats."""
+    """a ** b. Integers take a constant exponent from 0 to 1024; everything else is computed in floats."""
     if isinstance(a, Producer) or isinstance(b, Producer):
         return NotImplemented
     if isinstance(b, IntImm):
         b = b.value
-    if isinstance(a, Expr) and isinstance(b, int) and b >= 0 and (b <= 4 or not a.dtype.is_float):
+    if isinstance(a, Expr) and isinstance(b, int) and 0 <= b <= (4 if a.dtype.is_float else _MOST_FACTORS):
         return _whole_power(a, b)
     a, b = match_types(a, b)
     if not a.dtype.is_float:
         raise MixedTypes(
-            f"integer power `{a}` ** `{b}` needs a constant exponent of at least 0",
+            f"integer power `{a}` ** `{b}` needs a constant exponent from 0 to {_MOST_FACTORS}",
             called=user_source(),
             fix='convert first: a.astype("float32") ** b',
         )
     return call("pow", a, b)
+
+
+_MOST_FACTORS = 1024
+"""Of the product that an integer power becomes: where all of it is walked, as when it is printed, it is as long as that."""
 
 
 def _whole_power(a: Expr, exponent: int) -> Expr:

@@ -40,7 +40,7 @@ def register_func(name: Any, f: Any = None, override: bool = False) -> Any:
     with. Raises FunctionNameTaken (TW0108).
     """
     if callable(name):
-        return register_func(name.__name__, name)
+        return register_func(getattr(name, "__name__", type(name).__name__), name)
     label = str(name)
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..arguments import is_a
 from ..errors import CudaError, user_source
 from .errors import UnknownDevice
 
@@ -34,7 +35,7 @@ class Device:
     index: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in DLPACK_KINDS or type(self.index) is not int or self.index < 0:
+        if not is_a(self.kind, str) or self.kind not in DLPACK_KINDS or type(self.index) is not int or self.index < 0:
             raise UnknownDevice(
                 f"there is no device {self.kind!r} with index {self.index!r}",
                 called=user_source(),

@@ -8,7 +8,7 @@ from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import INT32, INT64
 from ..ir.expr import Expr, IntImm, IterVar, Range, SizeVar, Var
-from .errors import BadExtent, BadThreadAxis
+from .errors import BadExtent, BadThreadAxis, WrongParameters
 from .shape import axis_dtype, integer_expr, scalar_dtype, wide_enough
 
 __all__ = ["THREAD_TAGS", "reduce_axis", "size_var", "thread_axis", "var"]
@@ -35,7 +35,19 @@ def var(name: str = "tindex", dtype: object = "int32") -> Var:
     dtype: any scalar type; extents and what is added to indices are int32 or int64. Raises UnknownDType (TW0101) for vectors and
     pointers.
     """
-    return Var(name, scalar_dtype(dtype))
+    return Var(_checked_name(name), scalar_dtype(dtype))
+
+
+def _checked_name(name: Any) -> str:
+    """A name of a symbol or an axis. Raises WrongParameters (TW0111) for what is no text."""
+    if not isinstance(name, str):
+        raise WrongParameters(
+            f"no symbol or axis can be called {name!r}"[:200],
+            reason=f"a name is a text; got {type(name).__name__}",
+            called=user_source(),
+            fix='te.var("n"), te.reduce_axis((0, 8), "k")',
+        )
+    return name
 
 
 def size_var(name: str = "size", dtype: object = "int32") -> SizeVar:
@@ -51,7 +63,7 @@ def size_var(name: str = "size", dtype: object = "int32") -> SizeVar:
             called=user_source(),
             fix=f'te.size_var("{name}", "int32"), or te.var for a scalar of another type',
         )
-    return SizeVar(name, kind)
+    return SizeVar(_checked_name(name), kind)
 
 
 def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
@@ -98,9 +110,9 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
     """
     if isinstance(dom, str):
         dom, tag = None, tag or dom
-    if tag not in THREAD_TAGS:
+    if not isinstance(cast("object", tag), str) or tag not in THREAD_TAGS:
         raise BadThreadAxis(
-            f"unknown thread tag {tag!r}" if tag else "a thread axis needs a tag",
+            "a thread axis needs a tag" if isinstance(tag, str) and not tag else f"unknown thread tag {tag!r}"[:200],
             called=user_source(),
             allowed=", ".join(THREAD_TAGS),
             fix='te.thread_axis("threadIdx.x") or te.thread_axis((0, 32), "threadIdx.x")',

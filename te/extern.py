@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, cast, overload
 
 from ..arguments import as_list, is_sequence
 from ..errors import user_source
@@ -138,6 +138,13 @@ def extern(
     ins = _buffers(name, "in_buffers", in_buffers, [(t.name, t.shape, t.dtype) for t in tensors])
     names = [name] if len(shapes) == 1 else [f"{name}.v{at}" for at in range(len(shapes))]
     outs = _buffers(name, "out_buffers", out_buffers, list(zip(names, shapes, dtypes, strict=True)))
+    if not callable(fcompute):
+        raise BadExtern(
+            f"{name} has no function that makes its body",
+            reason=f"got {type(cast(object, fcompute)).__name__}",
+            called=source,
+            fix="te.extern(shape, inputs, lambda ins, outs: ...)",
+        )
     body = reading_only(_body(name, fcompute(list(ins), list(outs))), ins)
     _check_body(name, body, ins, outs)
     dims = tuple(axes_over(output_shape, "ax") for output_shape in shapes)

@@ -130,8 +130,15 @@ def call_intrin(dtype: object, name: str, *args: Any) -> Expr:
 
 def target_has(feature: str) -> Expr:
     """Whether the target has a feature: a CPU's, by LLVM's name ("avx512vnni"), or "interpreter". Decided when code is
-    made, so that what is not chosen leaves no trace. A bool; raises nothing, a feature that no target has being one that this
-    one has not."""
+    made, so that what is not chosen leaves no trace. A bool; a feature that no target has is one that this one has not. Raises
+    BadOutsideCall (TW0134) for what is no text."""
+    if not is_a(feature, str):
+        raise BadOutsideCall(
+            "a feature of a target is a text",
+            reason=f"got {feature!r}"[:200],
+            called=user_source(),
+            fix='te.target_has("avx512vnni")',
+        )
     return Call("target_has", (StringImm(feature),), BOOL)
 
 

@@ -48,7 +48,7 @@ def decl_buffer(
     scope: where the memory must be; "" takes any. Raises BadDeclaredBuffer (TW0133), BadExtent (TW0110) and UnknownDType (TW0101).
     """
     extents = as_shape(shape, name)
-    steps = () if strides is None else tuple(integer_expr(stride, f"a stride of {name}") for stride in strides)
+    steps = () if strides is None else as_shape(strides, name)
     problem = ""
     if steps and len(steps) != len(extents):
         problem = f"{len(steps)} strides for {len(extents)} dimensions"
@@ -107,6 +107,14 @@ def decl_tensor_intrin(
             reason="what it computes must be one te.compute over placeholders",
             called=user_source(),
             fix="pass c.op, c being te.compute(shape, lambda ...) that reads te.placeholders alone",
+        )
+    if not callable(fcompute) or not is_a(binds or {}, Mapping):
+        raise BadTensorIntrin(
+            f"cannot declare the tensor intrinsic {name}",
+            declared=compute.source,
+            reason="its bodies come of a function of (ins, outs), and binds is a dict of tensors and their buffers",
+            called=user_source(),
+            fix="te.decl_tensor_intrin(c.op, lambda ins, outs: ...)",
         )
     given = dict(binds or {})
     buffers: dict[Tensor, Buffer] = {}

@@ -158,7 +158,7 @@ def abs(x: Any) -> Any:
 
 @lifted
 def power(x: Any, y: Any) -> Any:
-    """x ** y, in the shape to which they broadcast. Integers take a constant exponent of at least 0; everything else is computed in
+    """x ** y, in the shape to which they broadcast. Integers take a constant exponent from 0 to 1024; everything else is computed in
     floats. Raises MixedTypes (TW0104), NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.power(x, y)
 

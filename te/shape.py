@@ -62,10 +62,10 @@ def as_shape(shape: Any, subject: str) -> tuple[Expr, ...]:
 
     subject: whose shape it is, as messages name it. Raises BadExtent (TW0110).
     """
-    if isinstance(shape, (tuple, list)) or (isinstance(shape, Iterable) and not isinstance(shape, (str, Expr))):
-        extents = cast("Iterable[Any]", shape)
-    else:
-        extents = (shape,)
+    several = (
+        isinstance(shape, Iterable) and not isinstance(shape, (str, Expr)) and getattr(cast(Any, shape), "ndim", 1)
+    )
+    extents: Iterable[Any] = cast("Iterable[Any]", shape if several else (shape,))
     return tuple(_extent(extent, f"extent {at} of {subject}") for at, extent in enumerate(extents))
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from ...errors import InternalError, user_source
 from ...ir.expr import IterVar, Var
@@ -32,7 +32,10 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
 
 def operations_of(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> list[Operation]:
     """The operations that a schedule is created for, each once. Raises NothingToSchedule (TW0224)."""
-    given = list(ops) if isinstance(ops, Iterable) and not isinstance(ops, (Operation, Tensor)) else [ops]
+    has_several = (
+        isinstance(ops, Iterable) and not isinstance(ops, (Operation, Tensor)) and getattr(ops, "ndim", 1) != 0
+    )
+    given: list[Any] = list(cast("Iterable[Any]", ops)) if has_several else [ops]
     outputs: dict[Operation, None] = {}
     for each in given:
         op = each.op if isinstance(each, Tensor) else each

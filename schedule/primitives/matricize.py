@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from ...arguments import is_sequence
 from ...errors import user_source
 from ...ir.expr import Cast, Expr, IterKind, IterVar, Mul, Node, ProducerLoad, Range
 from ...ir.ops import all_of, cast, const, floordiv, floormod, if_then_else
@@ -234,6 +235,8 @@ def _sides_of(stage: Stage) -> tuple[list[IterVar], list[IterVar]] | None:
 
 
 def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar], converted: bool) -> _Product:
+    if not is_sequence(rows) or not is_sequence(columns):
+        raise _bad(stage, "its rows and its columns are lists of axes", "s[C].matricize([i], [j])")
     op = stage.op.as_compute
     if op is not None and op.num_outputs == 1 and inlined_into(stage):
         op = replace(op, body=(expanded(stage),))

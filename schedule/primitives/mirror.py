@@ -212,7 +212,8 @@ def mirror(stage: Stage, axis: IterVar, other: IterVar) -> None:
     """
     reason = _reason(stage)
     if reason is None and any(all(given is not each for each in stage.op.axis) for given in (axis, other)):
-        reason = f"{axis.name} and {other.name} are not two data axes of it", "s[C].mirror(*C.op.axis)"
+        names = " and ".join(str(getattr(given, "name", given))[:80] for given in (axis, other))
+        reason = f"{names} are not two data axes of it", "s[C].mirror(*C.op.axis)"
     if reason is None and (axis is other or not _extents_agree(axis, other)):
         reason = f"{axis.name} and {other.name} are not two axes of one extent", "mirror a square"
     if reason is None and stage.mirrored is not None:

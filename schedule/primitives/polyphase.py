@@ -141,7 +141,9 @@ def _check(stage: Stage, axis: IterVar, step: int) -> ComputeOp:
         )
     if all(axis is not each for each in op.axis):
         raise _bad(
-            stage, f"{axis.name} is no data axis of it", f"one of {', '.join(each.name for each in op.axis) or 'none'}"
+            stage,
+            f"{str(getattr(axis, 'name', axis))[:80]} is no data axis of it",
+            f"one of {', '.join(each.name for each in op.axis) or 'none'}",
         )
     if constant_extent(axis) is None:
         raise _bad(stage, f"the extent of {axis.name} is known at the call alone", "an axis of constant extent")

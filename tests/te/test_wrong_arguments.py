@@ -1,0 +1,73 @@
+"""Arguments that mean nothing: typed errors from every function of te, whatever is passed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import drawn
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import autotune, te
+
+ITSELF: list[Any] = []
+ITSELF.append(ITSELF)
+NONSENSE: list[Any] = [
+    None,
+    "",
+    "x",
+    b"x",
+    1.5,
+    float("nan"),
+    10**30,
+    -1,
+    {},
+    {1: 2},
+    object(),
+    np.float32,
+    np.float32(1.5),
+    np.zeros(3),
+    np.array(None),
+    (1, [2]),
+    slice(3),
+    1j,
+    ITSELF,
+]
+A = te.placeholder((4, 6), name="A")
+C = te.compute((4, 6), lambda i, j: A[i, j] + 1, name="C")
+DOORS: list[Callable[[Any, Any], Any]] = [
+    lambda x, y: te.var(x, y),
+    lambda x, y: te.size_var(x, y),
+    lambda x, y: te.placeholder(x, y),
+    lambda x, y: te.placeholder((4,), name=x),
+    lambda x, y: te.compute(x, y),
+    lambda x, y: te.reduce_axis(x, y),
+    lambda x, y: te.thread_axis(x, y),
+    lambda x, y: te.const(x, y),
+    lambda x, y: te.tanh(x) + y,
+    lambda x, y: te.padded(A, x),
+    lambda x, y: te.extern(x, [A], y),
+    lambda x, y: te.decl_buffer((4,), "float32", "b", strides=x),
+    lambda x, y: te.decl_tensor_intrin(C.op, x, "i", y),
+    lambda x, y: te.target_has(x),
+    lambda x, y: te.create_schedule(x),
+    lambda x, y: te.create_schedule(C.op)[C].mirror(x, y),
+    lambda x, y: te.create_schedule(C.op)[C].polyphase(x, y),
+    lambda x, y: te.create_schedule(C.op)[C].matricize(x, y),
+    lambda x, y: tw.jit(x),
+    lambda x, y: tw.jit(lambda a: a, dynamic=x),
+    lambda x, y: tw.Device(x, y) if isinstance(x, str) else tw.Device("cpu", x),
+    lambda x, y: tw.graph.load(x),
+    lambda x, y: autotune.Template("t", x),
+]
+
+
+@pytest.mark.parametrize("at", range(len(DOORS)))
+def test_nonsense_is_a_typed_error(at: int) -> None:
+    rng = drawn.rng("wrong arguments", at)
+    pairs = [(x, NONSENSE[int(rng.integers(len(NONSENSE)))]) for x in NONSENSE]
+    for x, y in pairs:
+        with contextlib.suppress(tw.TilewrightError):  # a few mean something somewhere
+            repr(DOORS[at](x, y))
