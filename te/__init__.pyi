@@ -229,8 +229,8 @@ def ceil(x: Tensor, /) -> Tensor: ...
 
 @overload
 def ceildiv(a: _Scalar, b: _Scalar) -> Expr:
-    """a / b of integers rounded up. Tensors broadcast; the result has the dtype that the two meet in. Raises NotAnExpression
-    (TW0106), ShapesDoNotBroadcast (TW0121)."""
+    """a / b rounded up, whatever the signs; x / 0 is 0 for integers. Tensors broadcast; the result has the dtype that the two meet
+    in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
 @overload
 def ceildiv(a: Tensor, b: _Operand) -> Tensor: ...
 @overload
@@ -528,7 +528,7 @@ def popcount(x: Tensor, /) -> Tensor: ...
 
 @overload
 def pow(x: _Scalar, y: _Scalar) -> Expr:
-    """x ** y, in the shape to which they broadcast. Integers take a constant exponent of at least 0; everything else is computed in
+    """x ** y, in the shape to which they broadcast. Integers take a constant exponent from 0 to 1024; everything else is computed in
     floats. Raises MixedTypes (TW0104), NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
 @overload
 def pow(x: Tensor, y: _Operand) -> Tensor: ...
@@ -537,7 +537,7 @@ def pow(x: _Scalar, y: Tensor) -> Tensor: ...
 
 @overload
 def power(x: _Scalar, y: _Scalar) -> Expr:
-    """x ** y, in the shape to which they broadcast. Integers take a constant exponent of at least 0; everything else is computed in
+    """x ** y, in the shape to which they broadcast. Integers take a constant exponent from 0 to 1024; everything else is computed in
     floats. Raises MixedTypes (TW0104), NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
 @overload
 def power(x: Tensor, y: _Operand) -> Tensor: ...

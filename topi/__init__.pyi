@@ -646,7 +646,7 @@ def not_equal(lhs: _Scalar, rhs: Tensor) -> Tensor: ...
 
 @overload
 def power(lhs: _Scalar, rhs: _Scalar) -> Expr:
-    """lhs ** rhs. Integers take a constant exponent of at least 0, all else is computed in floats.
+    """lhs ** rhs. Integers take a constant exponent from 0 to 1024, all else is computed in floats.
 
     lhs, rhs: tensors, whose shapes broadcast as numpy's do, numbers or expressions. The result has the broadcast shape,
     and the dtype that te's rules give to the two together; it is an expression where neither is a tensor.

@@ -247,7 +247,7 @@ maximum = _binary("maximum", "The greater one; a NaN where either is a NaN.", op
 minimum = _binary("minimum", "The lesser one; a NaN where either is a NaN.", ops.minimum)
 power = _binary(
     "power",
-    "lhs ** rhs. Integers take a constant exponent of at least 0, all else is computed in floats.",
+    "lhs ** rhs. Integers take a constant exponent from 0 to 1024, all else is computed in floats.",
     ops.power,
     errors=", MixedTypes (TW0104)",
 )

@@ -106,7 +106,7 @@ def test_bits_of_floats_are_refused():
 def test_powers_of_integers_need_a_constant():
     i = te.var("i")
     for call in (lambda: i**i, lambda: 2**i, lambda: i**-1):
-        with pytest.raises(TensorExpressionError, match=r"integer power .* needs a constant exponent of at least 0"):
+        with pytest.raises(TensorExpressionError, match=r"integer power .* needs a constant exponent from 0 to 1024"):
             call()
     assert isinstance(i ** te.const(2), e.Mul) and int(te.const(True) ** 0) == 1
 
