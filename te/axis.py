@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from ..arguments import is_a
 from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import INT32, INT64
@@ -110,9 +111,9 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
     """
     if isinstance(dom, str):
         dom, tag = None, tag or dom
-    if not isinstance(cast("object", tag), str) or tag not in THREAD_TAGS:
+    if not is_a(tag, str) or tag not in THREAD_TAGS:
         raise BadThreadAxis(
-            "a thread axis needs a tag" if isinstance(tag, str) and not tag else f"unknown thread tag {tag!r}"[:200],
+            "a thread axis needs a tag" if is_a(tag, str) and not tag else f"unknown thread tag {tag!r}"[:200],
             called=user_source(),
             allowed=", ".join(THREAD_TAGS),
             fix='te.thread_axis("threadIdx.x") or te.thread_axis((0, 32), "threadIdx.x")',

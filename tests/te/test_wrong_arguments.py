@@ -26,7 +26,6 @@ NONSENSE: list[Any] = [
     {},
     {1: 2},
     object(),
-    np.float32,
     np.float32(1.5),
     np.zeros(3),
     np.array(None),
