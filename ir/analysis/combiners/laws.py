@@ -243,4 +243,7 @@ def _examined(part: CommReducer, constants: tuple[Expr | None, ...]) -> Laws:
 def _of_tables(exact: tables.Answers, real: tables.Answers) -> Laws:
     """Laws from the answers over all values, and over those without NaN and -0."""
     laws = [Law.PROVED if getattr(exact, law) else Law.ROUNDED if getattr(real, law) else Law.REFUTED for law in _LAWS]
+    at = _LAWS.index("neutral")
+    if laws[at] == Law.REFUTED and real.inside:
+        laws[at] = Law.UNPROVED
     return _made(laws, (real.association, real.repetition, real.idleness))

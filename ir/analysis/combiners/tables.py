@@ -54,6 +54,8 @@ class Answers:
     neutral: bool
     repeatable: bool
     idle: bool
+    inside: bool
+    """Whether the identity is neutral to operands of which no element is the identity's: of others only at the end of an order."""
     association: str = ""
     repetition: str = ""
     idleness: str = ""
@@ -245,6 +247,8 @@ class _Table:
         threes = next(filter(None, (self._not_associative(x, chosen, own) for x in map(int, chosen))), None)
         starts, begun = np.union1d(table[self.first, chosen], self.first), table[self.first, chosen]
         again = np.argwhere(table[np.ix_(starts, begun)] != table[np.ix_(starts, chosen)])
+        apart = [_bits(values) != _bits(values[[self.first]]) for values in self.operands]
+        inside = chosen[np.logical_and.reduce(apart)[chosen]]
         left = starts[table[starts, self.first] != starts]
         return Answers(
             associative=threes is None,
@@ -252,6 +256,7 @@ class _Table:
             neutral=bool(np.array_equal(table[chosen, self.first], chosen)),
             repeatable=not len(again),
             idle=not left.size,
+            inside=bool(np.array_equal(table[inside, self.first], inside)),
             association="" if threes is None else self._association(*threes),
             repetition="" if not len(again) else self._repetition(int(starts[again[0, 0]]), int(chosen[again[0, 1]])),
             idleness="" if not left.size else self._idleness(int(left[0])),
