@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 
+from ..arguments import as_path
 from ..codegen.target import Target
 from ..errors import InternalError, ScheduleError, TilewrightError, user_source
 from ..ir.expr import IntImm
@@ -180,7 +180,10 @@ def find_schedule(
     A file that does not exist is warned of: most likely its name is wrong. So are records that are refused. Raises what opening
     a database raises.
     """
-    if not isinstance(database, Database) and not Path(database).exists():
+    place = None if isinstance(database, Database) else as_path(database)
+    if place is None and not isinstance(database, Database):
+        Database(database).close()  # raises what it is
+    if place is not None and not place.exists():
         _warn(printable(f"there is no database {str(database)!r}: the kernel takes topi's schedule"))
         return None
     is_tuned = target.backend.for_processors or target.backend.rules == "gpu"

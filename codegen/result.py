@@ -5,14 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from ..errors import user_source
 from ..ir.constant import Constant
 from ..ir.passes.common.options import AS_USUAL, PassOptions
 from ..ir.passes.common.runner import Watcher
 from ..runtime.module import Module
 from ..runtime.signature import Signature
+from .errors import ArgumentNotBuildable
 from .evaluate import Evaluation, MachineCode
 
-__all__ = ["BuildOptions", "BuildResult", "NativeCode", "Opening"]
+__all__ = ["BuildOptions", "BuildResult", "NativeCode", "Opening", "require_switch"]
+
+
+def require_switch(name: str, value: object) -> None:
+    """Raises ArgumentNotBuildable (TW0420) for a switch that is neither on nor off, such as "no", which Python takes for true."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ArgumentNotBuildable(
+            f"{name} is {value!r}"[:200],
+            reason="it is a switch",
+            called=user_source(),
+            allowed="True, False",
+            fix=f"{name}=True, or leave it out",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +43,10 @@ class BuildOptions:
     passes: PassOptions = AS_USUAL
     watchers: tuple[Watcher, ...] = ()
     quick: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("bounds_check", "fast_math", "fp_contract"):
+            require_switch(name, getattr(self, name))
 
     @property
     def contracts(self) -> bool:

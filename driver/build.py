@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overload
 
 from ..codegen.errors import ArgumentNotBuildable
-from ..codegen.result import BuildOptions
+from ..codegen.result import BuildOptions, require_switch
 from ..codegen.target import Target
 from ..environment import is_on
 from ..errors import user_source
@@ -21,7 +21,7 @@ from .cache.lookup import find_place
 from .compile import BuildItem, Request, compile_programs
 from .exactness import tell_exactness
 from .frameworks.origin import tell_origin
-from .lower import Buildable, check_name, evidence_of, lower
+from .lower import Buildable, check_name, evidence_of, lower, require_no_args
 from .schedule import calibrated, tuned_schedule
 
 if TYPE_CHECKING:
@@ -119,13 +119,16 @@ def build(
     function then takes every size, and chooses; without it, code is made when a size is first met.
     The environment's TILEWRIGHT_INTERPRET=1 takes target="interpret" whatever is asked for.
 
-    Raises ArgumentNotBuildable (TW0420) for what is none of these, and NameNotAllowed (TW0422); UnknownTargetKind (TW0401),
+    Raises ArgumentNotBuildable (TW0420) for what is none of these, for `args` beside what has its arguments already, and for switches
+    that are neither True nor False; NameNotAllowed (TW0422); UnknownTargetKind (TW0401),
     NotExact (TW0226), UnknownTargetOption (TW0402), UnknownTriple (TW0405), UnknownProcessor (TW0403), UnknownFeature (TW0404)
     and UnknownArchitecture (TW0406) for the target; any other LoweringError, CodegenError or CudaError where the program cannot
     be lowered or made for it; CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy (TW0635) for a database that
     cannot be read.
     """
     options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
+    require_no_args(what, args, name)
+    require_switch("exact", exact)
     if hasattr(type(what), "built"):
         return cast("BuildsItself[Any]", what).built(calibrated(target, calibration), tuned, options, exact, buckets)
     if buckets is not None:

@@ -19,7 +19,16 @@ from ..te import Tensor
 from .bundle import bundling
 from .schedule import schedule
 
-__all__ = ["Buildable", "check_name", "evidence_of", "function_of", "lower", "scheduled", "unread_tensors"]
+__all__ = [
+    "Buildable",
+    "check_name",
+    "evidence_of",
+    "function_of",
+    "lower",
+    "require_no_args",
+    "scheduled",
+    "unread_tensors",
+]
 
 Buildable = Schedule | Function | Sequence[Tensor | Var] | tuple[Schedule, Sequence[Tensor | Var]]
 """What a kernel can be built from."""
@@ -31,6 +40,7 @@ def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Func
     Raises LoweringError where the schedule is not whole, or where a tensor that is computed from is not passed;
     ArgumentNotBuildable (TW0420) for what is no schedule with its arguments; NameNotAllowed (TW0422).
     """
+    require_no_args(s, args, name)
     with deep_recursion(), bundling(lambda: evidence_of(s)):
         return function_of(s, args, name)
 
@@ -61,13 +71,34 @@ def function_of(
     if isinstance(what, Schedule):
         given = "" if args is None else f", and got {type(args).__name__}"
         missing = f"a schedule needs the list of its arguments{given}"
+    meant = (
+        f', target="{args}")'
+        if isinstance(args, (str, Target))
+        else "): the tensors in the order in which the kernel is called"
+    )
     raise ArgumentNotBuildable(
         f"cannot build '{name}'",
         reason=missing,
         called=user_source(),
         allowed="a schedule with args, a list of tensors (inputs, then outputs), a lowered function, or a dict of these "
         "(a schedule inside a dict as (schedule, args))",
-        fix="tw.build(s, [A, B, C]): the tensors in the order in which the kernel will be called",
+        fix=f"tw.build(s, [A, B, C]{meant}",
+    )
+
+
+def require_no_args(what: object, args: object, name: str) -> None:
+    """Raises ArgumentNotBuildable (TW0420) for arguments beside what has its own, most likely a target in their place."""
+    if args is None or isinstance(what, Schedule):
+        return
+    meant = f'target="{args}"' if isinstance(args, (str, Target)) else ""
+    raise ArgumentNotBuildable(
+        f"cannot build '{name}'",
+        reason=f"the second argument, {args!r}, is the list of a schedule's arguments, and a {type(what).__name__} has its own"[
+            :300
+        ],
+        called=user_source(),
+        allowed="tw.build(schedule, args, target), and for all else tw.build(what, target=...)",
+        fix=meant or "leave out args",
     )
 
 

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
 from ..codegen.errors import UnknownTargetOption
+from ..codegen.result import require_switch
 from ..codegen.target import Target
 from ..errors import user_source
 from ..schedule import Schedule, create_schedule
@@ -41,6 +42,7 @@ def schedule(
     """
     from ..autoschedule import scheduler  # what brings its own schedule need not load the rules
 
+    require_switch("exact", exact)
     chosen = calibrated(target, calibration)
     if tuned is not None:
         given = [outputs] if isinstance(outputs, (Operation, Tensor)) else list(outputs)
