@@ -101,11 +101,6 @@ static __device__ __forceinline__ void tw_bulk_wait(unsigned long long *barrier,
 static __device__ __forceinline__ void tw_bulk_ready(unsigned long long *barrier, unsigned int *phases, int place) {
   tw_bulk_wait(barrier, phases, place);
 }""",
-    "tw_thread": """
-// The number of a thread in its block.
-static __device__ __forceinline__ int tw_thread() {
-  return (int)(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
-}""",
     "tw_bulk_release": """
 // A warp arrives: it needs no longer what is there.
 static __device__ __forceinline__ void tw_bulk_release(unsigned long long *barrier) {

@@ -209,10 +209,15 @@ static __device__ __forceinline__ To tw_reinterpret(From value) {
     "tw_sigmoid": """
 template <class T>
 static __device__ __forceinline__ T tw_sigmoid(T value) { return (T)1 / ((T)1 + exp(-value)); }""",
+    "tw_thread": """
+// The number of a thread in its block, by which all else tells its warp, its lane and its warpgroup.
+static __device__ __forceinline__ int tw_thread() {
+  return (int)(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+}""",
     "tw_group_mask": """
 // The lanes of the aligned group of `width` lanes that this thread is in.
 static __device__ __forceinline__ unsigned int tw_group_mask(int width) {
-  unsigned int lane = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31u;
+  unsigned int lane = tw_thread() & 31u;
   return width == 32 ? 0xffffffffu : ((1u << width) - 1u) << (lane & ~(width - 1u));
 }""",
     "tw_shuffle_down": """

@@ -59,7 +59,7 @@ static __device__ __forceinline__ void tw_mma_{kind}({c} *c, const {types[0]} *a
 
 TENSOR_CORE_ROWS = {
     "tw_lane": """
-static __device__ __forceinline__ int tw_lane() { return (int)((threadIdx.x + threadIdx.y * blockDim.x) & 31u); }""",
+static __device__ __forceinline__ int tw_lane() { return tw_thread() & 31; }""",
     "tw_register": """
 // The elements of one register of a fragment.
 template <class T>

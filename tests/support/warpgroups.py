@@ -27,10 +27,11 @@ def wgmma_matmul(
     roles: bool = False,
     resident: int = 0,
     cluster: int = 1,
+    square: bool = False,
 ) -> Program:
     """Matrices at any size in tiles padded with zeros, by `groups` of four warps one below the other. bulk: whether one thread
     begins copies of whole tiles; roles: of warps of its own. resident: blocks, where these compute one tile after the
-    other; cluster: of them, neighbours, that copy together."""
+    other; cluster: of them, neighbours, that copy together. square: whether the threads of four warps are 4 by 32."""
     sums, size = ("int32", 1) if "int8" in dtype else ("float32", 2)
     a_layout, b_layout = layouts
     A = te.placeholder((k, m) if a_layout == "km" else (m, k), dtype, name="A")
@@ -51,12 +52,12 @@ def wgmma_matmul(
     else:
         s[C].bind(by, block("y"))
     s[C].bind(bx, block("x"))
-    spread(s[C], s[C].fuse(yi, xi), groups, 1)
+    spread(s[C], s[C].fuse(yi, xi), groups, 1, square)
     s[c].set_scope("shared")
     s[c].compute_at(s[C], bx)
     s[c].storage_align(s[c].op.axis[0], 32, 8)
     group, rows = s[c].split(s[c].op.axis[0], factor=tile[0] // groups)
-    s[c].bind(group, thread(groups, "y"))
+    s[c].bind(group, thread(groups, "z" if square else "y"))
     s[c].tensorize(rows, te.intrinsics.get("cuda.wgmma_store", tile[0] // groups, tile[1], sums, "shared"))
     s[CF].compute_at(s[c], group)
     i, j = s[CF].op.axis
@@ -68,7 +69,11 @@ def wgmma_matmul(
         s[tensor].compute_at(s[CF], outer)
         if not bulk:
             spread(
-                s[tensor], s[tensor].fuse(*s[tensor].op.axis), groups, 16 // size if int(row) % (16 // size) == 0 else 1
+                s[tensor],
+                s[tensor].fuse(*s[tensor].op.axis),
+                groups,
+                16 // size if int(row) % (16 // size) == 0 else 1,
+                square,
             )
         if stages > 1:
             s[tensor].pipeline(stages, by="tma" if bulk else "cp.async", warp_specialize=roles, cluster=cluster)
@@ -80,15 +85,18 @@ def wgmma_matmul(
     return Program(s, [A, B, C], reference)
 
 
-def spread(stage: Any, rest: Any, groups: int, vector: int) -> None:
+def spread(stage: Any, rest: Any, groups: int, vector: int, square: bool = False) -> None:
     """The iterations of a loop by all threads of a block."""
     if vector > 1:
         rest, lanes = stage.split(rest, factor=vector)
         stage.vectorize(lanes)
     rest, lane = stage.split(rest, factor=128)
-    stage.bind(lane, thread(128))
+    if square:
+        row, lane = stage.split(lane, factor=4)
+        stage.bind(row, thread(32, "y"))
+    stage.bind(lane, thread(4 if square else 128))
     rest, group = stage.split(rest, factor=groups)
-    stage.bind(group, thread(groups, "y"))
+    stage.bind(group, thread(groups, "z" if square else "y"))
 
 
 def whole_numbers(program: Program, seed: int = 0) -> list[np.ndarray]:

@@ -31,7 +31,7 @@ from ...buffer import Buffer
 from ...copies import BULK_CALLS, WAIT, called, is_bulk_wait, is_wait
 from ...dtype import INT32
 from ...expr import EQ, LE, LT, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Node, Range, StringImm, Var
-from ...fragments import is_warp_call
+from ...fragments import WARP_LANES, is_warp_call, lanes_together
 from ...ops import conjuncts, const
 from ...pointers import READS, WRITES, pointed_to
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
@@ -79,7 +79,8 @@ def insert_barriers(function: Function, hardware: Hardware, analyzer: Analyzer) 
     """`function`, the body of a kernel, with barriers. Raises DivergentBarrier."""
     if hardware.threads == 1:
         return function
-    planner = _Planner(hardware, analyzer, frozenset(function.outputs))
+    lanes = max(WARP_LANES, *map(lanes_together, walk(function.body)))
+    planner = _Planner(hardware, analyzer, frozenset(function.outputs), hardware.lane_tags(lanes))
     return function.with_body(planner.part(function.body).stmt)
 
 
@@ -94,8 +95,10 @@ def _depends_alike(x: Expr, y: Expr, var: Var) -> bool:
 class _Planner:
     """Puts statements together, a barrier before each whose entry meets what is pending."""
 
-    def __init__(self, hardware: Hardware, analyzer: Analyzer, written: frozenset[Buffer]) -> None:
-        self.analyzer = analyzer
+    def __init__(
+        self, hardware: Hardware, analyzer: Analyzer, written: frozenset[Buffer], lane_tags: tuple[str, ...]
+    ) -> None:
+        self.analyzer, self.lane_tags = analyzer, lane_tags
         self.tags = {tag: hardware.variables[tag] for tag in THREAD_TAGS if hardware.extent(tag) > 1}
         self.written = set(written)
         self.varying: dict[Var, Range | None] = {
@@ -240,8 +243,8 @@ class _Planner:
 
     @contextmanager
     def _under(self, *values: Expr) -> Generator[None]:
-        """What `values` decide on. The lanes of a warp differ in threadIdx.x alone."""
-        before, rows = self.split_warps, {var for tag, var in self.tags.items() if tag != "threadIdx.x"}
+        """What `values` decide on, which may divide the lanes of a warp, or of four."""
+        before, rows = self.split_warps, {var for tag, var in self.tags.items() if tag not in self.lane_tags}
         self.split_warps = before or any(
             isinstance(node, BufferLoad) or (isinstance(node, Var) and node in self.varying and node not in rows)
             for value in values

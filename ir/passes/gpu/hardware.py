@@ -86,6 +86,17 @@ class Hardware:
         extent = self.extents.get(tag)
         return extent.value if isinstance(extent, IntImm) else 1
 
+    def lane_tags(self, lanes: int) -> tuple[str, ...]:
+        """The tags in which threads of one group differ: of a warp (32 lanes) or of four (128), which are numbered one after the
+        other, threadIdx.x fastest."""
+        tags: list[str] = []
+        below = 1
+        for tag in THREAD_TAGS:
+            if below % lanes:
+                tags.append(tag)
+            below *= self.extent(tag)
+        return tuple(tags)
+
     @property
     def block(self) -> tuple[int, int, int]:
         """The threads of a block: x, y, z."""

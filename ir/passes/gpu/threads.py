@@ -21,7 +21,7 @@ from functools import reduce
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import GE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
-from ...fragments import is_warp_call
+from ...fragments import lanes_together
 from ...ops import TRUE, cast, const, likely, logical_and, logical_not
 from ...pointers import WRITES, pointed_to
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, If, LoopKind, Stmt
@@ -168,12 +168,12 @@ class _Mapper(Copier):
             pointed = pointed_to(inner)
             if pointed is not None and pointed[1] & WRITES and pointed[0].scope != "local":
                 assert isinstance(inner, Call) and isinstance(inner.args[0], BufferLoad)
-                done = self._once(done, inner.args[0], by_warps=is_warp_call(node.value))
+                done = self._once(done, inner.args[0], together=lanes_together(node.value))
         return done
 
-    def _once(self, stmt: Stmt, store: BufferStore | BufferLoad, by_warps: bool = False) -> Stmt:
+    def _once(self, stmt: Stmt, store: BufferStore | BufferLoad, together: int = 0) -> Stmt:
         """`stmt`, which writes memory that others see, done once: a thread that has no element of its own leaves it.
-        by_warps: whether all lanes of a warp do it together."""
+        together: how many lanes, of a warp or of four, do it together."""
         buffer = store.buffer
         inner = {node for index in store.indices for node in walk(index)}
         inside = self.path[
@@ -184,8 +184,8 @@ class _Mapper(Copier):
         }
         if buffer.scope == "warp":  # each warp has a place of its own
             around.update(tag for tag in THREAD_TAGS if tag != "threadIdx.x")
-        if by_warps:
-            around.add("threadIdx.x")
+        if together:
+            around.update(self.hardware.lane_tags(together))
         unbound = [tag for tag in self.hardware.variables if tag not in around]
         missing = [tag for tag in unbound if tag in THREAD_TAGS and self.hardware.extent(tag) > 1]
         if buffer in self.params:

@@ -11,6 +11,7 @@ import pytest
 import tilewright as tw
 from planted_faults import BARRIER, exact_in_every_order
 from tilewright import te
+from tilewright.codegen.cuda.device_functions import DEVICE_FUNCTIONS
 from tilewright.errors import CudaError, TensorExpressionError
 from warpgroups import TARGET, wgmma_matmul, whole_numbers
 
@@ -54,6 +55,21 @@ def test_products_are_exact_at_any_size_and_in_any_order_of_threads(name: str, m
     exact_in_every_order(program, kernel, monkeypatch)
     if name == "rows of both":  # which come by 16 bytes
         assert kernel.kernels[0].bank_conflicts == 0, "parts of rows are exchanged so that threads meet no bank twice"
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_warpgroup_of_4_by_32_threads(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row of a thread was taken from threadIdx.x alone."""
+    program = wgmma_matmul(70, 40, 72, tile=(64 * groups, 64, 64), groups=groups, square=True)
+    kernel = tw.build(program.schedule, program.args, target=TARGET)
+    assert kernel.kernels[0].block == (4, 32, groups)
+    exact_in_every_order(program, kernel, monkeypatch)
+
+
+def test_the_place_of_a_thread_is_computed_once() -> None:
+    """Whatever tells a warp, a lane or a warpgroup asks the one function."""
+    found = [name for name, text in DEVICE_FUNCTIONS.items() if re.search(r"\bthreadIdx\b", text)]
+    assert found == ["tw_thread"]
 
 
 def test_without_warpgroups_the_same_schedule_runs_as_loops() -> None:
