@@ -74,7 +74,7 @@ def function_of(
     meant = (
         f', target="{args}")'
         if isinstance(args, (str, Target))
-        else "): the tensors in the order in which the kernel is called"
+        else "): the tensors in the order in which the kernel will be called"
     )
     raise ArgumentNotBuildable(
         f"cannot build '{name}'",
