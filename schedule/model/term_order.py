@@ -46,7 +46,7 @@ def refuse_split(stage: Stage, axis: IterVar, reduction: Reduce, doing: str) -> 
         declared=stage.op.source,
         called=user_source(),
         loops=outline(stage, [axis]),
-        fix="leave the loops over reduce axes serial, and use lanes and threads over data axes"
+        fix="leave the loops over reduce axes serial, and make loops over data axes parallel or vectorize them"
         if "not associative" in reason
         else "give te.comm_reducer the identity that changes no element that it is combined with",
     )
