@@ -10,6 +10,7 @@ from ..codegen.errors import ArgumentNotBuildable, NameNotAllowed
 from ..codegen.target import Target
 from ..errors import user_source
 from ..ir import Function, Var
+from ..ir.verify import verify
 from ..ir.visit import deep_recursion
 from ..schedule import Schedule, create_schedule
 from ..schedule.errors import NotExact
@@ -52,8 +53,6 @@ def function_of(
     keep their declared order. Raises NotExact (TW0226) for a schedule in which they do not."""
     check_name(name)
     if isinstance(what, Function):
-        from ..ir.verify import verify  # most builds never verify, and need not import it
-
         verify(what)  # it may be from a text, or made by hand
         return what
     if isinstance(what, Schedule) and isinstance(args, (list, tuple)):
