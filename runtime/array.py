@@ -59,7 +59,7 @@ class Array(NDArray[Any]):
         """Overwrite the elements with those of `source`, converted to this array's dtype as numpy does; returns this array.
 
         source: an array, nested lists, or anything with DLPack, in this array's shape. Raises WrongShape (TW0506), NotATensor
-        (TW0503), UnreadableTensor (TW0519).
+        (TW0503), UnreadableTensor (TW0519), WrongDType (TW0504) for what has no number of this dtype.
         """
         values = readable_array(source)
         if values.shape != self.shape:

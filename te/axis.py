@@ -34,7 +34,7 @@ def var(name: str = "tindex", dtype: object = "int32") -> Var:
     """A symbol: an extent that is known when the kernel runs, or a scalar argument of it.
 
     dtype: any scalar type; extents and what is added to indices are int32 or int64. Raises UnknownDType (TW0101) for vectors and
-    pointers.
+    pointers, WrongParameters (TW0111) for a name that is no text.
     """
     return Var(_checked_name(name), scalar_dtype(dtype))
 
@@ -54,7 +54,8 @@ def _checked_name(name: Any) -> str:
 def size_var(name: str = "size", dtype: object = "int32") -> SizeVar:
     """A symbol for an extent: an integer that is never negative, of which bounds are proved with that.
 
-    dtype: an integer type. Raises BadExtent (TW0110) for others, UnknownDType (TW0101) for what is none.
+    dtype: an integer type. Raises BadExtent (TW0110) for others, UnknownDType (TW0101) for what is none,
+    WrongParameters (TW0111) for a name that is no text.
     """
     kind = scalar_dtype(dtype)
     if not kind.is_integer:

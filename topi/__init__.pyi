@@ -240,8 +240,8 @@ def ceil_log2(x: Tensor) -> Tensor: ...
 
 @overload
 def clip(x: _Scalar, a_min: Any, a_max: Any) -> Expr:
-    """min(max(x, a_min), a_max) in the shape and the dtype of x; a NaN stays a NaN. a_min, a_max: numbers or expressions. Raises
-    NotAnExpression (TW0106)."""
+    """min(max(x, a_min), a_max) in the shape and the dtype of x; a NaN stays a NaN. a_min, a_max: numbers or expressions; a bound
+    that an integer dtype does not hold is its end. Raises NotAnExpression (TW0106)."""
 @overload
 def clip(x: Tensor, a_min: Any, a_max: Any) -> Tensor: ...
 
@@ -343,7 +343,7 @@ def floor(x: Tensor) -> Tensor: ...
 
 @overload
 def floor_divide(lhs: _Scalar, rhs: _Scalar) -> Expr:
-    """The quotient rounded towards minus infinity, as numpy's; of integers x // 0 = 0.
+    """The quotient rounded towards minus infinity, as Python's and numpy's (1.0 // 0.1 is 9); of integers x // 0 = 0.
 
     lhs, rhs: tensors, whose shapes broadcast as numpy's do, numbers or expressions. The result has the broadcast shape,
     and the dtype that te's rules give to the two together; it is an expression where neither is a tensor.
@@ -439,7 +439,7 @@ def isnan(x: Tensor) -> Tensor: ...
 
 @overload
 def left_shift(lhs: _Scalar, rhs: _Scalar) -> Expr:
-    """lhs << rhs of integers; bits that leave on the left are lost.
+    """lhs << rhs of integers; bits that leave on the left are lost, all of them where rhs is below 0 or the width or more.
 
     lhs, rhs: tensors, whose shapes broadcast as numpy's do, numbers or expressions. The result has the broadcast shape,
     and the dtype that te's rules give to the two together; it is an expression where neither is a tensor.
@@ -665,7 +665,7 @@ def reinterpret(x: Tensor, dtype: object) -> Tensor: ...
 
 @overload
 def right_shift(lhs: _Scalar, rhs: _Scalar) -> Expr:
-    """lhs >> rhs of integers; the sign stays.
+    """lhs >> rhs of integers; the sign stays, and alone where rhs is below 0 or the width or more.
 
     lhs, rhs: tensors, whose shapes broadcast as numpy's do, numbers or expressions. The result has the broadcast shape,
     and the dtype that te's rules give to the two together; it is an expression where neither is a tensor.
@@ -785,7 +785,7 @@ def trunc(x: Tensor) -> Tensor: ...
 
 @overload
 def trunc_divide(lhs: _Scalar, rhs: _Scalar) -> Expr:
-    """The quotient rounded towards zero, as C's; of integers x / 0 = 0.
+    """The quotient rounded towards zero: of floats trunc(lhs / rhs), in float32 at least; of integers C's, x / 0 = 0.
 
     lhs, rhs: tensors, whose shapes broadcast as numpy's do, numbers or expressions. The result has the broadcast shape,
     and the dtype that te's rules give to the two together; it is an expression where neither is a tensor.

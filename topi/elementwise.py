@@ -224,8 +224,7 @@ divide = _binary(
 )
 floor_divide = _binary(
     "floor_divide",
-    "The quotient rounded towards minus infinity, as Python's and numpy's: 1.0 // 0.1 is 9, since the float 0.1 is more than a "
-    "tenth; of integers x // 0 = 0.",
+    "The quotient rounded towards minus infinity, as Python's and numpy's (1.0 // 0.1 is 9); of integers x // 0 = 0.",
     ops.floordiv,
 )
 floor_mod = _binary(
@@ -233,8 +232,7 @@ floor_mod = _binary(
 )
 trunc_divide = _binary(
     "trunc_divide",
-    "The quotient rounded towards zero, of floats as trunc(lhs / rhs), whose quotient has the bits of float32 at least; of "
-    "integers as C's, and x / 0 = 0.",
+    "The quotient rounded towards zero: of floats trunc(lhs / rhs), in float32 at least; of integers C's, x / 0 = 0.",
     lambda a, b: _trunc_divide(a, b),
 )
 trunc_mod = _binary("trunc_mod", "The remainder with the sign of lhs, as C's and numpy's fmod.", ops.truncmod)

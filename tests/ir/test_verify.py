@@ -54,8 +54,6 @@ BROKEN = {
     "B[ramp(0, 1, 4)] = select(broadcast(b, 2), A[ramp(0, 1, 4)], A[ramp(0, 1, 4)])": "with the values' lanes",
     "B[ramp(0, 1, 4)] = if_then_else(broadcast(b, 4), A[ramp(0, 1, 4)], A[ramp(0, 1, 4)])": "lanes cannot be left out",
     "B[0] = if_then_else(b, A[0], n)": "both values have the same type",
-    "B[0, 0] = 1.0": "as many indices as the buffer has dimensions",
-    "B[0] = A[0, 1]": "as many indices as the buffer has dimensions",
     "B[A[0]] = 1.0": "indices are integers",
     "B[0] = n": "the value has the type of the elements",
     "B[ramp(0, 1, 4)] = A[0]": "the value has the type of the elements",
@@ -103,6 +101,7 @@ def test_broken_rules_are_named(body: str) -> None:
 
 def test_every_rule_has_a_program_that_breaks_it() -> None:
     built_by_hand = (
+        "as many indices as the buffer has dimensions",
         "a constant is in the range",
         "a constant is rounded",
         "only numbers and bools",
@@ -132,6 +131,9 @@ def loop(var: E.Var, *body: E.Node, thread: str = "", kind: LoopKind = LoopKind.
 
 
 HAND_BUILT = {
+    "as many indices as the buffer has dimensions": whole(
+        BufferStore(OUT, ops.const(1.0), (ops.const(0), ops.const(0)))
+    ),
     "a constant is in the range of its type": whole(store(E.Cast(E.IntImm(300, DType("uint8")), FLOAT32))),
     "a constant is rounded to its type": whole(store(E.FloatImm(0.1))),
     "only numbers and bools have an order": whole(If(E.LT(E.StringImm("a"), E.StringImm("b")), Seq(()))),

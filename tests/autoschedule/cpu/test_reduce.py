@@ -177,7 +177,7 @@ def test_places_are_found_in_vectors() -> None:
 @pytest.mark.parametrize(("cpu", "width"), [("haswell", 32), ("znver4", 64)])
 def test_a_reducer_of_two_values_has_as_many_vectors_as_registers_hold_both(cpu: str, width: int) -> None:
     place = te.comm_reducer(
-        lambda a, b: (te.select(a[1] >= b[1], a[0], b[0]), te.max(a[1], b[1])),
+        lambda a, b: (a[0] + b[0], te.max(a[1], b[1])),
         lambda kind, other: (te.const(0, kind), te.min_value(other)),
         name="place",
     )

@@ -38,6 +38,14 @@ def other_program() -> te.Tensor:
     return te.compute((4,), lambda i: A[i], name="B")
 
 
+def difference() -> tuple[te.Schedule, te.Tensor]:
+    """A reduction whose combiner is not associative."""
+    A, k = te.placeholder((4, 8), name="A"), te.reduce_axis((0, 8), "k")
+    minus = te.comm_reducer(lambda a, b: a - b, lambda dtype: te.const(0, dtype), name="minus")
+    B = te.compute((4,), lambda i: minus(A[i, k], axis=k), name="B")
+    return te.create_schedule(B), B
+
+
 # The error, its headline and reason, and what is done. Steps that hold come first, in `before`.
 REFUSALS: list[
     tuple[type[tw.TilewrightError], str, Callable[[SimpleNamespace], Any], Callable[[SimpleNamespace], Any]]
@@ -323,6 +331,12 @@ refused(
     lambda p: p.s.rfactor(p.C, p.f),
     lambda p: setattr(p, "f", p.s[p.C].fuse(p.j, p.k)),
 )
+refused(
+    errors.UnsplitReduction,
+    "its combiner minus must not be split",
+    lambda p: p.t.rfactor(p.R, p.R.op.reduce_axis[0]),
+    lambda p: (setattr(p, "t", (made := difference())[0]), setattr(p, "R", made[1])),
+)
 refused(errors.BadRfactor, "give a place from 0 to 2", lambda p: p.s.rfactor(p.C, p.k, 3))
 refused(
     errors.AnnotationWouldBeLost,
@@ -332,7 +346,7 @@ refused(
 )
 refused(
     errors.BadRfactor,
-    "stage B is computed at i.outer",
+    "B is computed at i.outer, which would vanish",
     lambda p: p.s.rfactor(p.C, p.k),
     lambda p: p.s[p.B].compute_at(p.s[p.C], p.s[p.C].split(p.i, 8)[0]),
 )
