@@ -1,4 +1,4 @@
-"""The texts of the frozen programs are what they were: a sample of each group, and all of them under TILEWRIGHT_SOAK=1."""
+"""What is frozen is as it was: a sample of each net, and all of it under TILEWRIGHT_SOAK=1."""
 
 from __future__ import annotations
 
@@ -6,28 +6,37 @@ import os
 
 import pytest
 
-from net.net import differences, hashes_of, load_programs, recorded_hashes
+from net.net import NETS, differences
 
-PROGRAMS = load_programs()
-STEP = 1 if os.environ.get("TILEWRIGHT_SOAK") == "1" else 12
-SAMPLE = sorted(PROGRAMS)[::STEP]
-
-
-def test_every_frozen_program_has_its_hashes() -> None:
-    assert sorted(PROGRAMS) == sorted(recorded_hashes())
-    assert {name.partition("/")[0] for name in SAMPLE} == {"benchmarks", "cuda", "drawn", "tutorials", "written"}
+WHOLE = os.environ.get("TILEWRIGHT_SOAK") == "1"
+SAMPLES = {net: sorted(row.names)[:: 1 if WHOLE else row.sample] for net, row in NETS.items()}
 
 
-@pytest.mark.parametrize("name", SAMPLE)
-def test_its_texts_are_what_they_were(name: str) -> None:
-    assert differences({name: hashes_of(PROGRAMS[name])}, recorded_hashes()) == [], (
-        f"python -m tests.net.net --show {name}"
+@pytest.mark.parametrize("net", NETS)
+def test_everything_frozen_is_recorded(net: str) -> None:
+    assert sorted(NETS[net].names) == sorted(NETS[net].recorded())
+
+
+def test_the_sample_has_every_group() -> None:
+    assert {name.partition("/")[0] for name in SAMPLES["kernels"]} == {
+        "benchmarks",
+        "cuda",
+        "drawn",
+        "tutorials",
+        "written",
+    }
+
+
+@pytest.mark.parametrize(("net", "name"), [(net, name) for net, names in SAMPLES.items() for name in names])
+def test_it_is_as_recorded(net: str, name: str) -> None:
+    assert differences({name: NETS[net].record(name)}, NETS[net].recorded()) == [], (
+        f"python -m tests.net.net --net {net} --show {name}"
     )
 
 
 def test_a_changed_text_is_told_by_program_and_kind() -> None:
-    name = SAMPLE[0]
-    recorded = recorded_hashes()
+    name = SAMPLES["kernels"][0]
+    recorded = NETS["kernels"].recorded()
     changed = recorded[name] | {"c": "0" * 12}
     assert differences({name: changed}, recorded) == [f"{name}: c"]
     assert differences({"drawn/new": {"lowered": "0"}}, recorded) == ["drawn/new: lowered"]
