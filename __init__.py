@@ -114,7 +114,7 @@ _HOMES = {
 
 def _get(name: str) -> object:
     if name in ("te", "topi", "autoschedule", "autotune", "graph"):
-        return importing.import_apart(f".{name}", __name__)
+        return importing.import_on_thread(f".{name}", __name__)
     home = _HOMES.get(name)
     if home is None:
         from .te.errors import NoSuchName
@@ -134,7 +134,7 @@ def _get(name: str) -> object:
                 "placeholder": "te.placeholder",
             },
         )
-    value = getattr(importing.import_apart(f".{home}", __name__), name)
+    value = getattr(importing.import_on_thread(f".{home}", __name__), name)
     globals()[name] = value
     return value
 

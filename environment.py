@@ -9,20 +9,20 @@ from pathlib import Path
 
 from .errors import BadVariable, user_source
 
-__all__ = ["bad_variable", "dump_folder", "dumps", "is_on", "one_of", "whole_number"]
+__all__ = ["bad_variable", "dump_folder", "dumps", "is_enabled", "read_choice", "read_integer"]
 
 _YES, _NO = ("1", "on", "yes", "true"), ("0", "off", "no", "false")
 
 
-def is_on(name: str, otherwise: bool = False) -> bool:
-    """Whether a switch is on. otherwise: where it is not set, or empty. Raises BadVariable (TW0446)."""
+def is_enabled(name: str, otherwise: bool = False) -> bool:
+    """Return whether a switch is on. otherwise: where it is not set, or empty. Raises BadVariable (TW0446)."""
     text = _text(name).lower()
     if text and text not in (*_YES, *_NO):
         raise bad_variable(name, "it is a switch", f"1 or 0 ({', '.join((*_YES[1:], *_NO[1:]))} too)")
     return text in _YES if text else otherwise
 
 
-def whole_number(name: str, otherwise: int, most: int) -> int:
+def read_integer(name: str, otherwise: int, most: int) -> int:
     """A number from 0 to `most`. otherwise: where it is not set, or empty. Raises BadVariable (TW0446)."""
     text = _text(name)
     if not text:
@@ -32,7 +32,7 @@ def whole_number(name: str, otherwise: int, most: int) -> int:
     return int(text)
 
 
-def one_of(name: str, *words: str) -> str:
+def read_choice(name: str, *words: str) -> str:
     """One of these words, or "" where it is not set. Raises BadVariable (TW0446)."""
     text = _text(name)
     if text and text not in words:
@@ -48,7 +48,7 @@ def dump_folder() -> Path | None:
 
 @contextmanager
 def dumps() -> Generator[None]:
-    """What is written to that folder within: where the system refuses it, a BadVariable (TW0446)."""
+    """Turn what the system refuses of writes to that folder into a BadVariable (TW0446)."""
     try:
         yield
     except OSError as error:

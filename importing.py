@@ -22,7 +22,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source, resolve_name, source_hash
 from types import CodeType, ModuleType
 
-__all__ = ["LOADS", "PACKAGE", "ROOT", "digest_of", "import_apart"]
+__all__ = ["LOADS", "PACKAGE", "ROOT", "source_digest", "import_on_thread"]
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = __name__.rpartition(".")[0]
@@ -36,7 +36,7 @@ _begun: list[tuple[int, str]] = []
 _unfinished: list[tuple[int, str]] = []
 
 
-def digest_of(source: bytes) -> bytes:
+def source_digest(source: bytes) -> bytes:
     """The digest by which the content of a source is known."""
     return sha256(source).digest()
 
@@ -48,7 +48,7 @@ class _Loader(SourceFileLoader):
         """The code of the source as it is now: bytecode that is kept of this very content, or compiled and kept."""
         path = self.get_filename(fullname)
         source = self.get_data(path)
-        LOADS.append((fullname.removeprefix(f"{PACKAGE}."), digest_of(source)))
+        LOADS.append((fullname.removeprefix(f"{PACKAGE}."), source_digest(source)))
         try:
             kept = cache_from_source(path)
         except NotImplementedError:  # a Python that keeps no bytecode
@@ -70,7 +70,7 @@ class _Loader(SourceFileLoader):
             code = marshal.loads(memoryview(content)[16:])
         except (OSError, EOFError, ValueError, TypeError):
             return None
-        return _placed(code, path) if isinstance(code, CodeType) else None
+        return _relocate_code(code, path) if isinstance(code, CodeType) else None
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code."""
@@ -88,23 +88,23 @@ class _Loader(SourceFileLoader):
 
 
 def _is_fixed(kept: str) -> bool:
-    """Whether bytecode cannot be written here: then an installation's own is taken."""
+    """Return whether bytecode cannot be written here: then an installation's own is taken."""
     return sys.dont_write_bytecode or not os.access(os.path.dirname(kept), os.W_OK)
 
 
 def _is_older(path: str, kept: str, content: bytes) -> bool:
-    """Whether a source has the time and the size that bytecode names, and has not been touched since that was written."""
+    """Return whether a source has the time and the size that bytecode names, and has not been touched since that was written."""
     source, cached = os.stat(path), os.stat(kept)
     times = (int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF)
     head = MAGIC_NUMBER + bytes(4) + b"".join(number.to_bytes(4, "little") for number in times)
     return content[:16] == head and source.st_ctime_ns < cached.st_ctime_ns
 
 
-def _placed(code: CodeType, path: str) -> CodeType:
+def _relocate_code(code: CodeType, path: str) -> CodeType:
     """Code that names the file in which its source is, wherever that was when it was compiled."""
     if code.co_filename == path:
         return code
-    constants = tuple(_placed(one, path) if isinstance(one, CodeType) else one for one in code.co_consts)
+    constants = tuple(_relocate_code(one, path) if isinstance(one, CodeType) else one for one in code.co_consts)
     return code.replace(co_filename=path, co_consts=constants)
 
 
@@ -125,7 +125,7 @@ def _is_there(name: str, folders: Sequence[str]) -> bool:
 
 
 class _Finder:
-    """Finds this package's modules where Python finds them, and has them loaded as above."""
+    """Finder of this package's modules: where Python finds them, loaded as above."""
 
     package = PACKAGE
 
@@ -166,7 +166,7 @@ class _Import:
             self.done.release()
 
 
-def import_apart(name: str, package: str) -> ModuleType:
+def import_on_thread(name: str, package: str) -> ModuleType:
     """As import_module, for a module of this package, on a thread that neither Ctrl-C nor a tracer reaches: what strikes the caller
     meanwhile leaves a module that is whole. Raises what importing it raises."""
     whole, this = resolve_name(name, package), _thread.get_ident()
@@ -204,11 +204,11 @@ def _await_others() -> None:
                 import_module(name)
 
 
-def _in_child() -> None:
+def _reset_child() -> None:
     _unfinished.clear()
 
 
 # one that an interrupted import left is replaced
 sys.meta_path[:] = [_Finder, *(one for one in sys.meta_path if getattr(one, "package", None) != PACKAGE)]
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_await_others, after_in_child=_in_child)
+    os.register_at_fork(before=_await_others, after_in_child=_reset_child)

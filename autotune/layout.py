@@ -9,7 +9,7 @@ import sqlite3
 from .seal import is_mark_of, secret_name
 from .task import Key
 
-__all__ = ["APPLICATION", "LAYOUT", "TIME", "is_laid_out", "lay_out", "space_of"]
+__all__ = ["APPLICATION", "LAYOUT", "TIME", "has_layout", "create_tables", "trial_space"]
 
 APPLICATION = 0x54774442
 """Marks the file as ours ("TwDB")."""
@@ -47,8 +47,8 @@ _OTHER_INDICES = {"trials_of_task", "sqlite_autoindex_tasks_1", "sqlite_autoinde
 """Those that SQLite makes itself, and that of layouts 1 and 2."""
 
 
-def is_laid_out(connection: sqlite3.Connection, layout: int) -> bool:
-    """Whether there are our tables, and nothing else: no views, and no triggers that run when something is written."""
+def has_layout(connection: sqlite3.Connection, layout: int) -> bool:
+    """Return whether there are our tables, and nothing else: no views, and no triggers that run when something is written."""
     kinds = connection.execute("select type, name from sqlite_master").fetchall()
     names = {kind: {name for one, name in kinds if one == kind} for kind, _ in kinds}
     indices = _INDICES.keys() | _OTHER_INDICES
@@ -67,8 +67,8 @@ def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
     return [row[1] for row in connection.execute(f"pragma table_xinfo({table})")]
 
 
-def lay_out(connection: sqlite3.Connection) -> None:
-    """Makes the tables, or brings those of an earlier layout up to this one, within the caller's transaction."""
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables, or bring those of an earlier layout up to this one, within the caller's transaction."""
     if not connection.execute("select count(*) from sqlite_master").fetchone()[0]:
         connection.execute(_TASKS.format(name="tasks"))
         connection.execute(_TRIALS)
@@ -85,7 +85,7 @@ def lay_out(connection: sqlite3.Connection) -> None:
 
 
 def _divide_by_space(connection: sqlite3.Connection) -> None:
-    """Makes of each task one for each space that its trials say they were drawn from, and notes which trials were checked here.
+    """Divide each task by the spaces that its trials say they were drawn from, and note which trials were checked here.
     The table is made anew, since SQLite changes no constraint; foreign keys are off meanwhile."""
     connection.execute(_TASKS.format(name="divided"))
     own = secret_name()
@@ -95,7 +95,7 @@ def _divide_by_space(connection: sqlite3.Connection) -> None:
         for trial, config, records, mark in connection.execute(
             "select id, config, records, mark from trials where task = ? order by id", (old,)
         ).fetchall():
-            key = Key(*map(str, texts), space=space_of(config))
+            key = Key(*map(str, texts), space=trial_space(config))
             if key.space not in numbers:
                 numbers[key.space] = _add_task(connection, key, name, baseline)
             is_own = isinstance(mark, str) and isinstance(records, str) and is_mark_of(mark, key, records)
@@ -123,7 +123,7 @@ def _add_task(connection: sqlite3.Connection, key: Key, name: str, baseline: flo
 _SPACE = re.compile(r'\{"space": ("(?:[^"\\]|\\.){0,200}")')
 
 
-def space_of(config: object) -> str:
+def trial_space(config: object) -> str:
     """The space that a trial without one was drawn from, by its configuration as JSON: the rules', where that names none. Of a
     template only the name is known, so that none of today finds it under its own key."""
     match = _SPACE.match(config) if isinstance(config, str) else None

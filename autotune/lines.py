@@ -12,7 +12,7 @@ from ..errors import ScheduleError, user_source
 from ..schedule import from_json
 from ..untrusted import plain_json, printable
 from .errors import BadRecordLine
-from .layout import space_of
+from .layout import trial_space
 from .task import Key
 from .trial import Trial
 
@@ -95,7 +95,9 @@ def _line(plain: dict[str, Any]) -> Line:
         name: plain[name] for name in ("workload", "target", "machine", "versions", "name", "uid", "failure", "message")
     }
     mark = plain.get("mark", "")
-    space = plain["space"] if "space" in plain else space_of(json.dumps(plain["config"]))  # earlier versions wrote none
+    space = (
+        plain["space"] if "space" in plain else trial_space(json.dumps(plain["config"]))
+    )  # earlier versions wrote none
     if not all(isinstance(text, str) for text in (*texts.values(), mark, space)):
         raise TypeError("a text is missing")
     seconds, confirmed, baseline = (plain[name] for name in ("seconds", "confirmed", "baseline"))

@@ -1,4 +1,4 @@
-"""How a database's file is opened: to be written where that is possible, and else to be read.
+"""Opening of a database's file: to be written where that is possible, and else to be read.
 
 SQLite writes beside a file that it reads, if that was left in WAL mode, and so refuses one in a folder that cannot be written. Such
 a file is read as one that nobody changes. What a process that ended early left beside it (FILE-wal, FILE-journal) belongs to it: then
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..runtime.folders import temporary_folder
 
-__all__ = ["connect", "in_memory", "read_only"]
+__all__ = ["connect", "copy_to_ram", "read_only"]
 
 _BUSY_SECONDS = 30.0
 _LONGEST_TEXT = 64 << 20
@@ -39,12 +39,12 @@ def read_only(path: Path) -> sqlite3.Connection:
             shutil.copyfile(each, Path(folder) / each.name)
         copy = connect(Path(folder) / path.name)
         try:
-            return in_memory(copy)
+            return copy_to_ram(copy)
         finally:
             copy.close()
 
 
-def in_memory(source: sqlite3.Connection) -> sqlite3.Connection:
+def copy_to_ram(source: sqlite3.Connection) -> sqlite3.Connection:
     """A copy of a whole database in memory. Raises sqlite3.Error."""
     memory = connect(":memory:")
     try:

@@ -22,9 +22,9 @@ from ..errors import ScheduleError, TilewrightError, user_source
 from ..schedule import from_json
 from ..untrusted import plain_json
 from .errors import CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord
-from .layout import APPLICATION, LAYOUT, TIME, is_laid_out, lay_out
+from .layout import APPLICATION, LAYOUT, TIME, create_tables, has_layout
 from .lines import Line, from_line, is_time, to_line
-from .opening import connect, in_memory, read_only
+from .opening import connect, copy_to_ram, read_only
 from .seal import is_mark_of, mark_of, secret_name
 from .task import Key
 from .trial import Trial
@@ -105,13 +105,13 @@ class Database:
                 connection.execute("pragma synchronous = full")
                 if layout != LAYOUT:
                     with _transaction(connection):
-                        lay_out(connection)
+                        create_tables(connection)
                 connection.execute("pragma foreign_keys = on")
                 return connection
             if layout != LAYOUT:
-                earlier, connection = connection, in_memory(connection)
+                earlier, connection = connection, copy_to_ram(connection)
                 earlier.close()
-                lay_out(connection)
+                create_tables(connection)
             connection.execute("pragma query_only = on")
             return connection
         except BaseException:
@@ -129,7 +129,7 @@ class Database:
         if not answer("select count(*) from sqlite_master"):
             return 0
         is_known = layout in range(1, LAYOUT + 1)
-        if application != APPLICATION or not is_known or not is_laid_out(connection, layout):
+        if application != APPLICATION or not is_known or not has_layout(connection, layout):
             raise ForeignDatabase(
                 f"cannot use {str(self.path)!r}",
                 called=user_source(),

@@ -26,7 +26,7 @@ from typing import cast
 import llvmlite.binding as llvm
 
 from ..errors import user_source
-from ..importing import import_apart
+from ..importing import import_on_thread
 from ..ir.cached import cached_property
 from ..ir.stmt import Function
 from ..runtime.shield import in_turn
@@ -91,7 +91,7 @@ BACKENDS = {
 @cache
 def backend_named(name: str) -> Backend:
     """The row of a kind of target, one of BACKENDS."""
-    return cast(Backend, import_apart(BACKENDS[name], __package__ or "").BACKEND)
+    return cast(Backend, import_on_thread(BACKENDS[name], __package__ or "").BACKEND)
 
 
 @dataclass(frozen=True)

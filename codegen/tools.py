@@ -45,7 +45,7 @@ def chosen_tool(variable: str, names: Sequence[str]) -> list[str] | None:
 def run_tool(
     command: Sequence[str], folder: str | os.PathLike[str], environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What a program said and how it ended. Raises ToolFailed (TW0447) for one that cannot be started, or does not end."""
+    """Run a program, and return its output and exit status. Raises ToolFailed (TW0447) for one that cannot be started, or does not end."""
     try:
         with subprocess.Popen(
             command,
@@ -91,7 +91,7 @@ def working_folder(purpose: str = "work") -> Generator[str]:
 
 @contextmanager
 def reported_room() -> Generator[None]:
-    """What the system refuses within of files in temporary folders is a ToolFailed (TW0447)."""
+    """Turn what the system refuses of files in temporary folders into a ToolFailed (TW0447)."""
     try:
         yield
     except OSError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overloa
 from ..codegen.errors import ArgumentNotBuildable
 from ..codegen.result import BuildOptions, require_switch
 from ..codegen.target import Target
-from ..environment import is_on
+from ..environment import is_enabled
 from ..errors import user_source
 from ..ir import Var
 from ..ir.visit import deep_recursion
@@ -201,7 +201,7 @@ def _module(request: Request) -> Module:
 def _chosen(target: str | Target) -> Target:
     """The target that is asked for, which has to exist even where the environment takes the interpreter instead."""
     asked = Target.parse(target)
-    return Target("interpret") if is_on("TILEWRIGHT_INTERPRET") else asked
+    return Target("interpret") if is_enabled("TILEWRIGHT_INTERPRET") else asked
 
 
 def tuned_program(what: Any, target: Target, database: str | PathLike[str] | Database | None, exact: bool) -> Any:

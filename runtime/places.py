@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from ..environment import bad_variable, is_on
+from ..environment import bad_variable, is_enabled
 
 __all__ = ["cache_folder", "default_database", "write_whole"]
 
@@ -14,7 +14,7 @@ __all__ = ["cache_folder", "default_database", "write_whole"]
 def cache_folder() -> Path | None:
     """The user's cache folder: $TILEWRIGHT_CACHE_DIR, or tilewright/ in $XDG_CACHE_HOME or ~/.cache. None where $TILEWRIGHT_CACHE asks
     for leaving nothing on the disk, and for a user who has no home. Nobody has looked whether it is there, or can be used."""
-    if not is_on("TILEWRIGHT_CACHE", True):
+    if not is_enabled("TILEWRIGHT_CACHE", True):
         return None
     chosen, shared = os.environ.get("TILEWRIGHT_CACHE_DIR"), Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:

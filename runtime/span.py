@@ -72,7 +72,7 @@ def usable_strides(shape: Sequence[int], strides: Sequence[int] | None) -> tuple
 
 
 def _is_mapped(address: int) -> bool:
-    """Whether there is memory at an address, where the system can tell. This takes microseconds."""
+    """Return whether there is memory at an address, where the system can tell. This takes microseconds."""
     try:
         with open("/proc/self/mem", "rb", buffering=0) as memory:
             try:

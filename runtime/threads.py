@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..environment import one_of
+from ..environment import read_choice
 from ..errors import user_source
 from .errors import WrongThreadCount
 
@@ -108,7 +108,7 @@ def _made() -> _Threads:
 def _may_have_pool() -> bool:
     """Whether the pool is what is wanted, and works on this machine."""
     here = sys.platform == "linux" and sys.maxsize > 1 << 32 and os.uname().machine in _POOL_MACHINES
-    return here and one_of(VARIABLE, "openmp") != "openmp"
+    return here and read_choice(VARIABLE, "openmp") != "openmp"
 
 
 def join_threads(variable: int) -> None:

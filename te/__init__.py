@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..importing import import_apart
+from ..importing import import_on_thread
 from ..ir.expr import Expr, IterVar, SizeVar, Var
 from .axis import reduce_axis, size_var, thread_axis, var
 from .boundaries import Extended, clamped, mirrored, padded, wrapped
@@ -262,11 +262,11 @@ _FROM_SCHEDULE = ("Schedule", "create_schedule")
 
 def _get(name: str) -> Any:
     if name in _FROM_SCHEDULE:  # an upper floor: loaded when it is asked for
-        return getattr(import_apart("..schedule", __name__), name)
+        return getattr(import_on_thread("..schedule", __name__), name)
     if name in ("blas", "hybrid", "intrinsics"):
-        return import_apart("." + name, __name__)
+        return import_on_thread("." + name, __name__)
     if name == "gradient":
-        return import_apart(".autodiff", __name__).gradient
+        return import_on_thread(".autodiff", __name__).gradient
     raise unknown_name(NoSuchName, "te", name, __all__, _ELSEWHERE)
 
 

@@ -12,7 +12,7 @@ from ..ir import ops
 from ..ir.dtype import INT64
 from ..ir.expr import Expr
 
-__all__ = ["clipped_index", "index_from_end", "is_within", "signed_index", "wrapped_index"]
+__all__ = ["clipped_index", "index_from_end", "is_in_range", "signed_index", "wrapped_index"]
 
 
 def signed_index(index: Expr) -> Expr:
@@ -44,7 +44,7 @@ def wrapped_index(index: Expr, extent: Any) -> Expr:
     return ops.cast(ops.floormod(index, ops.cast(ops.convert(extent), index.dtype)), INT64)
 
 
-def is_within(index: Expr, extent: Any) -> Expr:
+def is_in_range(index: Expr, extent: Any) -> Expr:
     """The condition that an index lies inside."""
     wide = signed_index(index)
     return ops.logical_and(wide >= 0, wide < ops.convert(extent))

@@ -85,5 +85,5 @@ def test_every_variable_is_tried() -> None:
 )
 def test_switches_take_the_usual_words(text: str, expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE", text)
-    assert environment.is_on("TILEWRIGHT_CACHE", True) is expected
+    assert environment.is_enabled("TILEWRIGHT_CACHE", True) is expected
     assert (cache_folder() is not None) is expected

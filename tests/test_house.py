@@ -99,7 +99,7 @@ def _imports(node: ast.AST, package: tuple[str, ...], late: bool) -> Iterator[Im
     if isinstance(node, ast.ImportFrom) and node.level:
         base = (*package[: len(package) - node.level + 1], *(node.module.split(".") if node.module else ()))
         yield from (Import(_module((*base, alias.name)), late) for alias in node.names)
-    elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("import_module", "import_apart", "_room"):
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("import_module", "import_on_thread", "_room"):
         name = node.args[0]
         if isinstance(name, ast.Constant) and str(name.value).startswith("."):
             below = str(name.value).lstrip(".")

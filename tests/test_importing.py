@@ -15,7 +15,7 @@ import pytest
 import tilewright as tw
 from tilewright import importing
 from tilewright.driver.cache import key as key_module
-from tilewright.importing import LOADS, digest_of
+from tilewright.importing import LOADS, source_digest
 
 ROOT = Path(tw.__file__).parent
 POSIX = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are of POSIX")
@@ -171,7 +171,7 @@ def test_every_module_of_this_process_came_by_the_loader() -> None:
         below = name.removeprefix("tilewright.")
         if name.startswith("tilewright.") and key_module._is_covered(below):
             assert below in known, name
-    assert known["errors"] == digest_of((ROOT / "errors.py").read_bytes())
+    assert known["errors"] == source_digest((ROOT / "errors.py").read_bytes())
 
 
 INTERRUPTED = """
@@ -228,7 +228,7 @@ print(seen)
 
 def test_a_name_that_cannot_be_imported_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModuleNotFoundError, match=r"tilewright\.nothing"):
-        importing.import_apart(".nothing", "tilewright")
+        importing.import_on_thread(".nothing", "tilewright")
 
 
 @POSIX

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -107,13 +108,14 @@ def test_no_reader_of_foreign_files_waits_for_a_pipe_or_reads_a_device(tmp_path:
     for link in links.values():
         link.symlink_to(name if name.startswith("/") else tmp_path / name)
     readers = {
-        ".onnx": tw.graph.from_onnx,
         ".pt2": tw.graph.from_torch,
         ".safetensors": tw.graph.load,
         ".txt": lambda path: read_model(str(path), {}),
         ".so": tw.load,
         ".toml": lambda path: _described(str(path)),
     }
+    if find_spec("onnx"):  # without the package no model is read
+        readers[".onnx"] = tw.graph.from_onnx
     for suffix, reader in readers.items():
         with pytest.raises(tw.TilewrightError, match="regular file"):
             reader(links[suffix])

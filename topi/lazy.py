@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from ..importing import import_apart
+from ..importing import import_on_thread
 from ..te.errors import NoSuchName
 from ..te.unknown_names import unknown_name
 
@@ -41,11 +41,11 @@ def lazily(
 
     def get(name: str) -> Any:
         if name in subpackages:
-            return import_apart(f".{name}", package)
+            return import_on_thread(f".{name}", package)
         home = homes.get(name)
         if home is None:
             raise _unknown(module, name, names(), subpackages)
-        value = getattr(import_apart(home if home.startswith(".") else f".{home}", package), name)
+        value = getattr(import_on_thread(home if home.startswith(".") else f".{home}", package), name)
         module.__dict__[name] = value
         return value
 
@@ -59,7 +59,7 @@ def _unknown(module: ModuleType, name: str, names: list[str], subpackages: tuple
     """The error for a name that neither the package nor those below it have, or that one of those has."""
     owner = module.__name__.partition(".")[2]
     below = () if name.startswith("_") else subpackages
-    inside = {package: dir(import_apart(f".{package}", module.__name__)) for package in below}
+    inside = {package: dir(import_on_thread(f".{package}", module.__name__)) for package in below}
     homes = [package for package, its in inside.items() if name in its]
     known = [*names, *(f"{package}.{each}" for package, its in inside.items() for each in its)]
     return unknown_name(NoSuchName, owner, name, known, {name: f"{owner}.{homes[0]}.{name}"} if homes else None)

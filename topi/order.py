@@ -20,7 +20,7 @@ from ..ir.expr import Expr, IntImm, IterVar
 from ..te import either as te
 from ..te.additions import Addition
 from ..te.hybrid.forms import where_target_has
-from ..te.indices import clipped_index, index_from_end, is_within
+from ..te.indices import clipped_index, index_from_end, is_in_range
 from ..te.scatter import Combine, scatter
 from ..te.shape import axes_over, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
@@ -257,7 +257,7 @@ def _within(index: Any, extent: Expr) -> tuple[tuple[Expr, bool], ...]:
     """The condition of an index that is data, with all behind it evaluated only where it holds; none of a loop's variable."""
     if isinstance(index, IterVar):
         return ()
-    return ((is_within(index, extent), True),)
+    return ((is_in_range(index, extent), True),)
 
 
 def _check(source: Tensor, index: Tensor, new: Tensor, kind: str, fits: bool) -> None:

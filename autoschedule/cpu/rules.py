@@ -11,7 +11,7 @@ from functools import partial
 from types import ModuleType
 
 from ...codegen.machine import Machine
-from ...importing import import_apart
+from ...importing import import_on_thread
 from ...te.operation import Operation
 from ..groups import Group
 from ..pieces import CHAIN, ROWS, SCAN, Fusion
@@ -73,7 +73,7 @@ def rule_in_order(anchor: Operation) -> Callable[[Group], None]:
 
 def module_of(row: tuple[str, str]) -> ModuleType:
     """The module of a row of the table."""
-    return import_apart(f".{row[0]}", __package__ or "")
+    return import_on_thread(f".{row[0]}", __package__ or "")
 
 
 def _rule(row: tuple[str, str]) -> Callable[[Group], None]:

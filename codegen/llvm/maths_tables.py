@@ -20,11 +20,11 @@ def looked_up(v: Lanes, name: str, columns: Sequence[Sequence[float]], row: str)
     """The numbers of each column in rows whose low five bits are given. name: of the table."""
     columns = [[round_float(value, v.dtype.element) for value in column] for column in columns]
     if v.options.avx512 and v.dtype.lanes == _OF_TWO:
-        return [_from_two_registers(v, column, row) for column in columns]
+        return [_permute_two_registers(v, column, row) for column in columns]
     row = v.integer("and", row, ROWS - 1)
     if v.options.permutes and v.dtype.lanes > 1:
-        return _from_four_registers(v, columns, row)
-    return [_from_memory(v, f"tw_{name}_{at}", column, row) for at, column in enumerate(columns)]
+        return _permute_four_registers(v, columns, row)
+    return [_load_entries(v, f"tw_{name}_{at}", column, row) for at, column in enumerate(columns)]
 
 
 def _vector(v: Lanes, numbers: Sequence[float]) -> str:
@@ -32,14 +32,14 @@ def _vector(v: Lanes, numbers: Sequence[float]) -> str:
     return f"<{', '.join(f'float {float_constant(value, v.dtype.element)}' for value in numbers)}>"
 
 
-def _from_two_registers(v: Lanes, column: Sequence[float], row: str) -> str:
+def _permute_two_registers(v: Lanes, column: Sequence[float], row: str) -> str:
     low, high = (_vector(v, half) for half in (column[:_OF_TWO], column[_OF_TWO:]))
     return v.f.op(
         f"call {v.kind} @llvm.x86.avx512.vpermi2var.ps.512({v.kind} {low}, {llvm_type(v.word)} {row}, {v.kind} {high})"
     )
 
 
-def _from_four_registers(v: Lanes, columns: Sequence[Sequence[float]], row: str) -> list[str]:
+def _permute_four_registers(v: Lanes, columns: Sequence[Sequence[float]], row: str) -> list[str]:
     part = Lanes(v.f, v.dtype.with_lanes(_OF_FOUR), v.options)
     zero = int_constant(0, v.word)
     parts: list[list[str]] = []
@@ -47,11 +47,11 @@ def _from_four_registers(v: Lanes, columns: Sequence[Sequence[float]], row: str)
         lanes = range(first, first + _OF_FOUR)
         rows = row if v.dtype.lanes == _OF_FOUR else part_of(v.f, row, v.word, lanes, zero)
         odd, upper = (_is_set(part, rows, bit) for bit in (_OF_FOUR, 2 * _OF_FOUR))
-        parts.append([_permuted(part, column, rows, odd, upper) for column in columns])
+        parts.append([_permute(part, column, rows, odd, upper) for column in columns])
     return [joined(v.f, list(each), part.dtype, v.dtype) for each in zip(*parts, strict=True)]
 
 
-def _permuted(v: Lanes, column: Sequence[float], row: str, odd: str, upper: str) -> str:
+def _permute(v: Lanes, column: Sequence[float], row: str, odd: str, upper: str) -> str:
     """By the low three bits of a row in each register, and by the others among registers."""
     kind = llvm_type(v.word)
     taken = [
@@ -66,7 +66,7 @@ def _is_set(v: Lanes, word: str, bit: int) -> str:
     return v.f.op(f"icmp ne {llvm_type(v.word)} {v.integer('and', word, bit)}, {int_constant(0, v.word)}")
 
 
-def _from_memory(v: Lanes, name: str, column: Sequence[float], row: str) -> str:
+def _load_entries(v: Lanes, name: str, column: Sequence[float], row: str) -> str:
     f, one = v.f, Lanes(v.f, v.dtype.element, v.options)
     table = f"[{ROWS} x {one.kind}]"
     f.module.define_once(

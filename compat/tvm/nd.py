@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...arguments import as_list
-from ...environment import is_on
+from ...environment import is_enabled
 from ...runtime import Array, Device, cpu
 from ...runtime import array as _array
 from ...runtime import empty as _empty
@@ -42,7 +42,7 @@ __all__ = [
 
 def is_emulated() -> bool:
     """Whether "cuda" stands for the emulated GPU, whose arrays are the host's: where TILEWRIGHT_EMULATE is set."""
-    return is_on("TILEWRIGHT_EMULATE")
+    return is_enabled("TILEWRIGHT_EMULATE")
 
 
 class _Gpu(Device):

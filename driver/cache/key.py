@@ -18,7 +18,7 @@ from ...arguments import is_sequence
 from ...autoschedule.registry import registered
 from ...codegen.calibration import calibration_of
 from ...codegen.target import Target
-from ...importing import LOADS, PACKAGE, ROOT, digest_of
+from ...importing import LOADS, PACKAGE, ROOT, source_digest
 from ...ir.expr import Var
 from ...ir.stmt import Function
 from ...runtime.threads import available_cpus
@@ -107,7 +107,7 @@ class _Sources:
         loaded = dict(LOADS)
         paths = sorted(path for floor in _FLOORS for path in _files(os.path.join(ROOT, floor)))
         self._digests = {
-            name: loaded.get(name) or digest_of(_content(path)) for path in paths for name in [_module_name(path)]
+            name: loaded.get(name) or source_digest(_content(path)) for path in paths for name in [_module_name(path)]
         }
         parts = (f"{name} {digest.hex()}\n" for name, digest in self._digests.items())
         self.version = hashlib.sha256("".join(parts).encode()).hexdigest()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ...environment import is_on, whole_number
+from ...environment import is_enabled, read_integer
 from ...runtime.places import cache_folder, write_whole
 from ...runtime.shield import in_turn
 from ...untrusted import plain_json
@@ -229,7 +229,7 @@ _stores: dict[tuple[Path, int], Store] = {}
 
 def off_reason() -> str:
     """Why nothing is kept where there is no store."""
-    return "there is no home folder" if is_on("TILEWRIGHT_CACHE", True) else "TILEWRIGHT_CACHE=0"
+    return "there is no home folder" if is_enabled("TILEWRIGHT_CACHE", True) else "TILEWRIGHT_CACHE=0"
 
 
 def open_store() -> Store | None:
@@ -238,6 +238,6 @@ def open_store() -> Store | None:
     folder = cache_folder()
     if folder is None:
         return None
-    key = folder / "kernels", whole_number("TILEWRIGHT_CACHE_MB", DEFAULT_LIMIT_MB, _MOST_MB) << 20
+    key = folder / "kernels", read_integer("TILEWRIGHT_CACHE_MB", DEFAULT_LIMIT_MB, _MOST_MB) << 20
     store = _stores.get(key)
     return store or _stores.setdefault(key, Store(*key))

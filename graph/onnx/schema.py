@@ -1,4 +1,4 @@
-"""What ONNX says a node has to be: how many inputs and outputs, which attributes of which kinds and values, which ranks and dtypes.
+"""ONNX's schemas, checked for each node: numbers of inputs and outputs, attributes with kinds and values, ranks and dtypes.
 
 Numbers and kinds are those of the package onnx, and so are ranks and dtypes, which its shape inference knows. What it lets pass, the
 values of attributes above all, is in tables here.
@@ -98,7 +98,7 @@ _MAY_BE_ABSENT: Mapping[str, str] = {"Resize": "roi"}
 Shapes = Sequence[TensorType | None]
 
 
-def _schema_of(node: Any, versions: Mapping[str, int]) -> Any:
+def _node_schema(node: Any, versions: Mapping[str, int]) -> Any:
     """The schema of a node's operator in the model's version of its domain; None where ONNX has none."""
     defs, domain = onnx_package().defs, "" if node.domain == "ai.onnx" else node.domain
     version = versions.get(domain, versions.get("ai.onnx", 0) if not domain else 0)
@@ -112,7 +112,7 @@ def check_node(node: Any, versions: Mapping[str, int], types: Shapes, data: Sequ
     """Refuse a node that its operator's schema does not allow. versions: of the model's operators, by
     their domain. types: of its inputs, None for one that is absent or no tensor. data: what is known of them.
     Raises InvalidNode (TW0916), which names the node, its attribute and what is allowed."""
-    schema = _schema_of(node, versions)
+    schema = _node_schema(node, versions)
     if schema is None:
         return
     _check_counts(node, schema)
@@ -172,14 +172,14 @@ def _check_kinds(node: Any, schema: Any) -> dict[str, Any]:
             kinds = onnx.AttributeProto.AttributeType
             shown = kinds.Name(one.type) if one.type in kinds.values() else str(one.type)
             raise _invalid(node, f"its attribute {one.name!r} is of the kind {shown}", f"{formal.type.name}")
-        given[one.name] = _value_of(onnx, one)
+        given[one.name] = _attribute_value(onnx, one)
     for name, formal in schema.attributes.items():
         if formal.required and name not in given:
             raise _invalid(node, f"it has no attribute {name!r}", f"{name} of the kind {formal.type.name}")
     return given
 
 
-def _value_of(onnx: Any, one: Any) -> Any:
+def _attribute_value(onnx: Any, one: Any) -> Any:
     kinds = onnx.AttributeProto
     values: Mapping[int, Callable[[], Any]] = {
         kinds.INT: lambda: one.i,
@@ -287,7 +287,7 @@ def _check_indices(
 def _infer(
     node: Any, schema: Any, versions: Mapping[str, int], types: Shapes, data: Sequence[NDArray[Any] | None]
 ) -> None:
-    """Asks ONNX's shape inference, which knows ranks, and what fits what."""
+    """Ask ONNX's shape inference, which knows ranks, and what fits what."""
     onnx = onnx_package()
     if any(kind is None and name for kind, name in zip(types, node.input, strict=True)):
         return

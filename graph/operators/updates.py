@@ -13,7 +13,7 @@ from ...ir import ops
 from ...ir.builder import ir_builder
 from ...ir.stmt import Stmt
 from ...te import either as te
-from ...te.indices import index_from_end, is_within
+from ...te.indices import index_from_end, is_in_range
 from ...topi.transform import injective
 from .row import operator
 
@@ -69,7 +69,7 @@ def _stored(
             there = place(i, given)
             for index, extent in zip(there, shape, strict=True):
                 if not any(index is one for one in i):
-                    loops.enter_context(ib.if_scope(is_within(index, extent)))
+                    loops.enter_context(ib.if_scope(is_in_range(index, extent)))
             new = ops.cast(given[-1][i], result.dtype)
             result[tuple(there)] = new if reduction == "update" else _STORED[reduction](result[tuple(there)], new)
         return ib.get()

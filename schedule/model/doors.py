@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...importing import import_apart
+from ...importing import import_on_thread
 
 __all__ = ["ScheduleDoors"]
 
@@ -15,7 +15,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 
 def _room(name: str) -> Any:
-    return import_apart(name, _PACKAGE)
+    return import_on_thread(name, _PACKAGE)
 
 
 class ScheduleDoors:

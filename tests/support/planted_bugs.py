@@ -47,8 +47,8 @@ BUGS = (
     Bug(
         "union keeps the first begin",
         "ir/analysis/regions.py",
-        "low = span.low if distances.at_most(span.low, result.low)",
-        "low = result.low if True",
+        "low = (\n                span.low\n                if distances.at_most(span.low, result.low)",
+        "low = (\n                result.low\n                if True",
     ),
     Bug(
         "a clamp by a choice ends one off",
@@ -127,8 +127,8 @@ BUGS = (
     Bug(
         "padding is loaded eagerly",
         "ir/passes/common/unsafe_select.py",
-        "numbering.number(node) not in done and not in_range",
-        "False and not in_range",
+        "and numbering.number(node) not in done",
+        "and False",
     ),
     Bug("widened without the sign", "codegen/llvm/arithmetic.py", '"zext nneg" if not_negative else "sext"', '"zext"'),
     Bug(
@@ -153,9 +153,9 @@ BUGS = (
     Bug(
         "minimum drops NaN",
         "codegen/llvm/arithmetic.py",
-        "return f.op(f\"call {flags}{kind} @llvm.{'minimum' if least else",
+        "return f.op(\n        f\"call {flags}{kind} @llvm.{'minimum' if least else",
         "return select(f, compare(f, '<' if least else '>', a, b, dtype), a, b, dtype)\n"
-        "    return f.op(f\"call {flags}{kind} @llvm.{'minimum' if least else",
+        "    return f.op(\n        f\"call {flags}{kind} @llvm.{'minimum' if least else",
     ),
     Bug("cast does not saturate", "codegen/llvm/arithmetic.py", "if int(greatest) != target.greatest:", "if False:"),
     Bug(
@@ -167,8 +167,8 @@ BUGS = (
     Bug(
         "every product is fused",
         "codegen/llvm/build.py",
-        "fp_contract=options.fp_contract, store",
-        "fp_contract=True, store",
+        "fp_contract=options.fp_contract,\n            store",
+        "fp_contract=True,\n            store",
     ),
     Bug(
         "extrema forget the signs of zeros",

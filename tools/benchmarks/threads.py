@@ -116,9 +116,9 @@ class Disturbance:
 
     def __init__(self, children: list[subprocess.Popen[bytes]]) -> None:
         self.children = children
-        self.begin, self.taken = time.perf_counter(), self._taken()
+        self.begin, self.taken = time.perf_counter(), self._busy_seconds()
 
-    def _taken(self) -> float:
+    def _busy_seconds(self) -> float:
         tick = os.sysconf("SC_CLK_TCK")
         fields = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
         own = os.times()
@@ -130,10 +130,10 @@ class Disturbance:
 
     def is_large(self) -> bool:
         """More than a twentieth of the CPUs since the beginning, and than the clock's grain."""
-        return self._taken() - self.taken > 0.04 + 0.05 * (time.perf_counter() - self.begin)
+        return self._busy_seconds() - self.taken > 0.04 + 0.05 * (time.perf_counter() - self.begin)
 
 
-def in_turn(call: Call, before: Call, seconds: float, children: list[subprocess.Popen[bytes]]) -> str:
+def time_alternately(call: Call, before: Call, seconds: float, children: list[subprocess.Popen[bytes]]) -> str:
     """A row: the product on one thread and on all."""
     counts = (1, tw.num_threads())
     times: dict[int, list[float]] = {count: [] for count in counts}
@@ -144,7 +144,7 @@ def in_turn(call: Call, before: Call, seconds: float, children: list[subprocess.
     while time.perf_counter() < begin + seconds or rounds < 3:
         rounds += 1
         others = Disturbance(children)
-        these = {count: _measured(call, before, count, calls) for count in counts}
+        these = {count: _measure(call, before, count, calls) for count in counts}
         if others.is_large():
             disturbed += 1
             continue
@@ -156,7 +156,7 @@ def in_turn(call: Call, before: Call, seconds: float, children: list[subprocess.
     return f"{one:8.2f} {all_of_them:8.2f} {one / all_of_them:8.2f} x   {disturbed} of {rounds} rounds left out"
 
 
-def _measured(call: Call, before: Call, count: int, calls: int) -> list[float]:
+def _measure(call: Call, before: Call, count: int, calls: int) -> list[float]:
     tw.set_num_threads(count)
     before(), call()
     times: list[float] = []
@@ -169,7 +169,7 @@ def _measured(call: Call, before: Call, count: int, calls: int) -> list[float]:
 
 
 def ceiling() -> str:
-    """How much more as many processes as there are CPUs do than one."""
+    """Return the throughput of as many processes as there are CPUs, in parts of that of one."""
     command, cpus = [sys.executable, "-c", COUNTED_LOOP], len(os.sched_getaffinity(0))
     alone: list[float] = []
     beside: list[float] = []
@@ -184,7 +184,7 @@ def ceiling() -> str:
 
 
 def fork_join() -> str:
-    """What a parallel loop of a few microseconds costs beyond a perfect share of it."""
+    """Return the time that a parallel loop of a few microseconds takes beyond a perfect share of it."""
     shared, alone = (polynomial(FORK_JOIN_ELEMENTS, 1, parallel) for parallel in (True, False))
     arrays = np.linspace(0, 0.9, FORK_JOIN_ELEMENTS, dtype="float32"), np.empty(FORK_JOIN_ELEMENTS, "float32")
     costs: list[float] = []
@@ -210,7 +210,7 @@ def row(name: str, seconds: float) -> str:
             time.sleep(0.2)
         else:
             before = pause(float(name.split()[0]))
-        return in_turn(own_product(), before, seconds, children)
+        return time_alternately(own_product(), before, seconds, children)
     except ImportError as error:
         return f"{error.name} is not there"
     finally:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....environment import is_on, whole_number
+from ....environment import is_enabled, read_integer
 from ....errors import user_source
 from ....runtime.array import numpy_dtype
 from ....runtime.cuda_launch import KernelLaunch, Workspace
@@ -92,7 +92,7 @@ class EmulatedRun:
             items.append(len(memories))
             memories.append(_memory("constant", values_of))
         items += [values[s.name].to_bytes(4 if s.dtype == "int32" else 8, "little") for s in symbols]
-        checked = is_on(CHECK_VARIABLE, True)
+        checked = is_enabled(CHECK_VARIABLE, True)
         if not checked:  # nobody would report that a vector is not aligned: copies lie as a GPU's memory does
             memories = [replace(memory, misaligned=0) for memory in memories]
         unaligned = any(self._misaligned(launch, items, memories) for launch in self._plan)
@@ -113,7 +113,7 @@ class EmulatedRun:
             launches,
             memories,
             self._text.messages,
-            seed=whole_number(SEED_VARIABLE, 0, (1 << 64) - 1),
+            seed=read_integer(SEED_VARIABLE, 0, (1 << 64) - 1),
             check=checked,
         )
         for param, argument, item in zip(params, arguments, items, strict=False):

@@ -253,7 +253,7 @@ class _Calculator:
 # Cases
 
 
-def _compared(part: CommReducer) -> dict[int, int]:
+def _compared_elements(part: CommReducer) -> dict[int, int]:
     """The elements that are compared, each with a name for those that it is compared with."""
     place = {var: at for side in (part.lhs, part.rhs) for at, var in enumerate(side)}
     met: list[set[int]] = []
@@ -280,7 +280,7 @@ def _constants(part: CommReducer, compared: Mapping[int, int], begins: bool) -> 
 
 def _cases(part: CommReducer, count: int, begins: bool) -> Iterator[list[dict[int, _Value]]]:
     """`count` operands, as elements by place, in each order that compared ones may have."""
-    compared = _compared(part)
+    compared = _compared_elements(part)
     constants = _constants(part, compared, begins)
     keys: list[tuple[int, int]] = []
     choices: list[Sequence[Fraction | bool]] = []
@@ -288,7 +288,7 @@ def _cases(part: CommReducer, count: int, begins: bool) -> Iterator[list[dict[in
         if var.dtype.is_bool or at in compared:
             values: Sequence[Fraction | bool] = (False, True)
             if not var.dtype.is_bool:
-                values = _standing_for(constants, count * sum(group == compared[at] for group in compared.values()))
+                values = _representatives(constants, count * sum(group == compared[at] for group in compared.values()))
             if var.dtype.is_integer:
                 values = [value for value in values if var.dtype.least <= value <= var.dtype.greatest]
             choices += [values] * count
@@ -304,7 +304,7 @@ def _cases(part: CommReducer, count: int, begins: bool) -> Iterator[list[dict[in
         case: list[dict[int, _Value]] = [{} for _ in range(count)]
         for (operand, at), value in zip(keys, values_of_case, strict=True):
             case[operand][at] = (
-                value if isinstance(value, bool) else _Number(_named(at, value, compared, constants), _ONE, value)
+                value if isinstance(value, bool) else _Number(_named_value(at, value, compared, constants), _ONE, value)
             )
         for operand, elements in enumerate(case):
             for at in range(len(part.lhs)):
@@ -320,14 +320,14 @@ def _order(values: Sequence[Fraction | bool], constants: set[Fraction]) -> objec
     return *own, *(ranks[constant] for constant in sorted(constants))
 
 
-def _named(at: int, value: Fraction, compared: Mapping[int, int], constants: set[Fraction]) -> Polynomial:
-    """What lies at a constant is that constant; what lies at one place of an order has one name."""
+def _named_value(at: int, value: Fraction, compared: Mapping[int, int], constants: set[Fraction]) -> Polynomial:
+    """Return the constant that a value lies at, or the name of its place in the order."""
     if value in constants:
         return {_NOTHING: value} if value else {}
     return {frozenset({(("k", compared[at], value), Fraction(1))}): Fraction(1)}
 
 
-def _standing_for(constants: set[Fraction], count: int) -> list[Fraction]:
+def _representatives(constants: set[Fraction], count: int) -> list[Fraction]:
     known = sorted(constants)
     values = list(known)
     for low, high in zip([None, *known], [*known, None], strict=True):
@@ -355,7 +355,7 @@ class _Part:
         if len(calculated) > 1:
             raise _Unknown
 
-    def combined(self, left: Mapping[int, _Value], right: Mapping[int, _Value]) -> dict[int, _Value]:
+    def combine(self, left: Mapping[int, _Value], right: Mapping[int, _Value]) -> dict[int, _Value]:
         part = self.part
         operands = {var: side[at] for side, own in ((left, part.lhs), (right, part.rhs)) for at, var in enumerate(own)}
         calculate = _Calculator(operands, self.is_ring)
@@ -378,7 +378,7 @@ def laws_by_algebra(part: CommReducer) -> tuple[bool, bool, bool, bool, bool]:
         own = _Part(part)
     except _Unknown:
         return False, False, False, False, False
-    f = own.combined
+    f = own.combine
 
     def is_neutral(case: list[dict[int, _Value]]) -> bool:
         return _same(f(case[0], own.identity()), case[0])

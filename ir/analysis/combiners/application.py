@@ -23,7 +23,7 @@ Values = list[np.ndarray[Any, Any]]
 
 
 def is_closed(part: CommReducer) -> bool:
-    """Whether a combiner and its identity read nothing but its operands."""
+    """Return whether a combiner and its identity read nothing but its operands."""
     operands = {*part.lhs, *part.rhs}
     return not any(
         (isinstance(node, Var) and node not in operands) or hasattr(node, "producer") or isinstance(node, BufferLoad)

@@ -27,7 +27,7 @@ __all__ = ["Law", "Laws", "laws_of"]
 
 
 class Law(IntEnum):
-    """How well a law is known to hold."""
+    """Confidence that a law holds."""
 
     REFUTED = 0
     """A counterexample is known."""
@@ -57,15 +57,15 @@ class Laws:
 
     @property
     def is_free(self) -> bool:
-        """Whether terms may be taken up in any order without changing a bit."""
+        """Return whether terms may be taken up in any order without changing a bit."""
         return min(self.associative, self.commutative) == Law.PROVED
 
     def splits_exactly(self, has_init: bool) -> bool:
-        """Whether partial results change no bit. has_init: whether the fold begins with something else than the identity."""
+        """Return whether partial results change no bit. has_init: whether the fold begins with something else than the identity."""
         return self.is_free and min(self._begins_again(has_init), self.idle) == Law.PROVED
 
     def may_split(self, has_init: bool) -> bool:
-        """Whether partial results of some terms each, in any order, are known to be the same but for rounding."""
+        """Return whether partial results of some terms each, in any order, are known to be the same but for rounding."""
         return min(self.associative, self.commutative, self._begins_again(has_init)) >= Law.ROUNDED
 
     def split_refusal(self, has_init: bool, may_be_empty: bool) -> str:
@@ -101,10 +101,10 @@ def laws_of(combiner: CommReducer, sources: Sequence[Expr | None] = ()) -> Laws:
         return parts[0]
     least = (min(getattr(part, law) for part in parts) for law in _LAWS)
     words = (next((text for part in parts if (text := str(getattr(part, name)))), "") for name in _TEXTS)
-    return _made(least, words)
+    return _judge_laws(least, words)
 
 
-def _made(laws: Iterable[Law], texts: Iterable[str]) -> Laws:
+def _judge_laws(laws: Iterable[Law], texts: Iterable[str]) -> Laws:
     associative, commutative, neutral, repeatable, idle = laws
     association, repetition, idleness = texts
     return Laws(associative, commutative, neutral, repeatable, idle, association, repetition, idleness)
@@ -159,7 +159,7 @@ def _laws_of_part(part: CommReducer, constants: tuple[Expr | None, ...]) -> Laws
     if key not in _KNOWN:
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
-        _KNOWN[key] = _examined(part, constants)
+        _KNOWN[key] = _examine_part(part, constants)
     return _KNOWN[key]
 
 
@@ -196,7 +196,7 @@ def _known_form(part: CommReducer) -> Laws | None:
 
 
 def _is_neutral(name: str, dtype: DType, value: float | None) -> bool:
-    """Whether a constant changes nothing that it is joined with."""
+    """Return whether a constant changes nothing that it is joined with."""
     infinite = math.inf if dtype.is_float else None
     neutral: dict[str, float] = {
         "Add": 0,
@@ -213,7 +213,7 @@ def _is_neutral(name: str, dtype: DType, value: float | None) -> bool:
 
 
 def _is_extreme(name: str, dtype: DType, value: float) -> bool:
-    """Whether a float is the greatest number, or the least, beyond which is only the infinity that would be neutral."""
+    """Return whether a float is the greatest number, or the least, beyond which is only the infinity that would be neutral."""
     greatest = float(cast("Any", ml_dtypes.finfo)(numpy_dtype(dtype)).max)
     return value == (greatest if name == "Min" else -greatest)
 
@@ -221,29 +221,29 @@ def _is_extreme(name: str, dtype: DType, value: float) -> bool:
 # Any other combiner
 
 
-def _examined(part: CommReducer, constants: tuple[Expr | None, ...]) -> Laws:
+def _examine_part(part: CommReducer, constants: tuple[Expr | None, ...]) -> Laws:
     """The laws by orders, by algebra, by all values, and by a search: the quicker first."""
     ordered = tables.laws_by_orders(part)
     if ordered is not None:
-        return _of_tables(*ordered)
+        return _tabled_laws(*ordered)
     reached = Law.PROVED if all(var.dtype.is_integer for var in part.lhs) else Law.ROUNDED
     laws = [reached if holds else Law.UNPROVED for holds in algebra.laws_by_algebra(part)]
     whole = tables.laws_by_values(part) if Law.UNPROVED in laws else None
     if whole is not None:
-        return _of_tables(*whole)
+        return _tabled_laws(*whole)
     found = trials.search(part, constants)
     for at, counterexample in ((0, found.association), (3, found.repetition), (4, found.idleness)):
         if counterexample and (laws[at] == Law.UNPROVED or at == 4):  # infinities are no real numbers
             laws[at] = Law.REFUTED
     if laws[3] == Law.REFUTED:
         laws[2] = Law.REFUTED
-    return _made(laws, (found.association, found.repetition, found.idleness))
+    return _judge_laws(laws, (found.association, found.repetition, found.idleness))
 
 
-def _of_tables(exact: tables.Answers, real: tables.Answers) -> Laws:
+def _tabled_laws(exact: tables.Answers, real: tables.Answers) -> Laws:
     """Laws from the answers over all values, and over those without NaN and -0."""
     laws = [Law.PROVED if getattr(exact, law) else Law.ROUNDED if getattr(real, law) else Law.REFUTED for law in _LAWS]
     at = _LAWS.index("neutral")
     if laws[at] == Law.REFUTED and real.inside:
         laws[at] = Law.UNPROVED
-    return _made(laws, (real.association, real.repetition, real.idleness))
+    return _judge_laws(laws, (real.association, real.repetition, real.idleness))

@@ -55,7 +55,7 @@ class Answers:
     repeatable: bool
     idle: bool
     inside: bool
-    """Whether the identity is neutral to operands of which no element is the identity's: of others only at the end of an order."""
+    """Return whether the identity is neutral to operands of which no element is the identity's: of others only at the end of an order."""
     association: str = ""
     repetition: str = ""
     idleness: str = ""
@@ -66,7 +66,7 @@ def laws_by_orders(part: CommReducer) -> tuple[Answers, Answers] | None:
     sorts = _sorts(part) if is_closed(part) else None
     if sorts is None:
         return None
-    return _laws_over(part, [_standing_for(part, sorts, at) for at in range(len(part.lhs))])
+    return _exhaustive_laws(part, [_representatives(part, sorts, at) for at in range(len(part.lhs))])
 
 
 def laws_by_values(part: CommReducer) -> tuple[Answers, Answers] | None:
@@ -74,10 +74,10 @@ def laws_by_values(part: CommReducer) -> tuple[Answers, Answers] | None:
     dtypes = [var.dtype for var in part.lhs]
     if not is_closed(part) or sum(dtype.bits for dtype in dtypes) > 8 or any(dtype.is_float for dtype in dtypes):
         return None
-    return _laws_over(part, [_all_values(dtype) for dtype in dtypes])
+    return _exhaustive_laws(part, [_all_values(dtype) for dtype in dtypes])
 
 
-def _laws_over(part: CommReducer, domains: Sequence[np.ndarray[Any, Any]]) -> tuple[Answers, Answers] | None:
+def _exhaustive_laws(part: CommReducer, domains: Sequence[np.ndarray[Any, Any]]) -> tuple[Answers, Answers] | None:
     if math.prod(map(len, domains)) > LARGEST:
         return None
     table = _Table(part, domains)
@@ -126,7 +126,7 @@ def _sorts(part: CommReducer) -> list[int] | None:
 
 
 def _is_harmless(node: Expr) -> bool:
-    """Whether a node keeps the order of values, or tells NaN from numbers."""
+    """Return whether a node keeps the order of values, or tells NaN from numbers."""
     if isinstance(node, Cast):
         source, target = node.value.dtype, node.dtype
         return (
@@ -157,7 +157,7 @@ def chosen(value: Expr) -> list[Expr]:
     return found
 
 
-def _standing_for(part: CommReducer, sorts: Sequence[int], at: int) -> np.ndarray[Any, Any]:
+def _representatives(part: CommReducer, sorts: Sequence[int], at: int) -> np.ndarray[Any, Any]:
     """Values of an element that stand for all: constants, and between neighbours as many as three operands have elements there."""
     dtype = part.lhs[at].dtype
     if dtype.is_bool:
@@ -184,11 +184,11 @@ def _floats(dtype: DType, constants: Iterable[float], count: int) -> np.ndarray[
     values: list[Any] = [-0.0, math.nan, *{*known, -math.inf, math.inf}]
     for low, high in pairwise([-math.inf, *known, math.inf]):
         if low < high:
-            values += _between(held, low, high, count)
+            values += _intermediate_values(held, low, high, count)
     return np.array(values, np.float64).astype(held)
 
 
-def _between(held: np.dtype[Any], low: float, high: float, count: int) -> list[float]:
+def _intermediate_values(held: np.dtype[Any], low: float, high: float, count: int) -> list[float]:
     """`count` floats between two others, or as many as there are."""
     if math.isinf(low) and math.isinf(high):
         return [float(at) for at in range(1, count + 1)]

@@ -50,7 +50,7 @@ def search(part: CommReducer, constants: Sequence[Expr | None]) -> Found:
         return [
             np.full(TERMS, constant.value, numpy_dtype(var.dtype))
             if isinstance(constant, (IntImm, FloatImm))
-            else _drawn(rng, var.dtype, numbers)
+            else _draw_operands(rng, var.dtype, numbers)
             for var, constant in zip(part.lhs, constants, strict=True)
         ]
 
@@ -85,7 +85,7 @@ def search(part: CommReducer, constants: Sequence[Expr | None]) -> Found:
     return Found(association, repetition, idleness)
 
 
-def _drawn(rng: np.random.Generator, dtype: DType, numbers: set[float]) -> np.ndarray[Any, Any]:
+def _draw_operands(rng: np.random.Generator, dtype: DType, numbers: set[float]) -> np.ndarray[Any, Any]:
     """Terms of an element: small numbers, any numbers, and what lies at the ends of the dtype and at the combiner's constants."""
     held = numpy_dtype(dtype)
     if dtype.is_bool:
@@ -107,7 +107,7 @@ def _drawn(rng: np.random.Generator, dtype: DType, numbers: set[float]) -> np.nd
 
 
 def _difference(part: CommReducer, left: Values, right: Values) -> int | None:
-    """Where two operands differ by more than rounding; None where they do not."""
+    """Return the place where two operands differ by more than rounding; None where they do not."""
     apart, counted = np.zeros(TERMS, bool), np.ones(TERMS, bool)
     for a, b in zip(left, right, strict=True):
         if a.dtype.kind in "biu":

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
-from ....environment import dump_folder, dumps, is_on
+from ....environment import dump_folder, dumps, is_enabled
 from ....errors import FAULTS, TilewrightError, internal_error, is_interruption
 from ...stmt import Function
 from ...visit import deep_recursion
@@ -156,6 +156,6 @@ def environment_watchers() -> list[Watcher]:
     folder = dump_folder()
     if folder is not None:
         watchers.append(Dumping(folder))
-    if is_on("TILEWRIGHT_VERIFY"):
+    if is_enabled("TILEWRIGHT_VERIFY"):
         watchers.append(Verifying())
     return watchers
