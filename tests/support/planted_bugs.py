@@ -242,18 +242,19 @@ BY_NAME = {bug.name: bug for bug in BUGS}
 
 
 def plant(bug: Bug) -> None:
-    """Changes the module when it is imported, which must not have happened yet."""
-    read = SourceFileLoader.get_code
+    """Change the source of the module as loaders read it; it must not have been imported yet."""
+    read = SourceFileLoader.get_data
     path = str(ROOT / bug.path)
 
-    def get_code(loader: SourceFileLoader, fullname: str) -> Any:
-        if loader.path != path and str(Path(loader.path).resolve()) != path:
-            return read(loader, fullname)
-        text = Path(path).read_text()
+    def get_data(loader: SourceFileLoader, name: str) -> bytes:
+        data = read(loader, name)
+        if name != path and str(Path(name).resolve()) != path:
+            return data
+        text = data.decode()
         assert text.count(bug.before) == 1, f"{bug.name}: the text of {bug.path} has changed"
-        return compile(text.replace(bug.before, bug.after), path, "exec", dont_inherit=True)
+        return text.replace(bug.before, bug.after).encode()
 
-    SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+    SourceFileLoader.get_data = get_data  # type: ignore[method-assign]
 
 
 def worker(bug: Bug, seed: int) -> list[str]:
