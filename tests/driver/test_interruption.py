@@ -15,6 +15,7 @@ from pathlib import Path
 
 import drawn
 import pytest
+from sources import ROOT
 
 SOAK = bool(os.environ.get("TILEWRIGHT_SOAK"))
 POSIX = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks and timers are of POSIX")
@@ -160,7 +161,7 @@ FIRST_USE = r"""
 import json, os, random, signal, sys
 import llvmlite.binding, numpy as np  # of which numpy cannot be imported again once that was interrupted
 
-COUNT, SEED = int(sys.argv[1]), int(sys.argv[2])
+COUNT, SEED, SOURCES = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 
 class Struck(BaseException):
     pass
@@ -181,7 +182,7 @@ def by_line(number, work):
     raised, left = Struck(number), [number]
 
     def trace(frame, event, _):
-        if "tilewright" in frame.f_code.co_filename and event == "line":
+        if frame.f_code.co_filename.startswith(SOURCES) and event == "line":
             left[0] -= 1
             if not left[0]:
                 raise raised
@@ -283,7 +284,8 @@ def test_an_exception_at_any_line_of_build_and_call(tmp_path: Path, target: str,
 @POSIX
 def test_what_strikes_a_first_use_passes_and_the_next_one_works(tmp_path: Path) -> None:
     """Lines of imports too, and exceptions of signal handlers of every kind, each in a child that has imported nothing of ours."""
-    assert run(tmp_path, FIRST_USE, drawn.count(6, 1000), drawn.SEED)["true"] > 10_000
+    found = run(tmp_path, FIRST_USE, drawn.count(6, 1000), drawn.SEED, f"{ROOT}{os.sep}")
+    assert found["true"] > 10_000, f"lines of {ROOT}"
 
 
 @POSIX

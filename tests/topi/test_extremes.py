@@ -112,7 +112,8 @@ def agree(name: str, got: Any, want: Any, arrays: Sequence[Any]) -> None:
             right = ((a == b) & same_sign) | (np.isnan(a) & np.isnan(b))
             if name in ROUNDED:
                 info = ml_dtypes.finfo(got.dtype)
-                arguments = max(np.abs(x.astype(np.float64)) for x in where) if name == "log_add_exp" else np.abs(b)
+                sizes = [b, *(x.astype(np.float64) for x in where)] if name == "log_add_exp" else [b]
+                arguments = np.max(np.abs(np.nan_to_num(sizes, posinf=0, neginf=0)), axis=0)
                 right |= np.abs(a - b) <= 4 * float(info.eps) * arguments + 4 * float(info.smallest_subnormal)
     wrong = np.argwhere(~right)[:5]
     shown = [(*(str(x[tuple(at)]) for x in where), str(got[tuple(at)]), str(want[tuple(at)])) for at in wrong]
