@@ -5,7 +5,7 @@
     python -m tests.net.net --show NAME            print the texts of one program, to compare two trees by diff
     python -m tests.net.net --list                 the names
 
---net NAME: kernels (the default), choices, models, or all. WORD: only the programs whose name contains one of the words.
+--net NAME: kernels (the default), choices, models, results, or all. WORD: only the programs whose name contains one of the words.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ os.environ["TILEWRIGHT_CACHE"] = "0"  # what is made now is compared
 from .choices import choices_of, declarations
 from .kernels import programs, texts_of
 from .models import models, plan_facts
+from .results import computed, result_facts
 
 __all__ = ["NETS", "Net", "differences"]
 
@@ -64,6 +65,7 @@ NETS = {
     "kernels": Net("hashes.json", programs, texts_of, 12),
     "choices": Net("choices.json", declarations, choices_of, 16),
     "models": Net("models.json", models, plan_facts, 7),
+    "results": Net("results.json", computed, result_facts, 30),
 }
 
 
