@@ -24,7 +24,7 @@ from .injective import worth_threads
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["accumulator", "best_rows", "windows"]
+__all__ = ["best_rows", "windows"]
 
 MOST_ROWS = 8
 """Places computed together: beyond, little is read twice, and code gets long."""
@@ -42,7 +42,7 @@ def windows(group: Group) -> None:
     s, anchor = group.s, group.anchor
     for head in group.heads:
         s[head].compute_inline()
-    sums = accumulator(group)
+    sums = _accumulator(group)
     stage = s[group.output]
     *outer, place, last = stage.op.axis
     lanes, extent = group.machine.lanes(anchor.output(0).dtype.bits), constant_extent(last)
@@ -61,7 +61,7 @@ def windows(group: Group) -> None:
     _sum_up(group, sums)
 
 
-def accumulator(group: Group) -> Operation:
+def _accumulator(group: Group) -> Operation:
     """Where sums are kept while a reduction runs: the anchor, if others follow it, or else a copy of its own."""
     if group.anchor is not group.output:
         return group.anchor

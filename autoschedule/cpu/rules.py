@@ -23,7 +23,6 @@ __all__ = ["BY_FORM", "RULES", "fusion_on", "module_of", "rule_for", "rule_in_or
 RULES: dict[str, tuple[str, str]] = {
     "conv2d_winograd": ("winograd", "conv2d_winograd"),
     "conv2d_winograd_NCHWc": ("winograd_blocks", "conv2d_winograd_NCHWc"),
-    "bilateral_slice": ("bilateral", "bilateral_slice"),
     "resize": ("resize", "resize"),
     "attention": ("attention", "attention"),
     "weight_only_dense": ("weight_only", "weight_only_dense"),
