@@ -4,13 +4,14 @@
                                      └─► transpose      group 2: anchor and output softmax, its parts
                                                         group 3: anchor and output transpose
 
-An anchor is an operation whose tag has a rule, or any reduction. Behind it follow the element by element operations up to
+An anchor is an operation whose algorithm has a rule, or any reduction. Behind it follow the element by element operations up to
 one, the output, through which everything that depends on the anchor passes (diamonds included); before it the heads, which
 nobody else reads. What is left over makes groups of its own: an operation to store, with those inlined into it that cost
 little to compute where they are read. Externs, hybrid scripts and tensor intrinsics stay as they are, at root; so do scans, unless
 there is a rule for them.
 
-An operator of several operations tags its last one, "softmax", and the others as its parts, "softmax.max", "softmax.exp".
+An operator of several operations tags its last one, "softmax", and the others as its parts, "softmax.max", "softmax.exp". Only our
+own operators' tags count (te.tag.AlgorithmTag): a word that a user tags an operation with says nothing of how it computes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ TRIVIAL = 8
 class Group:
     """What a rule schedules: `rule(group)` applies primitives to group.s.
 
-    anchor: the heavy operation, whose tag chose the rule; output: the last of its elementwise tail, or the anchor; what
+    anchor: the heavy operation, whose algorithm chose the rule; output: the last of its elementwise tail, or the anchor; what
     lies between is inlined already. Axes: s[group.output].op.axis, and s[group.anchor].op.reduce_axis. heads: producers
     without reductions that this group alone reads, not placed yet (pad, cast, dequantise, transpose), producers first: the
     rule inlines or packs them; those that it leaves at root are scheduled as groups of their own. parts: the operations that
@@ -220,7 +221,7 @@ class _Cutter:
 
     def _is_untagged(self, op: Operation) -> bool:
         """Whether no rule of its own has it."""
-        return op not in self.claimed and op.tag.partition(".")[0] not in self.tags
+        return op not in self.claimed and op.algorithm.partition(".")[0] not in self.tags
 
     def _is_head(self, op: Operation) -> bool:
         """Whether it is of the heads of a reduction that reads it: cheap, or read once."""
@@ -271,13 +272,16 @@ class _Cutter:
             if op in self.claimed or not op.values:
                 continue
             parts = self._parts(op)
-            whole = op.tag in self.tags and parts is not None
+            whole = op.algorithm in self.tags and parts is not None
             chain = self._row_chain(op) if ROWS in self.tags and not whole else None
             if chain is not None:
                 parts_of[op], tags[op] = chain, ROWS
                 self.claimed.update((op, *chain))
             elif whole or op.reduction is not None:
-                parts_of[op], tags[op] = (parts or ()) if whole else self._parts_by_reads(op), op.tag if whole else ""
+                parts_of[op], tags[op] = (
+                    (parts or ()) if whole else self._parts_by_reads(op),
+                    op.algorithm if whole else "",
+                )
                 self.claimed.update((op, *parts_of[op]))
         return parts_of, tags
 
@@ -311,12 +315,12 @@ class _Cutter:
     def _parts(self, op: Operation) -> tuple[Operation, ...] | None:
         """The other operations of an operator whose last one is `op`, producers first; None where somebody else needs
         them, so that they are operations like any others."""
-        prefix = f"{op.tag}."
+        prefix = f"{op.algorithm}."
         parts: dict[Operation, None] = {}
         stack = [op]
-        while stack and op.tag:
+        while stack and op.algorithm:
             for tensor in stack.pop().input_tensors:
-                if tensor.op.tag.startswith(prefix) and tensor.op not in parts:
+                if tensor.op.algorithm.startswith(prefix) and tensor.op not in parts:
                     parts[tensor.op] = None
                     stack.append(tensor.op)
         own = {op, *parts}
@@ -349,7 +353,7 @@ class _Cutter:
                 producer.reduction is None
                 or producer in self.claimed
                 or producer in self.outputs
-                or producer.tag in self.tags
+                or producer.algorithm in self.tags
                 or self.readers[producer] != [op]
             ):
                 continue
@@ -385,7 +389,7 @@ class _Cutter:
                 op in self.claimed
                 or op in self.outputs
                 or not is_plain(op)
-                or op.tag in self.tags
+                or op.algorithm in self.tags
                 or not readers
                 or len(readers) == 1
                 and readers[0] not in self.again

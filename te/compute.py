@@ -17,7 +17,7 @@ from .body import check_body, join_reductions
 from .errors import BadBody, WrongNumberOfIndices, WrongParameters
 from .operation import ComputeOp, PlaceholderOp
 from .shape import as_shape, scalar_dtype, shape_text, zero_based
-from .tag import current_tag
+from .tag import AlgorithmTag, current_tag
 from .tensor import Tensor, TensorSlice
 from .tensor_compute import tensor_compute
 from .tensor_intrin import IntrinsicCall
@@ -191,7 +191,8 @@ def compute(
     body, chosen = join_reductions(name, values)
     op = ComputeOp(
         name=name,
-        tag=tag or current_tag(),
+        tag=str(tag or current_tag()),
+        algorithm=str(tag) if isinstance(tag, AlgorithmTag) else "",
         attrs=copy(attrs or {}),
         source=source,
         axis=axis,

@@ -40,12 +40,14 @@ _set = object.__setattr__
 class Operation:
     """What every operation has.
 
-    tag: a word that schedules may look for. attrs: anything the author wants to hand to a schedule. source: the user's
+    tag: a word that schedules may look for. algorithm: the same word where the operation is of an operator of ours whose algorithm
+    rules know, else "" (AlgorithmTag). attrs: anything the author wants to hand to a schedule. source: the user's
     line that declared it.
     """
 
     name: str
     tag: str = ""
+    algorithm: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     source: SourceLine | None = None
     axis: tuple[IterVar, ...] = ()

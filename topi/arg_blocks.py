@@ -17,6 +17,7 @@ from .. import te
 from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import IntImm
+from ..te.tag import AlgorithmTag
 from ..te.tensor import Tensor
 
 __all__ = ["BLOCK", "TAG", "are_long", "place_by_blocks"]
@@ -24,7 +25,7 @@ __all__ = ["BLOCK", "TAG", "are_long", "place_by_blocks"]
 BLOCK = 256
 LONG = 8
 """Blocks from which on a row is taken in blocks."""
-TAG = "arg_blocks"
+TAG = AlgorithmTag("arg_blocks")
 
 
 def are_long(data: Tensor, axes: Sequence[int]) -> bool:
@@ -60,14 +61,14 @@ def place_by_blocks(
         (*rows, blocks),
         lambda *i: extremum(data[(*i[:-1], i[-1] * BLOCK + k)], axis=k, **inside(i[-1] * BLOCK + k)),
         name=f"{name}.best",
-        tag=f"{TAG}.best",
+        tag=TAG.part("best"),
     )
     b = te.reduce_axis((0, blocks), name="b")
     block, _ = te.compute(
         rows,
         lambda *i: reducer((ops.cast(b, index_dtype), best[(*i, b)]), axis=b),
         name=f"{name}.block",
-        tag=f"{TAG}.block",
+        tag=TAG.part("block"),
     )
     j = te.reduce_axis((0, BLOCK), name="j")
 
@@ -77,7 +78,7 @@ def place_by_blocks(
         )  # in 64 bits neighbours surely are neighbours
         return reducer((ops.cast(place, index_dtype), data[(*i, place)]), axis=j, **inside(place))
 
-    place, _ = te.compute(rows, element, name=f"{name}.place", tag=f"{TAG}.place")
+    place, _ = te.compute(rows, element, name=f"{name}.place", tag=TAG.part("place"))
     index: Tensor = te.compute(
         (*rows, 1) if keepdims else rows, lambda *i: place[i[:-1] if keepdims else i], name=name, tag=TAG
     )

@@ -46,7 +46,7 @@ def attention(group: Group) -> None:
 class _Attention:
     def __init__(self, group: Group) -> None:
         self.group, self.s = group, group.s
-        self.parts = {part.tag.removeprefix("attention."): part for part in group.parts}
+        self.parts = {part.algorithm.removeprefix("attention."): part for part in group.parts}
         machine = group.machine
         self.lanes = machine.lanes(self.parts["query"].output(0).dtype.bits)
         self.vectors = 4 if machine.registers >= 32 else 2

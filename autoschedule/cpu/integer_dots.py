@@ -45,7 +45,7 @@ FEW = 4
 def integer_dots(group: Group) -> None:
     """The rule."""
     s, anchor = group.s, group.anchor
-    parts: dict[str, Operation] = {part.tag.removeprefix("integer_dots."): part for part in group.parts}
+    parts: dict[str, Operation] = {part.algorithm.removeprefix("integer_dots."): part for part in group.parts}
     group.inline_cheap_heads()
     _take(group, parts["x"])
     summed = parts["sums"]

@@ -36,7 +36,7 @@ _DOTS = {"uint8": ("x86.dot_u8i8_16x4", 4), "bfloat16": ("x86.dot_bf16_16x2", 2)
 def dense_dots(group: Group) -> None:
     """The rule."""
     s, anchor = group.s, group.anchor
-    parts: dict[str, Operation] = {part.tag.removeprefix("dense_dots."): part for part in group.parts}
+    parts: dict[str, Operation] = {part.algorithm.removeprefix("dense_dots."): part for part in group.parts}
     group.inline_cheap_heads()
     _take(group, parts["x"])
     if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *parts["sums"].reduce_axis)):

@@ -40,10 +40,10 @@ def resize(group: Group) -> None:
     if worth_threads(anchor.axis, 8):
         stage.parallel(row)
     for part in group.parts:
-        if part.tag == "resize.rows" and anchor.attrs["as_it_stands"]:
+        if part.algorithm == "resize.rows" and anchor.attrs["as_it_stands"]:
             s[part].compute_inline()
             continue
-        if part.tag == "resize.rows":
+        if part.algorithm == "resize.rows":
             s[part].compute_at(stage, row)
         *_, last = s[part].op.axis
         if constant_extent(last) != 0:

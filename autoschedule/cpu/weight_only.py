@@ -34,7 +34,7 @@ BATCH = 4
 def weight_only_dense(group: Group) -> None:
     """The rule."""
     s, anchor = group.s, group.anchor
-    parts: dict[str, Operation] = {part.tag.removeprefix("weight_only_dense."): part for part in group.parts}
+    parts: dict[str, Operation] = {part.algorithm.removeprefix("weight_only_dense."): part for part in group.parts}
     group.inline_cheap_heads()
     if group.output is anchor:
         sums = s[s.cache_write(anchor.output(0), "local")]

@@ -36,7 +36,7 @@ USUAL = 16
 
 def conv2d_winograd(group: Group) -> None:
     """The rule of conv2d_winograd."""
-    parts = {op.tag.removeprefix("conv2d_winograd."): op for op in group.parts if op.values}
+    parts = {op.algorithm.removeprefix("conv2d_winograd."): op for op in group.parts if op.values}
     products = parts["products"]
     if any(constant_extent(axis) == 0 for axis in (*group.anchor.axis, *products.axis, *products.reduce_axis)):
         for part in group.parts:

@@ -47,7 +47,7 @@ class _Plan:
 
 def conv2d_winograd_NCHWc(group: Group) -> None:
     """The rule of conv2d_winograd_NCHWc."""
-    parts = {op.tag.rpartition(".")[2]: op for op in group.parts if op.values}
+    parts = {op.algorithm.rpartition(".")[2]: op for op in group.parts if op.values}
     axes = (*group.output.axis, *parts["products"].axis, *parts["products"].reduce_axis)
     if not all(map(constant_extent, axes)):
         for part in group.parts:

@@ -117,7 +117,15 @@ def _again(op: ComputeOp) -> ComputeOp:
         body: tuple[Expr, ...] = tuple(replace(again, value_index=at) for at in range(len(op.body)))
     else:
         body = tuple(substitute(value, renamed) for value in op.body)
-    return ComputeOp(name=f"{op.name}.clone", tag=op.tag, attrs=op.attrs, source=user_source(), axis=axes, body=body)
+    return ComputeOp(
+        name=f"{op.name}.clone",
+        tag=op.tag,
+        algorithm=op.algorithm,
+        attrs=op.attrs,
+        source=user_source(),
+        axis=axes,
+        body=body,
+    )
 
 
 def _reader_stages(schedule: Schedule, stage: Stage, readers: Any) -> list[Stage]:

@@ -338,7 +338,7 @@ class _Chunks:
         elif not self.weights.is_bounded:
             largest = self._of_row(op.axis, 0)
             value = Add(value, largest - largest)
-        return replace(op, body=(value,), tag="", attrs={})
+        return replace(op, body=(value,), tag="", algorithm="", attrs={})
 
     def reader(self, op: Operation, result: Tensor) -> ComputeOp | None:
         """An operation that reads the maximum or the total beside the weighted sum, with what is merged in their place; None for

@@ -321,7 +321,7 @@ def _operation(op: ComputeOp, at: int, axes: Sequence[IterVar], body: Expr) -> C
 
 def _without_knowledge(op: ComputeOp) -> ComputeOp:
     """An operation without its tag where it is a sum: what an operator knows of that is not so for parts of it."""
-    return op if op.reduction is None else replace(op, tag="", attrs=dict[str, Any]())
+    return op if op.reduction is None else replace(op, tag="", algorithm="", attrs=dict[str, Any]())
 
 
 def _number(axis: IterVar) -> int:

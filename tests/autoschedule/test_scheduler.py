@@ -15,6 +15,8 @@ from tilewright.autoschedule.cpu.rules import RULES
 from tilewright.autoschedule.groups import cut
 from tilewright.codegen.machine import MACHINES, machine_of
 from tilewright.codegen.target import Target
+from tilewright.schedule import to_json
+from tilewright.te.tag import AlgorithmTag
 from topi_run import evaluate, floats, placeholders, run
 
 
@@ -114,12 +116,39 @@ def _smoothed(x: Any, times: int) -> Any:
 
 def test_the_parts_of_an_operator_belong_to_it_unless_others_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RULES, "rownorm", ("fallback", "reduction"))
+    tag = AlgorithmTag("rownorm")
     a = te.placeholder((8, 16), name="A")
     k = te.reduce_axis((0, 16), "k")
-    total = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), "total", tag="rownorm.sum")
-    norm = te.compute(a.shape, lambda i, j: a[i, j] / total[i], "norm", tag="rownorm")
+    total = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), "total", tag=tag.part("sum"))
+    norm = te.compute(a.shape, lambda i, j: a[i, j] / total[i], "norm", tag=tag)
     assert pieces(norm) == {"norm": ("norm", [], [], [], ["total"])}
     assert pieces(norm, total) == {"total": ("total", [], [], [], []), "norm": ("norm", [], [], [], [])}
+
+
+@pytest.mark.parametrize("tag", [*RULES, "attention.scores", "resize.rows"])
+def test_a_tag_of_the_user_is_a_word_and_chooses_no_rule(tag: str) -> None:
+    a = te.placeholder((6, 20), name="A")
+    k = te.reduce_axis((0, 20), "k")
+
+    def declared(tag: str) -> Any:
+        double = te.compute(a.shape, lambda i, j: a[i, j] * 2, "double", tag=f"{tag}.part" if tag else "")
+        total = te.compute((6,), lambda i: te.sum(double[i, k], axis=k), "total", tag=tag)
+        with te.tag_scope(tag):
+            return te.compute(a.shape, lambda i, j: a[i, j] - total[i], "rest")
+
+    own, plain = declared(tag), declared("")
+    assert own.op.tag == tag and not own.op.algorithm
+    for target in ("llvm", "cuda -arch=sm_80"):
+        chosen, usual = (tw.autoschedule.schedule([y], target).records for y in (own, plain))
+        assert to_json(chosen) == to_json(usual)
+
+
+def test_the_tag_of_an_operator_is_read_but_not_taken_over() -> None:
+    parts = [te.placeholder((2, 16, 8), name=name) for name in "qkv"]
+    y = topi.nn.attention(*parts)
+    again = te.compute(y.shape, lambda *i: y[i] * 2, "again", tag=y.op.tag)
+    assert (y.op.tag, y.op.algorithm, again.op.tag, again.op.algorithm) == ("attention", "attention", "attention", "")
+    assert not isinstance(y.op.tag, AlgorithmTag) and set(pieces(again)) == {"attention"}
 
 
 def test_scans_are_pieces_with_what_reads_them_and_scripts_by_themselves() -> None:

@@ -34,5 +34,3 @@ def _choice(name: str, target: str) -> str:
         return to_json(tw.autoschedule.schedule(ops, target).records)
     except tw.TilewrightError as error:
         return f"refused: {error.code}"
-    except KeyError as error:  # a tag of the frozen source that is a rule's, without what the rule reads
-        return f"raised: {error!r}"

@@ -19,8 +19,9 @@ from tilewright.codegen.target import Target
 from tilewright.ir.passes.common.options import AS_USUAL
 from tilewright.ir.passes.common.runner import run_pipeline
 from tilewright.ir.visit import deep_recursion
+from tilewright.te.tag import AlgorithmTag
 
-__all__ = ["c_source", "cpu_sources", "plan_of"]
+__all__ = ["c_source", "cpu_sources", "plan_of", "tagged"]
 
 
 def cpu_sources(function: Any, target_text: str) -> tuple[str, str]:
@@ -60,3 +61,8 @@ def plan_of(model: Any) -> tuple[dict[str, int], list[str], list[list[str]]]:
     """Of a built model: how often a call runs each kernel, their order, and the operators of each one."""
     plan = next(reversed(model._programs.values())).plan
     return plan.counts, list(plan.names), [[node.operator for node in step.nodes] for step in plan.steps]
+
+
+def tagged(word: str) -> str:
+    """A tag by which rules know an operator of ours."""
+    return AlgorithmTag(word)

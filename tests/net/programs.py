@@ -17,11 +17,16 @@ from numpy.typing import NDArray
 from tilewright import te
 from tilewright.schedule import from_json
 
+from .internals import tagged
 from .written import WRITTEN
 
 __all__ = ["Program", "load_declarations", "load_models", "load_programs"]
 
 FROZEN = Path(__file__).parent / "frozen"
+
+ALGORITHMS = ("arg_blocks", "attention", "conv2d_winograd", "dense_dots", "weight_only_dense")
+"""The operators of the frozen sources that a rule knows by their tags. The rule of resize wants attrs beside them, which a frozen
+source does not hold: what those compute is declared by the user as well."""
 
 Program = Callable[[], tuple[Any, list[Any]]]
 """Makes a schedule and its arguments."""
@@ -70,9 +75,20 @@ def _declared(row: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     place = f"<frozen {row['name']}>"
     # hybrid scripts look for their own source
     linecache.cache[place] = (len(source), None, source.splitlines(True), place)
-    scope: dict[str, Any] = {"te": te, "tw": tw, "np": np, "base64": base64, "ml_dtypes": ml_dtypes}
+    scope: dict[str, Any] = {"te": _Frozen(), "tw": tw, "np": np, "base64": base64, "ml_dtypes": ml_dtypes}
     exec(compile(source, place, "exec"), scope)
     return scope["ops"], scope["args"]
+
+
+class _Frozen:
+    """te as it is named in a frozen source: the tags that it writes are those of our operators where rules know these by them."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(te, name)
+
+    def compute(self, shape: Any, element: Any, name: str, tag: str = "", **rest: Any) -> Any:
+        known = tag.partition(".")[0] in ALGORITHMS
+        return te.compute(shape, element, name, tagged(tag) if known else tag, **rest)
 
 
 def _parameter(name: str, row: dict[str, Any]) -> NDArray[Any]:

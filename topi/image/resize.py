@@ -22,6 +22,7 @@ from typing import Any
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te import either as te
+from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
 from ..nn.window import pair
 from ..weighted import keys_weights, weighted_sum
@@ -198,14 +199,14 @@ class Columns:
             (-(-out * pitch // group),),
             lambda g: within(cell(te.indexdiv(g * group, pitch))) * pitch,
             "resize_starts",
-            "resize.starts",
+            AlgorithmTag("resize.starts"),
         )
 
         def offset(k: Any, f: Any) -> Expr:
             place = within(cell(te.indexdiv(f, pitch)) + k) * pitch + te.indexmod(f, pitch)
             return (place - starts[te.indexdiv(f, group)]).astype("int16")
 
-        offsets = te.compute((taps, out * pitch), offset, "resize_offsets", "resize.offsets")
+        offsets = te.compute((taps, out * pitch), offset, "resize_offsets", AlgorithmTag("resize.offsets"))
         over, under = _ratio(size, out, coordinates)
         reach = ((-(-(group - 1) // pitch) * over) // under + 1 + taps) * pitch - 1  # at most
         if reach >= MOST_VECTORS * group:
@@ -242,7 +243,7 @@ def _weights(shape: tuple[int, int], part: Callable[[Any], Any], narrow: bool, a
             chosen = te.select(k == at, values[at], chosen)
         return chosen
 
-    return te.compute(shape, weight, "resize_weights", "resize.weights")
+    return te.compute(shape, weight, "resize_weights", AlgorithmTag("resize.weights"))
 
 
 def _in_rows(
@@ -268,7 +269,7 @@ def _in_rows(
             lambda row: plane.at(lead, row, f).astype(kind),
         )
 
-    rows = plane.rows(out[0], plane.wide, down, "resize_rows", "resize.rows")
+    rows = plane.rows(out[0], plane.wide, down, "resize_rows", AlgorithmTag("resize.rows"))
 
     def across(lead: Any, y: Any, f: Any) -> Expr:
         values = [rows[(*lead, y, place)] for place in columns.places(f)]
@@ -285,7 +286,7 @@ def _in_rows(
         out[1],
         across,
         f"resize_{method}",
-        "resize",
+        AlgorithmTag("resize"),
         {"group": columns.group, "as_it_stands": rows.dtype == image.dtype and method == "nearest"},
     )
 

@@ -39,6 +39,7 @@ from ...ir.expr import Expr, IntImm
 from ...ir.ops import index_ceildiv, is_const
 from ...te import either as te
 from ...te.shape import same_extent
+from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text
 from ..checks import divides
 from .errors import BadAttention
@@ -218,7 +219,7 @@ class _Attention:
                 )  # the last is NaN
             return share.astype(self.q.dtype)
 
-        return te.compute((*self.q.shape[:-1], width), weighted, name="attention", tag="attention")
+        return te.compute((*self.q.shape[:-1], width), weighted, name="attention", tag=AlgorithmTag("attention"))
 
     def _query(self, factor: float | Expr) -> Tensor:
         """q[.., d, i] of each block, times a factor where that may round it; 0 where a block goes on behind the last query."""
@@ -302,7 +303,9 @@ class _Attention:
             row = (*lead, b, c, i)
             return merged((peak[row], total[row], value[(*row, e)]), axis=c)
 
-        _, sums, values = te.compute((*outer, block, width), element, name="attention.merged", tag="attention.merged")
+        _, sums, values = te.compute(
+            (*outer, block, width), element, name="attention.merged", tag=AlgorithmTag("attention.merged")
+        )
         return sums, values
 
     # Indices: `outer` is batch and heads, the block of queries, and the chunk of keys where there are chunks
@@ -362,7 +365,7 @@ class _Attention:
         return *lead, i // self.block, i % self.block, e
 
     def _part(self, shape: Sequence[Any], element: OfAll, name: str) -> Tensor:
-        return te.compute(tuple(shape), element, name=f"attention.{name}", tag=f"attention.{name}")
+        return te.compute(tuple(shape), element, name=f"attention.{name}", tag=AlgorithmTag(f"attention.{name}"))
 
 
 def _block(queries: int) -> int:

@@ -25,6 +25,7 @@ from ...ir.expr import Expr, IterVar
 from ...ir.ops import index_ceildiv, is_const
 from ...te import either as te
 from ...te.shape import same_extent
+from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text
 from ..checks import divides, tensor
 from .convolutions import check_channels, check_rank, tap_count
@@ -199,7 +200,7 @@ def _taken(shape: tuple[Any, ...], element: Callable[[Sequence[Expr]], _Element]
         moved = wide - zero(*[0] * zero.ndim).astype("int16") if zero is not None else wide
         return te.if_then_else(te.all(*inside), moved, te.const(0, "int16")) if inside else moved
 
-    taken: Tensor = te.compute(shape, value, name="integer_dots.x", tag="integer_dots.x")
+    taken: Tensor = te.compute(shape, value, name="integer_dots.x", tag=AlgorithmTag("integer_dots.x"))
     return taken
 
 
@@ -226,7 +227,7 @@ def _packed(
         (*batch, index_ceildiv(outs, PANEL), te.indexdiv(depth, PAIR), PANEL, PAIR),
         value,
         name=f"{w.name}.packed",
-        tag="pack_dots",
+        tag=AlgorithmTag("pack_dots"),
     )
     return packed
 
@@ -256,12 +257,14 @@ def _dots(
         weight = packed[(*at[:batch], at[-2], te.indexdiv(number, PAIR), at[-1], te.indexmod(number, PAIR))]
         return te.sum(term(at[:-2]).astype("int32") * weight.astype("int32"), axis=summed)
 
-    sums = te.compute((*outer, packed.shape[batch], PANEL), element, name="integer_dots.sums", tag="integer_dots.sums")
+    sums = te.compute(
+        (*outer, packed.shape[batch], PANEL), element, name="integer_dots.sums", tag=AlgorithmTag("integer_dots.sums")
+    )
 
     def result(*at: Expr) -> Expr:
         return sums[(*at[:-1], at[-1] // PANEL, at[-1] % PANEL)]
 
-    dots: Tensor = te.compute((*outer, outs), result, name="integer_dots", tag="integer_dots")
+    dots: Tensor = te.compute((*outer, outs), result, name="integer_dots", tag=AlgorithmTag("integer_dots"))
     return dots
 
 
@@ -293,7 +296,7 @@ def _grouped(
         (*outer, w.shape[0]),
         alone,
         name="integer_conv",
-        tag="integer_depthwise",
+        tag=AlgorithmTag("integer_depthwise"),
         attrs={"stride": tuple(windows.stride), "tile": 1},
     )
     return depthwise

@@ -26,6 +26,7 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import index_ceildiv
 from ...te.shape import integer_expr
+from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text
 from ..checks import divides, tensor, weights
 from .errors import BadQuantised
@@ -234,7 +235,7 @@ def _panels(w: Tensor, group: int) -> Tensor:
         (index_ceildiv(outs, PANEL), index_ceildiv(depth, group), PANEL, group),
         element,
         name=f"{w.name}.packed",
-        tag="pack_dots",
+        tag=AlgorithmTag("pack_dots"),
     )
     return panels
 
@@ -385,7 +386,7 @@ def _product(
         value = taken(x[i, k])
         return value if divides(depth, group) else te.if_then_else(k < depth, value, te.const(0, value.dtype))
 
-    wide = te.compute((x.shape[0], steps * group), row, name="dense_dots.x", tag="dense_dots.x")
+    wide = te.compute((x.shape[0], steps * group), row, name="dense_dots.x", tag=AlgorithmTag("dense_dots.x"))
     k = te.reduce_axis((0, steps * group), name="k")
     sums = te.compute(
         (x.shape[0], panels, PANEL),
@@ -393,13 +394,13 @@ def _product(
             wide[i, k].astype(kind) * packed[p, k // group, lane, k % group].astype(kind), axis=k
         ),
         name="dense_dots.sums",
-        tag="dense_dots.sums",
+        tag=AlgorithmTag("dense_dots.sums"),
     )
     dots: Tensor = te.compute(
         (x.shape[0], outs),
         lambda i, n: finished(sums[i, n // PANEL, n % PANEL], n),
         name="dense_dots",
-        tag="dense_dots",
+        tag=AlgorithmTag("dense_dots"),
     )
     return dots
 

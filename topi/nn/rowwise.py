@@ -10,6 +10,7 @@ from ...errors import user_source
 from ...ir.dtype import FLOAT32, DType
 from ...ir.expr import Expr
 from ...te.shape import same_extent
+from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text
 from ..checks import axes_of, tensor
 from ..errors import BadAxis, BadOperand
@@ -30,7 +31,7 @@ class Rows:
     """
 
     def __init__(self, name: str, x: Tensor, axis: Any) -> None:
-        self.name, self.tag, self.x = name, name, tensor(x, f"topi.nn.{name}")
+        self.name, self.tag, self.x = name, AlgorithmTag(name), tensor(x, f"topi.nn.{name}")
         self.axes = axes_of(self.x, axis, f"topi.nn.{name}")
         if not self.axes:
             raise BadAxis(
@@ -100,7 +101,7 @@ class Rows:
             tuple(self.x.shape[at] for at in self.kept),
             lambda *kept: reduce(element(self.at(kept, axes)), axis=axes),
             name=f"{self.name}.{part}",
-            tag=f"{self.tag}.{part}",
+            tag=self.tag.part(part),
             attrs=attrs,
         )
         return reduction
@@ -111,7 +112,7 @@ class Rows:
             tuple(self.x.shape[at] for at in self.kept),
             lambda *kept: element(kept),
             name=f"{self.name}.{part}",
-            tag=f"{self.tag}.{part}",
+            tag=self.tag.part(part),
         )
         return per_row
 

@@ -8,6 +8,7 @@ from typing import Any
 from ...ir.expr import Expr, IntImm
 from ...te import either as te
 from ...te.operation import ZERO_GRADIENT
+from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
 from .rowwise import Rows
 
@@ -75,7 +76,7 @@ def _is_long(rows: Rows) -> bool:
 
 def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
     """The maximum of each row, and the sum of the exponentials, by blocks."""
-    rows.tag = f"{rows.name}_blocks"
+    rows.tag = AlgorithmTag(f"{rows.name}_blocks")
     x, count = rows.x, rows.count
     assert isinstance(count, IntImm)
     blocks = -(-count.value // BLOCK)
@@ -96,7 +97,7 @@ def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
                 where=None if count.value % BLOCK == 0 else i[-1] * BLOCK + k < count,
             ),
             name=f"{rows.name}.{part}",
-            tag=f"{rows.tag}.{part}",
+            tag=rows.tag.part(part),
             attrs=attrs,
         )
         return reduction
@@ -112,7 +113,7 @@ def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
             outer,
             lambda *row: reduce(element(row, b), axis=b),
             name=f"{rows.name}.{part}",
-            tag=f"{rows.tag}.{part}",
+            tag=rows.tag.part(part),
             attrs=attrs,
         )
         return reduction
@@ -126,7 +127,7 @@ def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
         block_max.shape,
         lambda *i: (block_max[i], block_sum[i]),
         name=f"{rows.name}.block",
-        tag=f"{rows.tag}.block",
+        tag=rows.tag.part("block"),
         attrs={"block": BLOCK},
     )
     greatest = over_blocks("max", _maximum(rows), lambda row, b: maxima[(*row, b)], _SHIFT)

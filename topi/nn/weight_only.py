@@ -25,6 +25,7 @@ from ...ir.expr import Expr, IntImm
 from ...ir.ops import index_ceildiv
 from ...te import either as te
 from ...te.shape import integer_expr
+from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text
 from ..checks import weights
 from .errors import BadQuantised
@@ -207,7 +208,7 @@ def _product(x: Tensor, packed: Tensor, scales: Tensor, outs: Expr, bits: int) -
         whole = (sums[p, g, b, i] - shift[g, b]).astype("float32")
         return te.sum(whole * (unit[g, b] * scales[p, g, i].astype("float32")), axis=g)
 
-    y: Tensor = te.compute((batch, outs), element, name="weight_only_dense", tag="weight_only_dense")
+    y: Tensor = te.compute((batch, outs), element, name="weight_only_dense", tag=AlgorithmTag("weight_only_dense"))
     return y
 
 
@@ -237,7 +238,7 @@ def _rounded(x: Tensor, groups: Expr, bits: int) -> tuple[Tensor, Tensor, Tensor
 
 
 def _part(shape: tuple[Any, ...], element: Element, name: str) -> Tensor:
-    return te.compute(shape, element, name=f"weight_only_dense.{name}", tag=f"weight_only_dense.{name}")
+    return te.compute(shape, element, name=f"weight_only_dense.{name}", tag=AlgorithmTag(f"weight_only_dense.{name}"))
 
 
 def _check_bits(bits: int, who: str) -> None:

@@ -33,6 +33,7 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te import either as te
 from ...te.shape import same_extent, shape_text
+from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
 from ..checks import tensor, weights
 from ..weighted import scaled_and_moved
@@ -157,18 +158,18 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
     size, m, to_image, back = _algorithm(packed)
     batch, inputs, height, width = data.shape
     pads, out, (down, across) = _tiles(height, width, padding, m)
-    image = _padded(data, pads, (down * m + 2, across * m + 2))
+    image = _padded(data, pads, (down * m + 2, across * m + 2), "conv2d_winograd")
     rows = te.compute(
         (batch, inputs, down, size, across * m + 2),
         lambda n, c, y, a, w: combined(a, to_image, lambda r: image[n, c, y * m + r, w]),
         name="winograd_rows",
-        tag="conv2d_winograd.rows",
+        tag=AlgorithmTag("conv2d_winograd.rows"),
     )
     squares = te.compute(
         (size, size, batch, inputs, down, across),
         lambda a, b, n, c, y, x: combined(b, to_image, lambda s: rows[n, c, y, a, x * m + s]),
         name="winograd_squares",
-        tag="conv2d_winograd.squares",
+        tag=AlgorithmTag("conv2d_winograd.squares"),
     )
     c = te.reduce_axis((0, inputs), "c")
     blocks, lanes = packed.shape[2], packed.shape[4]
@@ -176,7 +177,7 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
         (size, size, batch, blocks, down, across, lanes),
         lambda a, b, n, ob, y, x, v: te.sum(squares[a, b, n, c, y, x] * packed[a, b, ob, c, v], axis=c),
         name="winograd_products",
-        tag="conv2d_winograd.products",
+        tag=AlgorithmTag("conv2d_winograd.products"),
     )
     columns = te.compute(
         (batch, blocks, down * m, size, across, lanes),
@@ -184,19 +185,19 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
             te.indexmod(i, m), back, lambda a: products[a, b, n, ob, te.indexdiv(i, m), x, v]
         ),
         name="winograd_columns",
-        tag="conv2d_winograd.columns",
+        tag=AlgorithmTag("conv2d_winograd.columns"),
     )
     results = te.compute(
         (batch, blocks, down * m, across * m, lanes),
         lambda n, ob, i, j, v: combined(te.indexmod(j, m), back, lambda b: columns[n, ob, i, b, te.indexdiv(j, m), v]),
         name="winograd_results",
-        tag="conv2d_winograd.results",
+        tag=AlgorithmTag("conv2d_winograd.results"),
     )
     return te.compute(
         (batch, channels, *out),
         lambda n, o, i, j: results[n, te.indexdiv(o, lanes), i, j, te.indexmod(o, lanes)],
         name="conv2d_winograd",
-        tag="conv2d_winograd",
+        tag=AlgorithmTag("conv2d_winograd"),
         attrs={"tile": m},
     )
 
@@ -215,18 +216,18 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
     size, m, to_image, back = _algorithm(packed)
     batch, chunks, height, width, block = data.shape
     pads, out, (down, across) = _tiles(height, width, padding, m)
-    image = _padded(data, pads, (down * m + 2, across * m + 2), "conv2d_winograd_NCHWc.image")
+    image = _padded(data, pads, (down * m + 2, across * m + 2), "conv2d_winograd_NCHWc")
     rows = te.compute(
         (batch, chunks, down, size, across * m + 2, block),
         lambda n, c, y, a, w, v: combined(a, to_image, lambda r: image[n, c, y * m + r, w, v]),
         name="winograd_rows",
-        tag="conv2d_winograd_NCHWc.rows",
+        tag=AlgorithmTag("conv2d_winograd_NCHWc.rows"),
     )
     squares = te.compute(
         (size, size, batch, chunks, down, across, block),
         lambda a, b, n, c, y, x, v: combined(b, to_image, lambda s: rows[n, c, y, a, x * m + s, v]),
         name="winograd_squares",
-        tag="conv2d_winograd_NCHWc.squares",
+        tag=AlgorithmTag("conv2d_winograd_NCHWc.squares"),
     )
     c, k = te.reduce_axis((0, chunks), "c"), te.reduce_axis((0, block), "k")
     blocks, lanes = packed.shape[2], packed.shape[4]
@@ -236,7 +237,7 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
             squares[a, b, n, c, y, x, k] * packed[a, b, ob, c * block + k, v], axis=[c, k]
         ),
         name="winograd_products",
-        tag="conv2d_winograd_NCHWc.products",
+        tag=AlgorithmTag("conv2d_winograd_NCHWc.products"),
     )
     columns = te.compute(
         (batch, blocks, down * m, size, across, lanes),
@@ -244,13 +245,13 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
             te.indexmod(i, m), back, lambda a: products[a, b, n, ob, te.indexdiv(i, m), x, v]
         ),
         name="winograd_columns",
-        tag="conv2d_winograd_NCHWc.columns",
+        tag=AlgorithmTag("conv2d_winograd_NCHWc.columns"),
     )
     return te.compute(
         (batch, blocks, *out, lanes),
         lambda n, ob, i, j, v: combined(te.indexmod(j, m), back, lambda b: columns[n, ob, i, b, te.indexdiv(j, m), v]),
         name="conv2d_winograd_NCHWc",
-        tag="conv2d_winograd_NCHWc",
+        tag=AlgorithmTag("conv2d_winograd_NCHWc"),
         attrs={"tile": m},
     )
 
@@ -320,7 +321,7 @@ def _added(total: Expr, value: Expr, factor: float) -> Expr:
     return scaled_and_moved(value, te.const(factor, value.dtype), total)
 
 
-def _padded(data: Tensor, before: tuple[int, int], size: tuple[Any, Any], tag: str = "conv2d_winograd.image") -> Tensor:
+def _padded(data: Tensor, before: tuple[int, int], size: tuple[Any, Any], algorithm: str) -> Tensor:
     """The image with zeros before it, and behind it up to whole tiles."""
     batch, chunks, height, width, *block = data.shape
 
@@ -328,7 +329,7 @@ def _padded(data: Tensor, before: tuple[int, int], size: tuple[Any, Any], tag: s
         inside = te.all(i >= before[0], i < height + before[0], j >= before[1], j < width + before[1])
         return te.if_then_else(inside, data[(n, c, i - before[0], j - before[1], *v)], te.const(0, data.dtype))
 
-    return te.compute((batch, chunks, *size, *block), element, name="pad_temp", tag=tag)
+    return te.compute((batch, chunks, *size, *block), element, name="pad_temp", tag=AlgorithmTag(f"{algorithm}.image"))
 
 
 def _matrix(of: dict[int, Matrix], tile: int) -> Matrix:
