@@ -49,7 +49,7 @@ def scan(group: Group) -> None:
     if op.num_outputs > 1 or not all(map(is_plain, group.parts)):
         _by_steps(group)
         return
-    ends = {tensor.op for tensor in op.input_tensors}
+    ends = dict.fromkeys(tensor.op for tensor in op.input_tensors)
     for part in group.parts:
         if part not in ends and not is_expensive(part):
             s[part].compute_inline()
