@@ -180,7 +180,7 @@ def as_matrix(sums: Stage, found: Contraction, anchor: Operation) -> tuple[list[
 def copied(group: Group, sums: Stage, load: ProducerLoad, scope: str = "global") -> tuple[Stage, list[IterVar]]:
     """A copy of one side by what is read at each of the sum's axes, and those of the anchor's axes that it has; it has none that
     the sum, being a copy itself, knows to be of one value."""
-    op, tensor = sums.op, group.s[source(load)].op.output(0)
+    op, tensor = sums.op, group.s[source(load)].op.output(source(load).value_index)
     read = axes_of(next(each for each in loads_of(op) if each.producer is tensor))
     pairs = zip((*op.axis, *op.reduce_axis), (*group.anchor.axis, *group.anchor.reduce_axis), strict=True)
     axes = [axis for own, axis in pairs if own in read]

@@ -315,10 +315,11 @@ def _number(extent: Expr) -> int:
 
 def _apply(s: Schedule, chain: _Chain, tile: Tile) -> None:
     whole = {s[op] for op in (chain.output, *chain.stencils, *chain.inlined)}
-    copies = [
-        s.cache_read(s[tensor].op.output(0), "shared", [each for each in s[tensor].readers if each in whole])
-        for tensor in chain.images
-    ]
+    copies = list[Tensor]()
+    for image in chain.images:
+        tensor = s[image].op.output(image.value_index)
+        readers = [each for each in s[image].readers if each in whole and tensor in each.op.input_tensors]
+        copies.append(s.cache_read(tensor, "shared", readers))
     for op in chain.inlined:
         s[op].compute_inline()
     stage = s[chain.output]

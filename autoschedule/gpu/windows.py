@@ -296,7 +296,8 @@ def _apply(group: Group, found: Sequence[Window], tile: Tile) -> None:
     reader = sums or s[group.output]
     copies = [
         (
-            kept.get(window.tensor) or s[s.cache_read(s[window.tensor].op.output(0), "shared", [reader])],
+            kept.get(window.tensor)
+            or s[s.cache_read(s[window.tensor].op.output(window.tensor.value_index), "shared", [reader])],
             lanes[window.tensor],
         )
         for window in found

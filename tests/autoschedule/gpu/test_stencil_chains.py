@@ -34,11 +34,19 @@ def image(*shape: int, kind: str = "float32") -> Any:
     return te.placeholder(shape, kind, name="A")
 
 
+def of_two_outputs(x: Any) -> Any:
+    """Each of which another stencil reads, around its results."""
+    first, second = te.compute(x.shape, lambda *i: (x[i] + 1, x[i] * 2), "pair")
+    blurs = [blurred(first), blurred(second)]
+    return blurred(te.compute(x.shape, lambda *i: blurs[0][i] * blurs[1][i], "both"))
+
+
 CHAINS = {
     "two": lambda: blurred(blurred(image(40, 70))),
     "three, of which one is read twice": lambda: blurred(sharpened(image(33, 65))),
     "four sums": lambda: summed(summed(summed(summed(image(40, 37))))),
     "components": lambda: blurred(blurred(blurred(image(17, 40, 3)))),
+    "two outputs": lambda: of_two_outputs(image(24, 70)),
     "bytes": lambda: blurred(blurred(blurred(image(9, 100, kind="uint8")))),
 }
 

@@ -145,3 +145,14 @@ def test_groups_of_channels_have_windows_of_their_own() -> None:
     assert moved < 12 * (16 * 784 + 32 * 36 + 32 * 784) * 4, (
         "each group's eight results read its channels, and little more"
     )
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_window_of_any_output_of_a_stage_is_the_one_that_is_kept(at: int) -> None:
+    image = te.placeholder((40, 68), name="image")
+    read = te.compute(image.shape, lambda *i: (te.exp(image[i]), image[i] * 2.0), "pair")[at]
+    output = te.compute((38, 66), lambda i, j: read[i, j] + read[i + 1, j + 2] * read[i + 2, j + 1], "around")
+    assert [decision.rule for decision in tw.autoschedule.schedule([output], "cuda -emulate").plan].count(
+        "windows"
+    ) == 1
+    assert gpu_choices.differs(output, drawn.rng("outputs", at), bits=False) == ""
