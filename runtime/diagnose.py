@@ -177,7 +177,7 @@ class _Report:
             f"{argument(self.signature, self.i)} {what}",
             reason=reason or f"expected {self.param}",
             called=called,
-            allowed=str(self.signature),
+            allowed=str(self.signature) if self.values else "",
             fix=fix,
         )
 

@@ -26,6 +26,7 @@ from ...limits import BEYOND_MEMORY
 from ...runtime.abi import DLPACK_TYPES, GIL_THRESHOLD, ITEM_BYTES, CallTable, Check, DLTensor, Flag, pack_status
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature
 from .arguments import RECORD_BYTES, process_word, read_scalar, read_tensor, record_offset
+from .overlaps import OVERLAP_TEXT, check_overlaps
 from .straight_line import StraightLine
 
 __all__ = [
@@ -67,7 +68,7 @@ def stub_text(signature: Signature) -> str:
     kinds = [*(["ptr"] if signature.on_stream else []), *kinds, *["i64"] * len(signature.symbols)]
     declaration = f"declare i32 @{kernel_symbol(signature.name)}({', '.join(kinds)})\n"
     call = "" if signature.on_stream else _call_text(signature)  # Python calls kernels for GPUs by other ways
-    return "\n".join((declaration, _check_text(signature), _run_text(signature), call))
+    return "\n".join((declaration, OVERLAP_TEXT, _check_text(signature), _run_text(signature), call))
 
 
 _WIDE = {"+": "sadd", "-": "ssub", "*": "smul"}
@@ -85,7 +86,7 @@ def _with_overflow(text: StraightLine, operation: str, a: str, b: str) -> tuple[
 
 
 def check_statuses(signature: Signature) -> tuple[int, ...]:
-    """Every status that the check of a signature can give, but for 0."""
+    """Every status that the check of a signature can give, but for 0 and those of pairs of arguments (Check.OVERLAP)."""
     return tuple(sorted({status for status, _ in _check_body(signature).exits}))
 
 
@@ -101,7 +102,7 @@ def _check_body(signature: Signature) -> StraightLine:
     ranges = {i: _check_layout(text, i, p, extents[i]) for i, p in signature.buffers}
     _bind_symbols(text, signature, extents, known)
     _check_extents(text, signature, extents, known)
-    _check_overlaps(text, signature, ranges)
+    check_overlaps(text, [i for i, p in signature.buffers if p.is_output], {i: span[:2] for i, span in ranges.items()})
     total = "0"
     for _, _, size in ranges.values():
         total = text.value(f"add i64 {total}, {size}")
@@ -285,21 +286,6 @@ def _floor_division(text: StraightLine, operator: str, a: str, b: str) -> str:
         quotient = text.value(f"sdiv i64 {a}, {divisor}")
         result = text.value(f"sub i64 {quotient}, {text.value(f'zext i1 {below} to i64')}")
     return text.value(f"select i1 {zero}, i64 0, i64 {result}")
-
-
-def _check_overlaps(text: StraightLine, signature: Signature, ranges: dict[int, tuple[str, str, str]]) -> None:
-    """No output may share a byte with another argument. Empty ranges share nothing."""
-    outputs = {i for i, p in signature.buffers if p.is_output}
-    for i in sorted(outputs):
-        for j in ranges:
-            if j == i or (j in outputs and j < i):
-                continue
-            (begin, end, size), (other_begin, other_end, other_size) = ranges[i], ranges[j]
-            shared = text.both(
-                text.compare("ult", "i64", begin, other_end), text.compare("ult", "i64", other_begin, end)
-            )
-            filled = text.both(text.compare("ne", "i64", size, 0), text.compare("ne", "i64", other_size, 0))
-            text.leave_if(text.both(shared, filled), "fail", pack_status(Check.OVERLAP, i, j))
 
 
 # Running

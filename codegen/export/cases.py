@@ -14,10 +14,11 @@ from dataclasses import replace
 from ...runtime.abi import Check, pack_status
 from ...runtime.errors import NoCase
 from ...runtime.signature import BufferParam, Signature
-from .entries import carried_kinds, error_text
+from .entries import carried_kinds
+from .error_function import error_text
 from .header import declarations
 from .names import entry_names
-from .statuses import status_texts
+from .statuses import overlap_texts, status_texts
 
 __all__ = ["case_declarations", "case_text", "same_kinds"]
 
@@ -86,7 +87,12 @@ def case_text(
             f"define i32 @{checked}({passed}) {attributes} {{",
             *lines,
             "}",
-            error_text(error, _texts(name, cases, messages, features), attributes),
+            error_text(
+                error,
+                _texts(name, cases, messages, features),
+                overlap_texts(replace(cases[0], name=name)),
+                attributes,
+            ),
         ]
     )
 

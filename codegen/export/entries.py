@@ -22,10 +22,11 @@ from ..abi.arguments import RECORD_BYTES, record_offset
 from ..abi.straight_line import StraightLine
 from ..abi.stub import check_span, extent_value, integer_bounds, kernel_symbol, scalar_type, stub_symbols
 from .cpu import ABSENT
+from .error_function import error_text
 from .names import entry_names
-from .statuses import FAR_DATA, NULL_DATA, NULL_SHAPE, NULL_TENSOR, WRONG_PROCESSOR
+from .statuses import FAR_DATA, NULL_DATA, NULL_SHAPE, NULL_TENSOR, WRONG_PROCESSOR, overlap_texts
 
-__all__ = ["carried_kinds", "entries_text", "error_text"]
+__all__ = ["carried_kinds", "entries_text"]
 
 _CARRIED = {"bool": "i8", "float16": "i16", "bfloat16": "i16"}
 """How scalars come from C where that is not the type that the kernel takes."""
@@ -63,10 +64,11 @@ def entries_text(
             f"define i32 @{plain}({', '.join([*stream, *first, *extents, *rest])}) {attributes} {{",
             *_plain(signature, masks),
             "}",
-            f"define i32 @{checked}({', '.join([*stream, *carried])}) {attributes} {{",
+            # straight on, as the check that it calls: optimising takes longer than it saves
+            f"define i32 @{checked}({', '.join([*stream, *carried])}) noinline optnone {attributes} {{",
             *_checked(signature, masks),
             "}",
-            error_text(error, texts, attributes),
+            error_text(error, texts, overlap_texts(signature), attributes),
         ]
     )
 
@@ -237,30 +239,3 @@ def _scalar_bits(text: StraightLine, i: int, dtype: str) -> str:
         value = text.value(f"zext i1 {text.compare('ne', 'i8', value, 0)} to i8")
     kind = _CARRIED.get(dtype) or scalar_type(dtype)
     return text.value(f"{'sext' if dtype.startswith('int') else 'zext'} {kind} {value} to i64")
-
-
-# Errors
-
-
-def error_text(name: str, texts: Mapping[int, str], attributes: str) -> str:
-    """The function that tells what statuses mean.
-
-    All texts are one constant: LLVM places many in an order that is not the same each time."""
-    data, cases, blocks = b"", list[str](), list[str]()
-    for k, (status, text) in enumerate((*texts.items(), (None, "unknown status"))):
-        if status is not None:
-            cases.append(f"i32 {status}, label %case{k}")
-        blocks += [f"case{k}:", f"  ret ptr getelementptr (i8, ptr @{name}.texts, i64 {len(data)})"]
-        data += text.encode() + b"\0"
-    escaped = "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in data)
-    return "\n".join(
-        [
-            f'@{name}.texts = internal constant [{len(data)} x i8] c"{escaped}", align 1',
-            f"define ptr @{name}(i32 %status) {attributes} {{",
-            "entry:",
-            f"  switch i32 %status, label %case{len(texts)} [ {' '.join(cases)} ]",
-            *blocks,
-            "}",
-            "",
-        ]
-    )
