@@ -21,7 +21,7 @@ from ..codegen.machine import Machine
 from ..ir.analysis.footprint import Access, Array, box_of, line_bytes
 from ..ir.analysis.operations import Kind
 from ..ir.analysis.work import Statement, Work, widths_of, work_of
-from ..ir.expr import IntImm
+from ..ir.ops import constant_of
 from ..ir.stmt import BufferStore, For, Function, LoopKind
 
 __all__ = ["FEATURES", "features"]
@@ -174,9 +174,7 @@ class _StoreFeatures:
 def _allocated(work: Work) -> Iterator[float]:
     """Bytes of each allocation."""
     for buffer in (buffer for loop in work.nested() for buffer in loop.allocations):
-        yield prod(extent.value if isinstance(extent, IntImm) else 1 for extent in buffer.shape) * (
-            buffer.dtype.bits / 8
-        )
+        yield prod(constant_of(extent, 1) for extent in buffer.shape) * (buffer.dtype.bits / 8)
 
 
 def _kind_of_step(access: Access, loop: For | None) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, overload
 
 from ..arguments import is_sequence
 from ..errors import SourceLine, user_source
@@ -69,6 +69,7 @@ __all__ = [
     "compare",
     "conjuncts",
     "const",
+    "constant_of",
     "convert",
     "divide",
     "equal",
@@ -98,6 +99,8 @@ __all__ = [
     "truth",
     "warn_of_signs",
 ]
+
+T = TypeVar("T")
 
 TRUE, FALSE = IntImm(1, BOOL), IntImm(0, BOOL)
 _LITERALS = (bool, int, float)
@@ -200,6 +203,15 @@ def _value(value: Any) -> Expr:
     if isinstance(value, (str, StringImm)):
         raise _not_an_expression(value.value if isinstance(value, StringImm) else value)
     return convert(value)
+
+
+@overload
+def constant_of(value: object) -> int | None: ...
+@overload
+def constant_of(value: object, otherwise: T) -> int | T: ...
+def constant_of(value: object, otherwise: Any = None) -> Any:
+    """Return the number that an integer constant is, and `otherwise` of any other value."""
+    return value.value if isinstance(value, IntImm) else otherwise
 
 
 def is_const(value: Expr, number: float | None = None) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from ..ir.arith.analyzer import Analyzer
 from ..ir.buffer import Buffer
 from ..ir.expr import Expr, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
-from ..ir.ops import cast
+from ..ir.ops import cast, constant_of
 from ..ir.passes.common.fresh_copy import Copier
 from ..ir.stmt import Stmt
 from ..ir.visit import rewrite, substitute
@@ -27,7 +27,7 @@ __all__ = ["sized_body", "sized_buffer", "sized_operation", "sized_placeholder",
 def solved(extents: Sequence[Expr | int], wanted: Sequence[Expr], values: dict[Var, Expr]) -> tuple[int, ...] | None:
     """Which dimensions of a box are those `wanted`, paired from the last on; dimensions of one element may be left out.
     Symbols among `wanted` take the extents that they meet, in `values`. None where it does not fit."""
-    sizes = [extent.value if isinstance(extent, IntImm) else extent for extent in extents]
+    sizes = [constant_of(extent, extent) for extent in extents]
     rest = list(range(len(sizes)))
     dims: list[int] = []
     for extent in reversed(wanted):

@@ -19,7 +19,7 @@ from ..ir.cached import cached_property
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range
 from ..ir.ops import cast as cast_to
-from ..ir.ops import const
+from ..ir.ops import const, constant_of
 from .compute import compute
 from .errors import BadScan
 from .operation import Operation
@@ -137,7 +137,7 @@ class ScanOp(Operation):
             time = const(min(chosen, time.value), time.dtype)
         for shape, state, init, update in zip(shapes, self.states, self.init, self.update, strict=True):
             sizes.shapes[state] = (time, *shape[1:])
-            needs = [extent.value if isinstance(extent, IntImm) else None for extent in sizes.shapes[state]]
+            needs = [constant_of(extent) for extent in sizes.shapes[state]]
             sizes.need(update, needs)
             sizes.need(init, [None, *needs[1:]])
 

@@ -31,7 +31,7 @@ from ..ir.expr import (
     Var,
 )
 from ..ir.ops import cast as cast_to
-from ..ir.ops import const, index_ceildiv, is_const
+from ..ir.ops import const, constant_of, index_ceildiv, is_const
 from ..ir.structural import equal
 from ..ir.visit import post_order, rewrite
 from ..ir.widen import widened
@@ -208,7 +208,7 @@ def axes_over(shape: Iterable[Expr], name: str) -> tuple[IterVar, ...]:
 
 def constant_extent(axis: IterVar) -> int | None:
     """The extent of an axis, where it is a constant."""
-    return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else None
+    return None if axis.dom is None else constant_of(axis.dom.extent)
 
 
 def same_extent(a: Expr, b: Expr) -> bool:

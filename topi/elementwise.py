@@ -18,6 +18,7 @@ from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import FLOAT32, DType
 from ..ir.expr import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, IntImm
+from ..ir.ops import constant_of
 from ..te import either as te
 from ..te.elementwise import operate
 from ..te.shape import same_extent, scalar_dtype, shape_text
@@ -557,7 +558,7 @@ def _arange_extent(start: Any, stop: Any, step: Any) -> Any:
             fix="topi.arange(stop), or topi.arange(start, stop, step)",
         )
     symbolic = any(isinstance(bound, Expr) and not isinstance(bound, IntImm) for bound in (start, stop, step))
-    first, last, by = (bound.value if isinstance(bound, IntImm) else bound for bound in (start, stop, step))
+    first, last, by = (constant_of(bound, bound) for bound in (start, stop, step))
     if by == 0 or (symbolic and not (isinstance(by, int) and by == 1)):
         raise BadParameter(
             "arange cannot tell how many elements it has",

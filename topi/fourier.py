@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import user_source
 from ..ir.expr import IntImm
+from ..ir.ops import constant_of
 from ..te import either as te
 from ..te.tensor import Tensor, tensor_text
 from .checks import axis_of, integers, tensor
@@ -66,7 +67,7 @@ def fourier(
             fix="topi.expand_dims(x, -1) makes real numbers of x",
         )
     half = inverse and onesided
-    have: Any = extent.value if isinstance(extent, IntImm) else extent
+    have: Any = constant_of(extent, extent)
     n: Any = integers(length, "length of dft")[0] if length is not None else 2 * (have - 1) if half else have
     if isinstance(n, int) and n < 1:
         raise BadOperand(

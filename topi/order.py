@@ -17,6 +17,7 @@ from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar
+from ..ir.ops import constant_of
 from ..te import either as te
 from ..te.additions import Addition
 from ..te.hybrid.forms import where_target_has
@@ -111,7 +112,7 @@ def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None,
         counts = te.compute(
             (rows,), lambda r: clipped_index(given[r], extent + 1).astype("int32"), name="counts", tag="injective"
         )
-    length = extent.value if isinstance(extent, IntImm) else None
+    length = constant_of(extent)
     if 0 < count <= FEW_OF_A_ROW and (length is None or length > count):
         order: Tensor = first_places(keys, count)
     elif length is not None and length <= SHORT_ROW:
@@ -119,7 +120,7 @@ def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None,
     else:
         order = sorted_places(keys, counts, max(keys.dtype.bits // 8, 1))
     if length:
-        asked = order.shape[1].value if isinstance(order.shape[1], IntImm) else length
+        asked = constant_of(order.shape[1], length)
         order = where_target_has("cuda", sorted_in_blocks(keys, counts, length, asked), order)
     if count > 0 and not same_extent(order.shape[1], ops.convert(count)):
         whole = order
@@ -203,7 +204,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
     Raises BadOperand (TW0181), BadParameter (TW0182).
     """
     source, index, new = tensor(data, "scatter_nd"), tensor(indices, "scatter_nd"), tensor(updates, "scatter_nd")
-    depth = index.shape[0].value if index.ndim and isinstance(index.shape[0], IntImm) else -1
+    depth = constant_of(index.shape[0], -1) if index.ndim else -1
     many = index.ndim - 1
     _check(source, index, new, mode, 0 <= depth <= source.ndim and new.ndim == many + source.ndim - depth)
     loops = axes_over((*index.shape[1:], *source.shape[depth:]), "i")

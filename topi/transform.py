@@ -16,6 +16,7 @@ from ..errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import Expr, IntImm
+from ..ir.ops import constant_of
 from ..te import either as te
 from ..te.indices import clipped_index, signed_index, wrapped_index
 from ..te.shape import INT64_FROM, same_extent, scalar_dtype
@@ -160,7 +161,7 @@ def _new_shape(source: Tensor, newshape: Any) -> tuple[Expr, ...]:
         return shape_of(given, "reshape")
     rest = [extent for at, extent in enumerate(given) if at not in holes]
     total, others = _product(source.shape), _product(rest)
-    size = total.value if isinstance(total, IntImm) else total
+    size = constant_of(total, total)
     if len(holes) > 1 or (isinstance(others, int) and (others <= 0 or (isinstance(size, int) and size % others))):
         raise _no_such_shape(source, given)
     # A call whose symbols leave a rest is refused: what is rounded up reads outside.
@@ -500,7 +501,7 @@ def _extent(value: Any) -> Expr:
 
 
 def _is_zero(value: Any) -> bool:
-    return (value.value if isinstance(value, IntImm) else value) == 0 if isinstance(value, (int, IntImm)) else False
+    return constant_of(value, value) == 0 if isinstance(value, (int, IntImm)) else False
 
 
 def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:

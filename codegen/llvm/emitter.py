@@ -9,7 +9,8 @@ from typing import Any
 from ...errors import InternalError
 from ...ir.buffer import Buffer
 from ...ir.dtype import BOOL, DType
-from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IfThenElse, IntImm, Select, Var
+from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IfThenElse, Select, Var
+from ...ir.ops import constant_of
 from ...ir.visit import walk
 from .arithmetic import select
 from .facts import IndexFacts
@@ -93,9 +94,7 @@ class ExprEmitter:
 
     def constant_int(self, expr: Expr) -> int | None:
         """The value of a constant integer, the same in every lane; else None."""
-        if isinstance(expr, Broadcast):
-            expr = expr.value
-        return expr.value if isinstance(expr, IntImm) else None
+        return constant_of(expr.value if isinstance(expr, Broadcast) else expr)
 
     def splat(self, scalar: str, dtype: DType) -> str:
         """A scalar value in every lane of `dtype`."""

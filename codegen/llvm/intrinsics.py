@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ...errors import user_source
 from ...ir.dtype import BOOL, FLOAT64, INT64, DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
+from ...ir.ops import constant_of
 from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
 from ..errors import UnsupportedIntrinsic
 from .arithmetic import compare, convert
@@ -345,7 +346,7 @@ def _access_ptr(em: ExprEmitter, call: Call) -> str:
 def _prefetch(em: ExprEmitter, call: Call) -> str:
     """For reading, into all caches from the given one on, as data."""
     place, *rest = call.args
-    level = rest[0].value if rest and isinstance(rest[0], IntImm) else 1
+    level = constant_of(rest[0], 1) if rest else 1
     em.f.do(f"call void @llvm.prefetch.p0(ptr {em.value(place)}, i32 0, i32 {4 - level}, i32 1)")
     return "0"
 

@@ -22,7 +22,8 @@ from ...ir.analysis.solved_bound import coefficients_of, solved_bound
 from ...ir.arith import Analyzer as _Analyzer
 from ...ir.arith.modular import Modular
 from ...ir.dtype import DType
-from ...ir.expr import Expr, IntImm, Range, Var
+from ...ir.expr import Expr, Range, Var
+from ...ir.ops import constant_of
 from ...ir.visit import free_vars
 
 __all__ = [
@@ -139,7 +140,7 @@ class Analyzer(_Analyzer):
         for var, domain in (dom_map or {}).items():
             lo, hi = domain.min_value, domain.max_value
             if lo is _NEG_INF or hi is _POS_INF:
-                within.bind(var, (_constant(lo), _constant(hi)))
+                within.bind(var, (constant_of(lo), constant_of(hi)))
             else:
                 within.bind(var, Range(lo, hi - lo + 1))
         lo, hi = symbolic_bounds(within, expr, dom_map or {})
@@ -168,10 +169,6 @@ class Analyzer(_Analyzer):
         return self.can_prove(expr < upper_bound)
 
 
-def _constant(end: Expr) -> int | None:
-    return end.value if isinstance(end, IntImm) else None
-
-
 def detect_linear_equation(expr: Expr, var_list: Sequence[Var]) -> list[Expr]:
     """The coefficient of each variable and then the rest, [c0, c1, ..., base]: expr = c0 * var_list[0] + ... + base. Empty
     where it is no such sum."""
@@ -190,7 +187,7 @@ def deduce_bound(
     none, or where it is not linear in `var`. hint_map: what coefficients lie within."""
     analyzer = Analyzer()
     for each, domain in {**hint_map, **relax_map}.items():
-        analyzer.bind(each, (_constant(domain.min_value), _constant(domain.max_value)))
+        analyzer.bind(each, (constant_of(domain.min_value), constant_of(domain.max_value)))
     found = solved_bound(var, cond, analyzer, relax_map)
     if found is None:
         return IntervalSet(_POS_INF, _NEG_INF)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from .. import ops
 from ..arith.analyzer import Analyzer
 from ..arith.linear import LinearForm
-from ..expr import Expr, IntImm, IterVar, Var
+from ..expr import Expr, IterVar, Var
+from ..ops import constant_of
 from .regions import Span
 
 __all__ = ["Bound", "Box", "Unbounded", "boxes_of"]
@@ -43,7 +44,7 @@ class Box:
 
     @property
     def steps(self) -> int | None:
-        return self.extent.value if isinstance(self.extent, IntImm) else None
+        return constant_of(self.extent)
 
 
 class Unbounded(Exception):

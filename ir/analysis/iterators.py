@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from ..arith import Analyzer
 from ..expr import GE, GT, LE, LT, Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Range, Sub, Var
-from ..ops import conjuncts, const, index_ceildiv, is_const, maximum, minimum
+from ..ops import conjuncts, const, constant_of, index_ceildiv, is_const, maximum, minimum
 from ..structural import structural_key
 from ..visit import free_vars
 from .digits import IterMark, IterSplit, IterSum
@@ -317,9 +317,7 @@ class Rewriter:
         while rest:
             following = next((each for each in rest if self.analyzer.can_prove_equal(each.lower_factor, done)), None)
             if following is None and not bijective:
-                least = min(
-                    rest, key=lambda each: each.lower_factor.value if isinstance(each.lower_factor, IntImm) else 0
-                )
+                least = min(rest, key=lambda each: constant_of(each.lower_factor, 0))
                 following = (
                     least if self.divides(least.lower_factor, done) and not is_const(least.lower_factor, 1) else None
                 )

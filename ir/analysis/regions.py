@@ -16,7 +16,7 @@ from .. import expr as E
 from ..arith.analyzer import Analyzer
 from ..dtype import INT32, INT64
 from ..expr import Expr, IntImm, Let, Max, Min, Var
-from ..ops import cast, const, floordiv, floormod, is_const, maximum, minimum, truncdiv
+from ..ops import cast, const, constant_of, floordiv, floormod, is_const, maximum, minimum, truncdiv
 from ..visit import Rewriter, children, rebuild, substitute
 from .choices import merged
 from .images import image_of, on_the_line
@@ -46,7 +46,7 @@ class Span:
         """The values of a loop."""
         if is_const(extent, 1):
             return Span.point(begin)
-        return Span(begin, begin + extent - 1, extent.value if isinstance(extent, IntImm) else None)
+        return Span(begin, begin + extent - 1, constant_of(extent))
 
     def plus(self, other: Span) -> Span:
         """The sums of a value of each."""
@@ -248,7 +248,7 @@ class SpanEvaluator:
             return Span(1 - by, by - 1, 2 * by.value - 1 if isinstance(by, IntImm) else None)
         if a is not None and self._within_one_row(a, by):
             return Span(floormod(a.low, by), floormod(a.low, by) + (a.high - a.low), a.width)
-        return Span(const(0, by.dtype), by - 1, by.value if isinstance(by, IntImm) else None)
+        return Span(const(0, by.dtype), by - 1, constant_of(by))
 
     def _within_one_row(self, a: Span, by: Expr) -> bool:
         """Whether a // by is one value for all of the span."""

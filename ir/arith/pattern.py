@@ -43,7 +43,7 @@ from ..expr import (
     TruncDiv,
     TruncMod,
 )
-from ..ops import const
+from ..ops import const, constant_of
 from .scope import Nodes
 
 __all__ = [
@@ -299,9 +299,7 @@ _OPERANDS: dict[type[Expr], tuple[str, ...]] = {
 
 
 def _constant_value(node: Expr) -> int | None:
-    if isinstance(node, Broadcast):
-        node = node.value
-    return node.value if isinstance(node, IntImm) else None
+    return constant_of(node.value if isinstance(node, Broadcast) else node)
 
 
 def _is_number(node: Expr, number: float) -> bool:

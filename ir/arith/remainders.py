@@ -7,6 +7,7 @@ from typing import Any
 
 from ..dtype import DType
 from ..expr import BinaryOp, Cast, Expr, FloorDiv, FloorMod, IfThenElse, IntImm, Max, Min, Mul, Select
+from ..ops import constant_of
 from .bounds import exact_form, interval_of, is_exact
 from .interval import INTERVAL_OF
 from .linear import LinearForm
@@ -56,7 +57,7 @@ def _modular_binary(scope: Scope, node: BinaryOp) -> Modular:
         return modular if is_exact(scope, node) else _wrapped(modular, node.dtype)
     if isinstance(node, Min | Max):
         return modular_union(modular_of(scope, node.a), modular_of(scope, node.b))
-    divisor = node.b.value if isinstance(node.b, IntImm) else 0
+    divisor = constant_of(node.b, 0)
     if isinstance(node, FloorDiv | FloorMod) and divisor > 0:
         of = modular_of(scope, node.a)
         if of.coeff % divisor == 0:

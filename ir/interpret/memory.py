@@ -12,7 +12,7 @@ from ...errors import user_source
 from ..buffer import Buffer
 from ..errors import ArgumentsDoNotFit
 from ..expr import Add, BinaryOp, Cast, Expr, IntImm, Mul, Sub, Var
-from ..ops import cast, fold_binary
+from ..ops import cast, constant_of, fold_binary
 from ..stmt import Function
 from ..text.printer import to_text
 from ..visit import rewrite
@@ -34,8 +34,7 @@ def constant_value(value: Expr, symbols: Mapping[Var, int]) -> int | None:
             return cast(node.value, node.dtype)
         return fold_binary(type(node), node.a, node.b) if isinstance(node, BinaryOp) else None
 
-    constant = rewrite(value, rule)
-    return constant.value if isinstance(constant, IntImm) else None
+    return constant_of(rewrite(value, rule))
 
 
 def find_symbols(

@@ -26,7 +26,7 @@ from ...ir.buffer import Buffer
 from ...ir.copies import asynchronous, bulk_copy, bulk_pipeline, bulk_wait, commit, wait
 from ...ir.dtype import INT32
 from ...ir.expr import BufferLoad, Expr, IntImm, Var
-from ...ir.ops import cast, const, floormod
+from ...ir.ops import cast, const, constant_of, floormod
 from ...ir.passes.common.fresh_copy import fresh_copy
 from ...ir.passes.common.simplify import simplify_stmt
 from ...ir.pointers import pointed_to
@@ -150,7 +150,7 @@ def _first(nest: For, parts: Sequence[tuple[Overlap, Stmt]], waits: int, analyze
 
 def _begun(nest: For, parts: Sequence[tuple[Overlap, Stmt]], step: Expr, waits: int) -> Stmt:
     """What is begun of an iteration."""
-    number = step.value if isinstance(step, IntImm) else 0
+    number = constant_of(step, 0)
     filled = [
         _filled(overlap, fresh_copy(part, {nest.var: step}), cast(step, INT32))
         for overlap, part in parts

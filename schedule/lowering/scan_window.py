@@ -21,8 +21,8 @@ from ...ir.analysis.dependence import Accesses, accesses_of
 from ...ir.analysis.regions import Span, SpanEvaluator, difference_bound
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
-from ...ir.expr import Expr, IntImm, Node
-from ...ir.ops import cast, const, floormod
+from ...ir.expr import Expr, Node
+from ...ir.ops import cast, const, constant_of, floormod
 from ...ir.pointers import pointed_to
 from ...ir.stmt import Allocate, Attr, For, LoopKind, Stmt
 from ...ir.visit import rewrite, seq, walk
@@ -76,7 +76,7 @@ def _window(bounds: StageBounds, buffer: Buffer, body: Stmt, analyzer: Analyzer)
         needs.append(_difference(span and span.high, const(0, last.dtype), analyzer))
     known = [need for need in needs if need is not None]
     kept = max(known, default=0) + 1
-    whole = buffer.shape[0].value if isinstance(buffer.shape[0], IntImm) else None
+    whole = constant_of(buffer.shape[0])
     return kept if len(known) == len(needs) and (whole is None or kept < whole) else None
 
 

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias, cast
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Add, Call, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Node, Range, Sub, Var
+from ...ir.ops import constant_of
 from ...ir.structural import own_key, structural_key
 from ...ir.visit import children, free_vars, post_order, substitute
 
@@ -182,7 +183,7 @@ def _swizzled(inverse: Inverse, parameters: Sequence[Var], moved: Mapping[Var, E
     for axis, by in moved.items():
         extent = inverse.shape[axes.index(axis)]
         value = analyzer.simplify(ops.cast(substitute(by, values), axis.dtype))
-        size = extent.value if isinstance(extent, IntImm) else 0
+        size = constant_of(extent, 0)
         if size < 1 or size & (size - 1):
             raise NoLayout(
                 f"`^` moves elements among {extent} places, which is no power of two",
@@ -300,7 +301,7 @@ class _Inversion:
                 offset = mine.offset
                 if offset and not isinstance(factor, IntImm):
                     raise NoLayout(f"`{node}` shifts an index by a symbol", "shift by constants")
-                scale = factor.value if isinstance(factor, IntImm) else 1
+                scale = constant_of(factor, 1)
                 return _Sum(
                     tuple((ops.cast(factor, term.dtype) * term, digit) for term, digit in mine.terms), offset * scale
                 )

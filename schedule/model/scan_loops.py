@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, cast
 from ...errors import user_source
 from ...ir.analysis.linear import linear
 from ...ir.expr import Expr, IntImm, IterVar
+from ...ir.ops import constant_of
 from ...te.operation import Operation
 from ...te.scan import ScanOp
 from ...te.tensor import tensor_of
@@ -113,8 +114,7 @@ def _in_loops(stage: Stage, moves: dict[IterVar, int]) -> list[dict[IterVar, int
     ranges = declared_ranges(stage)
 
     def extent(axis: IterVar) -> int | None:
-        known = ranges[axis].extent if axis in ranges else None
-        return known.value if isinstance(known, IntImm) else None
+        return constant_of(ranges[axis].extent) if axis in ranges else None
 
     ways = [moves]
     for relation in stage.relations:

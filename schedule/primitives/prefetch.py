@@ -36,7 +36,7 @@ from ...ir.analysis.regions import Span, union
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32
 from ...ir.expr import Call, Expr, IntImm, IterVar, Range, Var
-from ...ir.ops import all_of, cast, const, floordiv, floormod, index_ceildiv, maximum, minimum
+from ...ir.ops import all_of, cast, const, constant_of, floordiv, floormod, index_ceildiv, maximum, minimum
 from ...ir.passes.gpu.remove_prefetches import PREFETCH
 from ...ir.pointers import READS, pointer
 from ...ir.stmt import Evaluate, For, If, LoopKind, Seq, Stmt
@@ -235,7 +235,7 @@ def _together(spans: Sequence[Span | None], shape: Sequence[Expr], nest: Nest) -
     elements, whole = 1, True
     for span, extent in reversed(list(zip(spans, shape, strict=True))):
         width = nest.analyzer.simplify(span.high - span.low + 1) if span is not None else extent
-        size = width.value if isinstance(width, IntImm) else span.width if span is not None else None
+        size = constant_of(width, None if span is None else span.width)
         if size is None or not isinstance(extent, IntImm) or (not whole and size > 1):
             return begin, 0
         size = min(size, extent.value)
@@ -378,7 +378,7 @@ def prefetch(
     source = stage.schedule[tensor]
     if not any(read is source.op.output(tensor.value_index) for read in stage.op.input_tensors):
         raise bad(f"{stage.name} does not read {tensor.name}", f"prefetch what it reads: {read}")
-    distance = offset.value if isinstance(offset, IntImm) else offset
+    distance = constant_of(offset, offset)
     if isinstance(distance, bool) or not isinstance(distance, int):
         raise bad(
             f"the offset is {offset!r}, no integer"[:200],

@@ -23,7 +23,7 @@ from ...ir.analysis.regions import difference_bound
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import Expr, IntImm, IterVar
-from ...ir.ops import any_of, cast, const, floormod
+from ...ir.ops import any_of, cast, const, constant_of, floormod
 from ...ir.stmt import Allocate, Stmt
 from ...ir.visit import free_vars, substitute
 from ..lowering.computation import Computation
@@ -162,8 +162,7 @@ def _serial_loops(computation: Computation, parent: StageBounds) -> list[tuple[i
 
 
 def _extent(bounds: StageBounds, axis: IterVar) -> int:
-    extent = bounds.ranges[axis].extent
-    return extent.value if isinstance(extent, IntImm) else 0
+    return constant_of(bounds.ranges[axis].extent, 0)
 
 
 def _step(bounds: StageBounds, axis: IterVar, loop: Loop, analyzer: Analyzer) -> tuple[int, bool] | None:

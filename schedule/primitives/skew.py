@@ -21,7 +21,7 @@ from ...errors import SourceLine, user_source
 from ...ir.accesses import reads_memory
 from ...ir.dtype import INT64, DType
 from ...ir.expr import Expr, IntImm, IterVar, Range
-from ...ir.ops import cast, const, floormod
+from ...ir.ops import cast, const, constant_of, floormod
 from ...te.shape import INT64_FROM
 from ..errors import BadSkew
 from ..model.axes import declared_ranges, derived_roots, find_leaf, outline, refuse_lost_annotation
@@ -184,7 +184,7 @@ def _check(stage: Stage, axis: IterVar, by: IterVar) -> None:
 
 
 def _factor(stage: Stage, axis: IterVar, by: IterVar, given: Any) -> int:
-    number = given.value if isinstance(given, IntImm) else given
+    number = constant_of(given, given)
     if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= INT64_FROM:
         raise _bad(
             stage,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm, IterVar
-from ...ir.ops import convert
+from ...ir.ops import constant_of, convert
 from ...ir.visit import free_vars
 from ..errors import BadSplit
 from ..model.axes import find_leaf, outline, refuse_lost_annotation
@@ -95,7 +95,7 @@ def split(
 
 def plain_size(extent: Expr | None) -> Expr | int | None:
     """The size of a part as a record holds it."""
-    return extent.value if isinstance(extent, IntImm) else extent
+    return constant_of(extent, extent)
 
 
 def bad_split(stage: Stage, axis: IterVar, reason: str, fix: str) -> BadSplit:

@@ -17,6 +17,7 @@ from ...ir.analysis.boxes import Bound
 from ...ir.arith.analyzer import Analyzer
 from ...ir.arith.linear import LinearForm
 from ...ir.expr import EQ, GE, GT, LE, LT, Cast, CompareOp, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad, Var
+from ...ir.ops import constant_of
 from ...ir.visit import post_order
 from .symbolic import equate_symbolic
 
@@ -196,7 +197,7 @@ class System:
             if not isinstance(var, IterVar) or var.dom is None:
                 return (float("inf"), True)
             extent = var.dom.extent
-            return (extent.value if isinstance(extent, IntImm) else 1e30, var.kind != "reduce")
+            return (constant_of(extent, 1e30), var.kind != "reduce")
 
         return max(units, key=rank, default=None)
 

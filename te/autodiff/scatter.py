@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range, Var
+from ...ir.expr import Expr, IterVar, ProducerLoad, Range, Var
+from ...ir.ops import constant_of
 from ...ir.visit import substitute
 from ..additions import Addition
 from ..scatter import scatter
@@ -33,7 +34,7 @@ def pays(load: ProducerLoad) -> bool:
     for index, extent in zip(load.indices, load.producer.shape, strict=True):
         if reads_tensors(index):
             by_data = True
-            elements *= extent.value if isinstance(extent, IntImm) else _FEW + 1
+            elements *= constant_of(extent, _FEW + 1)
     return by_data and elements > _FEW
 
 

@@ -11,8 +11,8 @@ from inspect import Parameter
 from typing import Any, TypeVar
 
 from ...errors import TilewrightError
-from ...ir.expr import IntImm, IterVar
-from ...ir.ops import is_const
+from ...ir.expr import IterVar
+from ...ir.ops import constant_of, is_const
 from ...schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule, Stage
 from ...schedule.model.axes import declared_ranges
 from ...schedule.model.methods import StagePrimitives
@@ -107,7 +107,7 @@ class Mutator:
 
     def extent(self, stage: Stage, axis: IterVar) -> int | None:
         within = declared_ranges(stage).get(axis)
-        return within.extent.value if within is not None and isinstance(within.extent, IntImm) else None
+        return None if within is None else constant_of(within.extent)
 
     def begins_at_zero(self, stage: Stage, axis: IterVar) -> bool:
         within = declared_ranges(stage).get(axis)

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from ...ir.expr import IntImm
+from ...ir.ops import constant_of
 from ...te.tensor import Tensor
 
 __all__ = ["ALGORITHMS", "takes_winograd", "winograd_wins"]
@@ -46,4 +47,4 @@ def winograd_wins(data: Tensor, kernel: Tensor, out: Sequence[Any]) -> bool:
 
 def _number(extent: Any) -> int:
     """0 for what is not known before the call."""
-    return extent.value if isinstance(extent, IntImm) else extent if isinstance(extent, int) else 0
+    return constant_of(extent, extent if isinstance(extent, int) else 0)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ....ir.expr import IntImm, IterVar
+from ....ir.expr import IterVar
 from ....schedule import Schedule
 from ....te import Tensor
 from ....te.operation import Operation
+from ....te.shape import constant_extent
 from .steps import ANNOTATIONS, Steps
 
 __all__ = ["State", "StateStage"]
@@ -112,7 +113,7 @@ class State:
     def unroll(self, stage: Any, iterator: Any, max_unroll: int | None = None) -> IterVar:
         """Unrolls a loop; one that is longer than max_unroll stays."""
         number, at = self._place(stage, iterator)
-        extent = _extent(self._loops(number)[at])
+        extent = constant_extent(self._loops(number)[at])
         if max_unroll is not None and extent is not None and extent > max_unroll:
             return self._loops(number)[at]
         return self._annotated(stage, iterator, "unroll")
@@ -136,7 +137,7 @@ class State:
     def split(self, stage: Any, iterator: Any, lengths: Sequence[int], inner_to_outer: bool = True) -> list[IterVar]:
         """A loop as one more than there are lengths, which are those of the inner ones, or of the outer ones."""
         number, at = self._place(stage, iterator)
-        extent = _extent(self._loops(number)[at])
+        extent = constant_extent(self._loops(number)[at])
         return self._split(
             ["SP", number, at, extent, [int(each) for each in lengths], int(inner_to_outer)], len(lengths) + 1
         )
@@ -193,8 +194,3 @@ class State:
         number, at = self._place(stage, iterator)
         self._steps.take(["RF", number, at, factor_iter_id])
         return self.stage_ops[number]
-
-
-def _extent(axis: IterVar) -> int | None:
-    dom = axis.dom
-    return dom.extent.value if dom is not None and isinstance(dom.extent, IntImm) else None

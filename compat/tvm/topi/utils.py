@@ -8,6 +8,7 @@ from typing import Any
 
 from ....ir.arith import Analyzer
 from ....ir.expr import Expr, FloatImm, IntImm
+from ....ir.ops import constant_of
 from ....schedule import Schedule
 from ....te.operation import Operation
 from ....topi.transform import flat_index as ravel_index
@@ -30,7 +31,7 @@ __all__ = [
 def simplify(expr: Any) -> Any:
     """An expression simplified; a constant one as an integer."""
     simplified = Analyzer().simplify(expr) if isinstance(expr, Expr) else expr
-    return simplified.value if isinstance(simplified, IntImm) else simplified
+    return constant_of(simplified, simplified)
 
 
 def prod(x: Any) -> Any:
@@ -87,12 +88,12 @@ def get_const_int(expr: Any) -> int:
 
 def get_const_tuple(in_tuple: Any) -> tuple[Any, ...]:
     """Extents as integers; symbols stay what they are."""
-    return tuple(extent.value if isinstance(extent, IntImm) else extent for extent in in_tuple)
+    return tuple(constant_of(extent, extent) for extent in in_tuple)
 
 
 def equal_const_int(expr: Any, value: int) -> bool:
     """Whether an extent is this number."""
-    return (expr.value if isinstance(expr, IntImm) else expr) == value if isinstance(expr, (int, IntImm)) else False
+    return constant_of(expr, expr) == value if isinstance(expr, (int, IntImm)) else False
 
 
 def traverse_inline(s: Schedule, final_op: Operation, callback: Callable[[Operation], None]) -> None:

@@ -43,7 +43,7 @@ from ...expr import (
     Select,
     Var,
 )
-from ...ops import TRUE, const, is_const, maximum, minimum
+from ...ops import TRUE, const, constant_of, is_const, maximum, minimum
 from ...stmt import For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, children, seq, walk
 from .fresh_copy import Copier, fold, fresh_copy
@@ -326,7 +326,7 @@ class _Partitioner(Rewriter):
 def _only_other(loop: For, cut: Cut) -> dict[Var, Expr]:
     """The loop's variable and its value, where a cut leaves out a single one."""
     bounds = loop.begin, loop.begin if cut.low is None else cut.low, cut.high, fold(Add, loop.begin, loop.extent)
-    begin, low, high, end = (bound.value if isinstance(bound, IntImm) else None for bound in bounds)
+    begin, low, high, end = (constant_of(bound) for bound in bounds)
     if begin is None or low is None or high is None or end is None or low - begin + end - high != 1:
         return {}
     return {loop.var: const(begin if low > begin else high, loop.var.dtype)}

@@ -18,7 +18,7 @@ from ...buffer import Buffer
 from ...dtype import INT32
 from ...expr import BufferLoad, Call, Expr, IntImm, Range, StringImm
 from ...fragments import WARPGROUP_CALLS
-from ...ops import bitwise, const, floordiv, floormod, is_const
+from ...ops import bitwise, const, constant_of, floordiv, floormod, is_const
 from ...pointers import pointed_to, pointer
 from ...stmt import Allocate, BufferStore, Evaluate, For, Function, Stmt
 from ...visit import Rewriter, rewrite, seq, statements, walk
@@ -38,7 +38,7 @@ FENCE = "tw_proxy_fence"
 def row_bytes(buffer: Buffer) -> int:
     """Of a row of a panel of swizzled memory."""
     columns = buffer.shape[-1] if buffer.shape else None
-    whole = columns.value * buffer.dtype.bytes if isinstance(columns, IntImm) else 0
+    whole = constant_of(columns, 0) * buffer.dtype.bytes
     return whole if whole in NARROW else PANEL_BYTES
 
 

@@ -13,7 +13,6 @@ from .....ir.expr import (
     Div,
     Expr,
     IfThenElse,
-    IntImm,
     Max,
     Min,
     Mul,
@@ -24,6 +23,7 @@ from .....ir.expr import (
     Select,
     Sub,
 )
+from .....ir.ops import constant_of
 from .....ir.visit import children, post_order
 from .....schedule import Schedule
 from .....te.operation import producers_first
@@ -56,7 +56,7 @@ def _total(sch: Schedule, count: Callable[[Expr], int]) -> float:
         if said is None:
             total += prod(map(fixed_extent, (*op.axis, *op.reduce_axis))) * sum(map(count, op.values[:1]))
         else:
-            total += int(said.value if isinstance(said, IntImm) else said)
+            total += int(constant_of(said, said))
     return float(total)
 
 
