@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import html
-import importlib
 import json
 import math
 import shutil
@@ -31,120 +30,18 @@ from tilewright.codegen.gpus import GPUS
 from tilewright.errors import CudaError
 from tilewright.runtime.cuda_driver import find_driver
 
-from .gpu_triton import triton_peers
-from .gpu_works import COPY, WORK, Work
+from .gpu_works import COPY, WORK, Numpy, Peer, Torch, Work, find_peer, triton_peers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/support"))
 from gpu_programs import PROGRAMS, Program
 from warpgroups import HOPPER
 
 OUT = Path("out/gpu.json")
-ROUNDS = 9
 SECONDS = 570.0
 """After which nothing more is begun."""
 SAMPLE = ("vector_add", "transpose", "matmul", "mma_matmul", "softmax", "row_sums_four_warps", "two_kernels")
 SAMPLE_90A = ("wgmma_by_boxes", "wgmma_by_roles", "wgmma_by_pairs")
 EMULATED = "cuda -emulate -arch=sm_80"
-
-
-class Torch:
-    """torch on one device."""
-
-    def __init__(self, device: str = "cuda") -> None:
-        self.library: Any = importlib.import_module("torch")
-        self.device = device
-        self.name = f"torch {self.library.__version__}"
-        if device == "cuda" and not self.library.cuda.is_available():
-            raise ImportError("torch was built without CUDA, or finds no GPU")
-        self.library.backends.cuda.matmul.allow_tf32 = False  # what float32 says is what is compared
-        self.library.backends.cudnn.allow_tf32 = False
-
-    def put(self, values: np.ndarray) -> Any:
-        return self.library.from_numpy(values).to(self.device)
-
-    def get(self, tensor: Any) -> np.ndarray:
-        return tensor.cpu().numpy()
-
-    def seconds(self, run: Callable[[], Any]) -> float:
-        return _seconds(run, self.library.cuda.synchronize if self.device == "cuda" else lambda: None)
-
-
-class Cupy:
-    """cupy, for those operations that it has."""
-
-    def __init__(self) -> None:
-        self.library: Any = importlib.import_module("cupy")
-        self.name = f"cupy {self.library.__version__}"
-
-    def put(self, values: np.ndarray) -> Any:
-        return self.library.asarray(values)
-
-    def get(self, tensor: Any) -> np.ndarray:
-        return self.library.asnumpy(tensor)
-
-    def seconds(self, run: Callable[[], Any]) -> float:
-        return _seconds(run, self.library.cuda.Device().synchronize)
-
-
-class Alone:
-    """Our own arrays, where there is no other library."""
-
-    name, library = "", None
-
-    def put(self, values: np.ndarray) -> Any:
-        return tw.array(values, tw.cuda(0))
-
-    def get(self, tensor: Any) -> np.ndarray:
-        return tensor.numpy()
-
-    def seconds(self, run: Callable[[], Any]) -> float:
-        raise AssertionError(f"there is nothing to compare {run} with")
-
-
-class Numpy:
-    """numpy on the host, for a dry run."""
-
-    name, library = "numpy", np
-
-    def put(self, values: np.ndarray) -> Any:
-        return values
-
-    def get(self, tensor: Any) -> np.ndarray:
-        return np.asarray(tensor)
-
-    def seconds(self, run: Callable[[], Any]) -> float:
-        return _seconds(run, lambda: None)
-
-
-Peer = Torch | Cupy | Numpy | Alone
-
-
-def _seconds(run: Callable[[], Any], synchronize: Callable[[], Any]) -> float:
-    """Of a call, from the host's clock around many calls: the median of a few measurements."""
-    run()
-    count, seconds = 1, list[float]()
-    while len(seconds) < ROUNDS:
-        synchronize()
-        begin = time.perf_counter()
-        for _ in range(count):
-            run()
-        synchronize()
-        spent = time.perf_counter() - begin
-        if not seconds and spent < 0.01:
-            count *= 4
-            continue
-        seconds.append(spent / count)
-    return statistics.median(seconds)
-
-
-def find_peer() -> Peer:
-    """The library to compare with."""
-    for kind in (Torch, Cupy):
-        try:
-            return kind()
-        except ImportError:
-            continue
-    return Alone()
 
 
 def inputs_of(tensors: Sequence[Any]) -> tuple[Program, list[np.ndarray]]:

@@ -1,14 +1,19 @@
-"""What `make gpu` times on a GPU: programs that the rules schedule, and the same by a library of arrays."""
+"""The work that `make gpu` times on a GPU: programs that the rules schedule, and the same by a library of arrays, or by Triton."""
 
 from __future__ import annotations
 
+import importlib
+import statistics
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import tilewright as tw
 from tilewright import te, topi
 
-__all__ = ["COPY", "WORK", "Work"]
+__all__ = ["COPY", "WORK", "Numpy", "Peer", "Torch", "Work", "find_peer", "triton_peers"]
 
 Tensors = list[Any]
 
@@ -22,13 +27,13 @@ class Work:
 
     name: str
     group: str
-    size: int
-    small: int
     declare: Callable[[int], Tensors]
     peer: Callable[..., Any]
     amount: Callable[[int], float]
-    unit: str
-    asked: float | None = None
+    unit: str = "GB/s"
+    size: int = 8192
+    small: int = 65
+    asked: float | None = 1.0
     tolerance: float = 1e-4
 
 
@@ -51,8 +56,12 @@ def _half_product(n: int) -> Tensors:
     return [a, b, te.compute((n, n), lambda i, j: sums[i, j].astype("float16"), name="C")]
 
 
-def _product_operations(n: int) -> float:
+def _operations(n: int) -> float:
     return 2.0 * n**3
+
+
+def _peer_product(_: Any, a: Any, b: Any) -> Any:
+    return a @ b
 
 
 def _two_matrices(n: int) -> float:
@@ -146,116 +155,191 @@ def _layer(channels: int, size: int, filters: int, window: int, stride: int) -> 
         functions = _functional(library)
         return None if functions is None else functions.conv2d(image, weights, stride=stride, padding=window // 2)
 
-    out = size // stride
+    def operations(batch: int) -> float:
+        return 2.0 * batch * filters * (size // stride) ** 2 * channels * window * window
+
     name = f"conv {channels}x{size}x{size} to {filters}, {window}x{window} / {stride}"
+    return Work(name, "ResNet-50's layers", declare, peer, operations, "GFLOP/s", 16, 1, 0.9, 1e-3)
+
+
+def _attentions(name: str, causal: bool, products: int) -> Work:
+    """products: how many of its two a score takes part in."""
+
+    def operations(n: int) -> float:
+        return 2.0 * products * 16 * n * n * 64
+
     return Work(
-        name,
-        "ResNet-50's layers",
-        16,
-        1,
-        declare,
-        peer,
-        lambda batch: 2.0 * batch * filters * out * out * channels * window * window,
-        "GFLOP/s",
-        0.9,
-        1e-3,
+        name, "attention", _attention(causal), _peer_attention(causal), operations, "GFLOP/s", 2048, 33, 0.7, 2e-2
     )
 
 
-COPY = Work(
-    "copy",
-    "bandwidth",
-    8192,
-    65,
-    _elementwise(lambda a: te.compute(a.shape, lambda i, j: a[i, j], name="C")),
-    lambda _, a: a + 0,
-    lambda n: 8.0 * n * n,
-    "GB/s",
-)
+_copied = _elementwise(lambda a: te.compute(a.shape, lambda i, j: a[i, j], name="C"))
+COPY = Work("copy", "bandwidth", _copied, lambda _, a: a + 0, _two_matrices, asked=None)
 WORK = (
-    Work(
-        "matmul float32",
-        "products",
-        4096,
-        65,
-        _product,
-        lambda _, a, b: a @ b,
-        _product_operations,
-        "GFLOP/s",
-        0.9,
-        1e-3,
-    ),
-    Work(
-        "matmul float16",
-        "half products",
-        8192,
-        65,
-        _half_product,
-        lambda _, a, b: a @ b,
-        _product_operations,
-        "GFLOP/s",
-        0.8,
-        2e-2,
-    ),
+    Work("matmul float32", "products", _product, _peer_product, _operations, "GFLOP/s", 4096, 65, 0.9, 1e-3),
+    Work("matmul float16", "half products", _half_product, _peer_product, _operations, "GFLOP/s", 8192, 65, 0.8, 2e-2),
     COPY,
-    Work("add", "bandwidth", 8192, 65, _sum_of_two, lambda _, a, b: a + b, lambda n: 12.0 * n * n, "GB/s", 1.0),
-    Work(
-        "transpose",
-        "bandwidth",
-        8192,
-        65,
-        _elementwise(topi.transpose),
-        lambda _, a: a.T + 0,
-        _two_matrices,
-        "GB/s",
-        1.0,
-    ),
+    Work("add", "bandwidth", _sum_of_two, lambda _, a, b: a + b, lambda n: 12.0 * n * n),
+    Work("transpose", "bandwidth", _elementwise(topi.transpose), lambda _, a: a.T + 0, _two_matrices),
     Work(
         "sums of rows",
         "bandwidth",
-        8192,
-        65,
         _elementwise(lambda a: topi.sum(a, 1)),
         lambda _, a: a.sum(1),
         lambda n: 4.0 * n * n,
-        "GB/s",
-        1.0,
     ),
-    Work(
-        "softmax",
-        "bandwidth",
-        8192,
-        65,
-        _elementwise(lambda a: topi.nn.softmax(a, 1)),
-        _peer_softmax,
-        _two_matrices,
-        "GB/s",
-        1.0,
-    ),
-    Work("layer norm", "bandwidth", 8192, 65, _norm, _peer_norm, _two_matrices, "GB/s", 1.0, 1e-3),
-    Work(
-        "attention",
-        "attention",
-        2048,
-        33,
-        _attention(False),
-        _peer_attention(False),
-        lambda n: 4.0 * 16 * n * n * 64,
-        "GFLOP/s",
-        0.7,
-        2e-2,
-    ),
-    Work(
-        "attention, causal",
-        "attention",
-        2048,
-        33,
-        _attention(True),
-        _peer_attention(True),
-        lambda n: 2.0 * 16 * n * n * 64,
-        "GFLOP/s",
-        0.7,
-        2e-2,
-    ),
+    Work("softmax", "bandwidth", _elementwise(lambda a: topi.nn.softmax(a, 1)), _peer_softmax, _two_matrices),
+    Work("layer norm", "bandwidth", _norm, _peer_norm, _two_matrices, tolerance=1e-3),
+    _attentions("attention", False, 2),
+    _attentions("attention, causal", True, 1),
     *(_layer(*layer) for layer in LAYERS),
 )
+
+
+# Who it is compared with
+
+ROUNDS = 9
+
+
+class Torch:
+    """torch on one device."""
+
+    def __init__(self, device: str = "cuda") -> None:
+        self.library: Any = importlib.import_module("torch")
+        self.device = device
+        self.name = f"torch {self.library.__version__}"
+        if device == "cuda" and not self.library.cuda.is_available():
+            raise ImportError("torch was built without CUDA, or finds no GPU")
+        self.library.backends.cuda.matmul.allow_tf32 = False  # what float32 says is what is compared
+        self.library.backends.cudnn.allow_tf32 = False
+
+    def put(self, values: np.ndarray) -> Any:
+        return self.library.from_numpy(values).to(self.device)
+
+    def get(self, tensor: Any) -> np.ndarray:
+        return tensor.cpu().numpy()
+
+    def seconds(self, run: Callable[[], Any]) -> float:
+        return _seconds(run, self.library.cuda.synchronize if self.device == "cuda" else lambda: None)
+
+
+class Cupy:
+    """cupy, for those operations that it has."""
+
+    def __init__(self) -> None:
+        self.library: Any = importlib.import_module("cupy")
+        self.name = f"cupy {self.library.__version__}"
+
+    def put(self, values: np.ndarray) -> Any:
+        return self.library.asarray(values)
+
+    def get(self, tensor: Any) -> np.ndarray:
+        return self.library.asnumpy(tensor)
+
+    def seconds(self, run: Callable[[], Any]) -> float:
+        return _seconds(run, self.library.cuda.Device().synchronize)
+
+
+class Alone:
+    """Our own arrays, where there is no other library."""
+
+    name, library = "", None
+
+    def put(self, values: np.ndarray) -> Any:
+        return tw.array(values, tw.cuda(0))
+
+    def get(self, tensor: Any) -> np.ndarray:
+        return tensor.numpy()
+
+    def seconds(self, run: Callable[[], Any]) -> float:
+        raise AssertionError(f"there is nothing to compare {run} with")
+
+
+class Numpy:
+    """numpy on the host, for a dry run."""
+
+    name, library = "numpy", np
+
+    def put(self, values: np.ndarray) -> Any:
+        return values
+
+    def get(self, tensor: Any) -> np.ndarray:
+        return np.asarray(tensor)
+
+    def seconds(self, run: Callable[[], Any]) -> float:
+        return _seconds(run, lambda: None)
+
+
+Peer = Torch | Cupy | Numpy | Alone
+
+
+def _seconds(run: Callable[[], Any], synchronize: Callable[[], Any]) -> float:
+    """Of a call, from the host's clock around many calls: the median of a few measurements."""
+    run()
+    count, seconds = 1, list[float]()
+    while len(seconds) < ROUNDS:
+        synchronize()
+        begin = time.perf_counter()
+        for _ in range(count):
+            run()
+        synchronize()
+        spent = time.perf_counter() - begin
+        if not seconds and spent < 0.01:
+            count *= 4
+            continue
+        seconds.append(spent / count)
+    return statistics.median(seconds)
+
+
+def find_peer() -> Peer:
+    """The library to compare with."""
+    for kind in (Torch, Cupy):
+        try:
+            return kind()
+        except ImportError:
+            continue
+    return Alone()
+
+
+_SOURCE = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def add(a, b, c, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < n
+    tl.store(c + at, tl.load(a + at, mask=inside) + tl.load(b + at, mask=inside), mask=inside)
+
+@triton.jit
+def softmax(a, c, columns, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * columns
+    values = tl.load(a + row + at, mask=at < columns, other=-float("inf"))
+    powers = tl.exp(values - tl.max(values, axis=0))
+    tl.store(c + row + at, powers / tl.sum(powers, axis=0), mask=at < columns)
+"""
+
+
+def triton_peers(folder: str) -> dict[str, Callable[..., Any]]:
+    """By the name of a piece of work, the same by Triton on torch's tensors; empty without Triton. folder: on sys.path, where a
+    file of the kernels may lie, whose source Triton reads."""
+    try:
+        importlib.import_module("triton")
+    except ImportError:
+        return {}
+    with open(f"{folder}/tilewright_triton_kernels.py", "w") as file:
+        file.write(_SOURCE)
+    kernels = importlib.import_module("tilewright_triton_kernels")
+
+    def add(a: Any, b: Any) -> Any:
+        c = a.new_empty(a.shape)
+        kernels.add[(-(-a.numel() // 4096),)](a, b, c, a.numel(), BLOCK=4096)
+        return c
+
+    def softmax(a: Any) -> Any:
+        c = a.new_empty(a.shape)
+        kernels.softmax[(a.shape[0],)](a, c, a.shape[1], BLOCK=1 << (a.shape[1] - 1).bit_length(), num_warps=16)
+        return c
+
+    return {"add": add, "softmax": softmax}
