@@ -14,7 +14,6 @@ from itertools import takewhile
 from math import gcd
 from typing import TYPE_CHECKING
 
-from ..ir.analysis.linear import linear, terms
 from ..ir.cached import cached_property
 from ..ir.expr import Cast, Expr, IntImm, IterVar, ProducerLoad
 from ..ir.ops import const
@@ -22,8 +21,9 @@ from ..te.factors import factors, guarded_load
 from ..te.operation import Operation
 from ..te.tensor import Tensor
 from ..te.tf32 import within_tf32
+from .accesses import contiguous_axes, dimension, find_axes, load_axes, op_loads, row_steps, source
 from .loops import fused
-from .operations import axes_in, axes_of, contiguous, fixed_extent, loads_of, size_of, source
+from .operations import fixed_extent, size_of
 
 if TYPE_CHECKING:
     from ..schedule import Stage
@@ -77,10 +77,10 @@ class Contraction:
         use, or as much and for longer."""
 
         def use(axis: IterVar) -> tuple[float, int]:
-            step, extent = _step(load, axis), fixed_extent(axis)
+            step, extent = abs(row_steps(load).get(axis, 0)), fixed_extent(axis)
             return (min(extent, SECTOR / (step * load.dtype.bytes)) if step else 0, extent if step else 0)
 
-        side = [axis for axis in (self.rows if load is self.a else self.columns) if axis in axes_of(load)]
+        side = [axis for axis in (self.rows if load is self.a else self.columns) if axis in load_axes(load)]
         return use(self.summed[-1]) > max(map(use, side), default=(0, 0))
 
     def neighbours(self, load: ProducerLoad) -> int:
@@ -94,25 +94,14 @@ class Contraction:
         for axis, index, extent in zip(
             reversed(axes), reversed(load.indices), reversed(source(load).shape), strict=False
         ):
-            used = [
-                (part, factor)
-                for part, factor in terms(linear(index))
-                if not isinstance(part, IterVar) or fixed_extent(part) > 1
-            ]
-            if used != [(axis, 1)] or not isinstance(extent, IntImm):
+            at = dimension(index)
+            used = {part: step for part, step in at.steps.items() if fixed_extent(part) > 1}
+            if at.rest or used != {axis: 1} or not isinstance(extent, IntImm):
                 break
             if extent.value != fixed_extent(axis):
                 return together * gcd(fixed_extent(axis), extent.value)
             together *= extent.value
         return together
-
-
-def _step(load: ProducerLoad, axis: IterVar) -> int:
-    """How many elements lie between what neighbours along an axis read, in one row; 0 where that is not known, or many."""
-    *outer, last = load.indices
-    if any(axis in axes_in(index) for index in outer):
-        return 0
-    return next((abs(factor) for part, factor in terms(linear(last)) if part is axis), 0)
 
 
 def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: factor) -> Contraction | None:
@@ -124,8 +113,8 @@ def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: 
     loads = [load for load in map(read, both) if isinstance(load, ProducerLoad)]
     if len(loads) < 2 or not op.axis or not all(map(fixed_extent, axes)):
         return None
-    a, b = loads if op.axis[-1] in axes_of(loads[1]) else loads[::-1]
-    left, right = axes_of(a), axes_of(b)
+    a, b = loads if op.axis[-1] in load_axes(loads[1]) else loads[::-1]
+    left, right = load_axes(a), load_axes(b)
     columns = tuple(takewhile(lambda axis: axis in right - left, reversed(op.axis)))[::-1]
     rows = tuple(axis for axis in op.axis if axis in left - right)
     if size_of(columns) >= LONG_ROW:  # whole lines of the result wherever they are: what is read decides the order
@@ -135,7 +124,7 @@ def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: 
         return None
     if source(a) is source(b) and size_of((*rows, *columns)) == 1:  # one row, read twice
         return None
-    beside = contiguous(b)
+    beside = contiguous_axes(b)
     outer = tuple(
         sorted((axis for axis in op.axis if axis not in rows and axis not in columns), key=lambda axis: axis in beside)
     )
@@ -146,7 +135,7 @@ def contraction_of(op: Operation, read: Callable[[Expr], Expr] = lambda factor: 
 def unguarded(factor: Expr) -> Expr:
     """What is read under a guard of the axes that it is read along."""
     load = guarded_load(factor)
-    return load if load is not None and axes_in(factor) == {*axes_of(load)} else factor
+    return load if load is not None and find_axes(factor) == {*load_axes(load)} else factor
 
 
 def converted(factor: Expr) -> Expr:
@@ -156,7 +145,7 @@ def converted(factor: Expr) -> Expr:
 
 def _place_in(load: ProducerLoad, axis: IterVar) -> int:
     """The last dimension that an axis indexes: loops in the order of these read what lies side by side one after the other."""
-    return max(at for at, index in enumerate(load.indices) if axis in axes_in(index))
+    return max(at for at, index in enumerate(load.indices) if axis in find_axes(index))
 
 
 def as_matrix(sums: Stage, found: Contraction, anchor: Operation) -> tuple[list[int], list[list[int]]]:
@@ -181,7 +170,7 @@ def copied(group: Group, sums: Stage, load: ProducerLoad, scope: str = "global")
     """A copy of one side by what is read at each of the sum's axes, and those of the anchor's axes that it has; it has none that
     the sum, being a copy itself, knows to be of one value."""
     op, tensor = sums.op, group.s[source(load)].op.output(source(load).value_index)
-    read = axes_of(next(each for each in loads_of(op) if each.producer is tensor))
+    read = load_axes(next(each for each in op_loads(op) if each.producer is tensor))
     pairs = zip((*op.axis, *op.reduce_axis), (*group.anchor.axis, *group.anchor.reduce_axis), strict=True)
     axes = [axis for own, axis in pairs if own in read]
     return group.s[group.s.cache_read(source(load), scope, [sums], reindex=True)], axes

@@ -34,8 +34,9 @@ from ..codegen.machine import Machine
 from ..ir.analysis.footprint import Access, Array, box_of, line_bytes
 from ..ir.cached import cached_property
 from ..ir.expr import Var
+from .accesses import ASSUMED
 
-__all__ = ["ASSUMED", "BEGUN", "Body", "Estimate", "Lines", "Nest", "Parts", "estimate", "soonest", "unforeseen"]
+__all__ = ["BEGUN", "Body", "Estimate", "Lines", "Nest", "Parts", "estimate", "soonest", "unforeseen"]
 
 Parts: TypeAlias = tuple[tuple[str, float], ...]
 """Seconds, each by what they are spent on."""
@@ -355,10 +356,6 @@ def _once(body: Body) -> _Touched:
     for axis, values in body.inner:
         widths[axis] = widths.get(axis, 1) * values
     return [(access, widths) for access in body.accesses]
-
-
-ASSUMED = 1024
-"""Taken for an extent that the call decides."""
 
 
 def _transfers(nest: Nest, machine: Machine, sizes: _Sizes, warm: float, threads: int) -> dict[str, float]:

@@ -28,11 +28,11 @@ from ..schedule import Schedule
 from ..te.operation import Operation, extent_of
 from ..te.rewrite import inline
 from ..te.shape import same_extent
+from .accesses import is_no_larger, is_permutation, is_pointwise, max_reads, reads_output
 from .estimate import Estimate
 from .operations import is_expensive, is_plain, weight
 from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
 from .plan import Candidate, Chooser, Decision, cheapest
-from .reads import follows, most_reads, no_larger, permutes, reads_from
 from .row_chain import row_chain
 
 __all__ = ["Group", "cut"]
@@ -227,7 +227,7 @@ class _Cutter:
         """Whether it is of the heads of a reduction that reads it: cheap, or read once."""
         return (
             any(
-                reader.reduction is not None and (weight(op) <= TRIVIAL or most_reads(op, [reader]) == 1)
+                reader.reduction is not None and (weight(op) <= TRIVIAL or max_reads(op, [reader]) == 1)
                 for reader in self.readers[op]
             )
             and op not in self.outputs
@@ -239,7 +239,7 @@ class _Cutter:
             tensor.op.reduction is not None
             and self.readers[tensor.op] == [op]
             and self.fusion.chain(tensor.op, ()) is None
-            and follows(op, tensor.op, (tensor.op,), some=False)
+            and is_pointwise(op, tensor.op, (tensor.op,), some=False)
             for tensor in op.input_tensors
         )
 
@@ -257,7 +257,9 @@ class _Cutter:
                 continue
             readers = self.readers[op] if op not in self.outputs and op.num_outputs == 1 else []
             output = (
-                readers[0] if len(readers) == 1 and permutes(readers[0], op) and readers[0] not in self.claimed else op
+                readers[0]
+                if len(readers) == 1 and is_permutation(readers[0], op) and readers[0] not in self.claimed
+                else op
             )
             self.claimed.add(output)
             yield Piece(SCAN, op, output, parts=tuple(op.steps(self.order)))
@@ -397,7 +399,7 @@ class _Cutter:
             ):
                 continue
             through = sorted(set[Operation]().union(*(read_by[reader] for reader in readers)), key=places.__getitem__)
-            reading = [reader for reader in through if reads_from(values[reader], op)]
+            reading = [reader for reader in through if reads_output(values[reader], op)]
             if self.fusion.again([(values[reader], reader.axis) for reader in reading], op):
                 for reader in reading:
                     values[reader] = inline(values[reader], op.output(0), op.axis, op.values[0])
@@ -425,7 +427,7 @@ class _Cutter:
                 following is None
                 or following in self.claimed
                 or not is_plain(following)
-                or not follows(following, anchor, region, some)
+                or not is_pointwise(following, anchor, region, some)
             ):
                 continue
             for producer in {tensor.op for tensor in following.input_tensors} & region.keys():
@@ -457,8 +459,8 @@ class _Cutter:
                 or core.isdisjoint(readers)
             ):
                 continue
-            own = weight(op) * most_reads(op, readers)
-            if total + own <= MAX_WEIGHT and (own <= TRIVIAL or most_reads(op, readers) == 1):
+            own = weight(op) * max_reads(op, readers)
+            if total + own <= MAX_WEIGHT and (own <= TRIVIAL or max_reads(op, readers) == 1):
                 heads.append(op)
                 core.add(op)
                 group.add(op)
@@ -505,9 +507,11 @@ class _Cutter:
                 continue
             own = weight(op)
             again = (
-                most_reads(op, readers) > 1 or len(readers) > 1 or not all(no_larger(reader, op) for reader in readers)
+                max_reads(op, readers) > 1
+                or len(readers) > 1
+                or not all(is_no_larger(reader, op) for reader in readers)
             )
-            total += own * most_reads(op, readers)
+            total += own * max_reads(op, readers)
             if total <= MAX_WEIGHT and not (again and (own > TRIVIAL or is_expensive(op))):
                 inlined.append(op)
                 takers.add(op)

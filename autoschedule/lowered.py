@@ -20,7 +20,8 @@ from ..ir.visit import post_order, walk
 from ..schedule import Schedule
 from ..schedule.lowering.lower import Lowered, lower_whole
 from ..schedule.lowering.text import all_arguments
-from .estimate import ASSUMED, Body, Estimate, Nest, estimate
+from .accesses import ASSUMED
+from .estimate import Body, Estimate, Nest, estimate
 from .gpu.shortfalls import shortfalls
 from .instructions import class_of, instructions_of, load_of
 from .plan import Decision, Plan

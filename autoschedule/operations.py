@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from ..ir.analysis.linear import linear, terms
 from ..ir.combine import FUSED
-from ..ir.expr import Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
+from ..ir.expr import Call, Expr, IntImm, IterVar, Reduce
 from ..ir.intrinsics import INTRINSICS
 from ..ir.visit import children, post_order
 from ..schedule.model.inlined import inlined_into as stages_inlined_into
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
     from ..schedule import Schedule
 
 __all__ = [
-    "axes_in",
-    "axes_of",
-    "bytes_of",
-    "contiguous",
-    "depends_on",
     "elements",
     "extents_of",
     "fixed_extent",
@@ -33,9 +27,7 @@ __all__ = [
     "is_known",
     "is_plain",
     "is_shareable",
-    "loads_of",
     "size_of",
-    "source",
     "weight",
 ]
 
@@ -54,11 +46,6 @@ def size_of(axes: Sequence[IterVar]) -> int:
     return prod(map(fixed_extent, axes))
 
 
-def depends_on(axis: IterVar) -> set[IterVar]:
-    """The axes that its range depends on."""
-    return axes_in(axis.dom.begin) | axes_in(axis.dom.extent) if axis.dom is not None else set()
-
-
 def extents_of(op: Operation) -> tuple[int, ...]:
     """Those of its data axes."""
     return tuple(map(fixed_extent, op.axis))
@@ -68,11 +55,6 @@ def elements(op: Operation) -> int | None:
     """How many elements each of its outputs has; None where that is not known."""
     known = [axis.dom.extent.value for axis in op.axis if axis.dom is not None and isinstance(axis.dom.extent, IntImm)]
     return prod(known) if len(known) == len(op.axis) else None
-
-
-def bytes_of(tensor: Tensor) -> int:
-    """Those of a tensor, whether it is computed or given; dimensions that the call decides count as 1."""
-    return prod(extent.value for extent in tensor.shape if isinstance(extent, IntImm)) * tensor.dtype.bytes
 
 
 def is_known(tensor: Tensor) -> bool:
@@ -87,44 +69,6 @@ def is_known(tensor: Tensor) -> bool:
                 return False
             stack.extend(tensor.op for tensor in op.input_tensors)
     return True
-
-
-def loads_of(op: Operation) -> list[ProducerLoad]:
-    """The reads of tensors in each of its values."""
-    return [node for value in op.values for node in post_order(value) if isinstance(node, ProducerLoad)]
-
-
-def axes_in(expr: Expr) -> set[IterVar]:
-    """The axes that occur in an expression."""
-    return {node for node in post_order(expr) if isinstance(node, IterVar)}
-
-
-def axes_of(load: ProducerLoad) -> frozenset[IterVar]:
-    """The axes that its indices depend on."""
-    axes: set[IterVar] = set()
-    for index in load.indices:
-        if isinstance(index, IterVar):
-            axes.add(index)
-        else:
-            axes |= axes_in(index)
-    return frozenset(axes)
-
-
-def source(load: ProducerLoad) -> Tensor:
-    """The tensor that is read."""
-    assert isinstance(load.producer, Tensor)
-    return load.producer
-
-
-def contiguous(load: ProducerLoad) -> set[IterVar]:
-    """The axes of which neighbouring values read neighbouring elements."""
-    if not load.indices:
-        return set()
-    *outer, last = load.indices
-    parts = list(terms(linear(last)))
-    busy = {axis for index in outer for axis in axes_in(index)}
-    busy.update(axis for part, _ in parts if not isinstance(part, IterVar) for axis in axes_in(part))
-    return {part for part, factor in parts if isinstance(part, IterVar) and factor == 1 and part not in busy}
 
 
 def is_expensive(op: Operation) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
-from ..ir.analysis.linear import linear, terms
 from ..ir.expr import EQ, Expr, FloorMod, IfThenElse, IntImm, IterVar, Select
 from ..ir.visit import post_order
 from ..schedule import Schedule, Stage
@@ -23,8 +22,8 @@ from ..te.operation import Operation
 from ..te.rewrite import collect_loads
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor
-from .operations import axes_in, depends_on, is_plain, weight
-from .reads import most_reads
+from .accesses import dimension, domain_axes, find_axes, max_reads
+from .operations import is_plain, weight
 
 __all__ = ["in_phases"]
 
@@ -42,7 +41,7 @@ def in_phases(s: Schedule, exact: bool) -> None:
         return
     for op in [stage.op for stage in s.stages if stage.op.reduction is not None and stage.op.num_outputs == 1]:
         extents = [constant_extent(axis) for axis in (*op.axis, *op.reduce_axis)]
-        if not all(extents) or op.calls_intrinsic or any(depends_on(axis) for axis in op.reduce_axis):
+        if not all(extents) or op.calls_intrinsic or any(domain_axes(axis) for axis in op.reduce_axis):
             continue
         with s.attempt() as attempt:
             taken = _taken_apart(s, op)
@@ -73,7 +72,7 @@ def _is_own(stage: Stage) -> bool:
 def _look_through(stage: Stage) -> bool:
     """Inlines into a stage what it alone reads of conditions of divisibility; returns whether there are any."""
     for producer in stage.producers:
-        if _is_own(producer) and most_reads(producer.op, [stage.op]) == 1 and _look_through(producer):
+        if _is_own(producer) and max_reads(producer.op, [stage.op]) == 1 and _look_through(producer):
             producer.compute_inline()
     return bool(_divisions(expanded(stage)))
 
@@ -96,7 +95,7 @@ def _own_steps(head: Stage) -> dict[int, int]:
     for division in _divisions(expanded(head)):
         assert isinstance(division.b, IntImm)
         modulus = division.b.value
-        left = {atom: by for atom, by in terms(linear(division.a)) if by % modulus}
+        left = dimension(division.a).remainder(modulus)
         for atom, by in left.items() if len(left) == 1 else ():
             if isinstance(atom, IterVar) and atom in head.op.axis:
                 steps.setdefault(head.op.axis.index(atom), modulus // gcd(by, modulus))
@@ -123,9 +122,9 @@ def _period(value: Expr, axis: IterVar, reduced: Sequence[IterVar]) -> int:
     That is so of gradients of strided convolutions, w[y % 2 + 2 * k]."""
     for load in collect_loads(value):
         for index in load.indices:
-            for node in post_order(index) if not axes_in(index).isdisjoint(reduced) else ():
+            for node in post_order(index) if not find_axes(index).isdisjoint(reduced) else ():
                 if isinstance(node, FloorMod) and isinstance(node.b, IntImm):
-                    left = {atom: by for atom, by in terms(linear(node.a)) if by % node.b.value}
+                    left = dimension(node.a).remainder(node.b.value)
                     if left.keys() == {axis}:
                         return node.b.value // gcd(left[axis], node.b.value)
     return 1

@@ -22,7 +22,8 @@ from ..ir.ops import is_const
 from ..te.operation import Operation, extent_of
 from ..te.shape import same_extent
 from ..te.tensor import Tensor
-from .operations import depends_on, is_plain, loads_of
+from .accesses import domain_axes, op_loads
+from .operations import is_plain
 
 __all__ = ["RowChain", "row_chain", "whole_load"]
 
@@ -135,10 +136,10 @@ def _reduces(op: Operation, extents: Sequence[Expr]) -> bool:
 def whole_load(op: Operation) -> ProducerLoad | None:
     """A load of a reduction that reads another element for each of its terms, without a window; None where there is none, so that
     all its operands are read again and again."""
-    if any(depends_on(axis) for axis in op.reduce_axis):
+    if any(domain_axes(axis) for axis in op.reduce_axis):
         return None
     axes = {axis for axis in (*op.axis, *op.reduce_axis) if not is_const(extent_of(axis), 1)}
-    for load in loads_of(op):
+    for load in op_loads(op):
         along = [index for index in load.indices if not is_const(index)]
         if (
             axes.issubset(along)
@@ -212,7 +213,7 @@ class _Walk:
 
     def follow(self, op: Operation, axes: Mapping[IterVar, int | None]) -> None:
         """Goes on to what `op` reads, whose axes, those that it reduces over too, run along these dimensions."""
-        for load in loads_of(op):
+        for load in op_loads(op):
             producer = load.producer.op if isinstance(load.producer, Tensor) else None
             if producer is None or producer not in self.place:
                 continue

@@ -92,7 +92,7 @@ def with_input_names(g: Parts, names: Sequence[str]) -> Parts:
         )
     new = dict(zip(g.inputs, names, strict=True))
     taken = {*g.types, *names}
-    for value in set(names) & (g.types.keys() - g.inputs.keys()):
+    for value in [name for name in names if name in g.types and name not in g.inputs]:
         new[value] = unused(value, taken)
         taken.add(new[value])
     nodes = [

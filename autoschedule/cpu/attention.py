@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
+from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..operations import axes_in
-from .transposes import MAX_TILE, loads_in, turned_rows
+from ..accesses import find_axes
+from .transposes import MAX_TILE, turned_rows
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -144,13 +145,13 @@ class _Attention:
         return next(
             (
                 load.producer
-                for load in loads_in(masked.values[0])
+                for load in collect_loads(masked.values[0])
                 if isinstance(load.producer, Tensor)
                 and load.producer.op is not self.parts["scores"]
                 and load.producer.dtype.bits >= 32
                 and load.producer.ndim > 1
-                and i in axes_in(load.indices[-2])
-                and j in axes_in(load.indices[-1])
+                and i in find_axes(load.indices[-2])
+                and j in find_axes(load.indices[-1])
             ),
             None,
         )

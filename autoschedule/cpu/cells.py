@@ -20,7 +20,8 @@ from ...ir.expr import EQ, Expr, IfThenElse, IterVar, ProducerLoad, Reduce, Sele
 from ...ir.ops import conjuncts, is_const
 from ...ir.visit import post_order
 from ...te.operation import Operation
-from ..operations import axes_in, fixed_extent
+from ..accesses import find_axes
+from ..operations import fixed_extent
 from .injective import sweep, worth_threads
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def cells_of(op: Operation) -> list[IterVar]:
             if (
                 isinstance(axis, IterVar)
                 and axis in op.axis
-                and axis not in axes_in(value)
+                and axis not in find_axes(value)
                 and from_data
                 and axis not in cells
             ):

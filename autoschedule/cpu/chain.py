@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.shape import constant_extent
+from ..accesses import ASSUMED
 from ..estimate import unforeseen
 from ..loops import fused
 from ..operations import inlined_into, weight
 from ..plan import Candidate
-from .chain_plan import ASSUMED
 from .injective import LIGHT, sweep, worth_threads
 from .windows import window_ways
 

@@ -9,7 +9,7 @@ from ...ir.analysis.operations import Kind, operations_of
 from ...ir.structural import StructuralKey
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..operations import loads_of
+from ..accesses import op_loads
 
 __all__ = ["CUT_ROWS", "LOAD", "OPERATOR", "STORE", "Cut", "Member", "Side", "cycles_of", "operators_of", "taps_of"]
 
@@ -109,5 +109,5 @@ def operators_of(op: Operation) -> float:
 
 def cycles_of(op: Operation) -> float:
     """Cycles of a vector of it."""
-    loads = len({(load.producer, tuple(map(StructuralKey, load.indices))) for load in loads_of(op)})
+    loads = len({(load.producer, tuple(map(StructuralKey, load.indices))) for load in op_loads(op)})
     return max(OPERATOR * operators_of(op), LOAD * loads * taps_of(op)) + STORE

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, lcm, prod
 
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access
-from ...ir.expr import Expr, IntImm, ProducerLoad, Var
+from ...ir.expr import Expr, ProducerLoad, Var
 from ...ir.visit import post_order, substitute
 from ...te.operation import Operation
 from ...te.rewrite import inline
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..estimate import ASSUMED, Body, Estimate, Lines, Nest, estimate
+from ..accesses import ASSUMED, load_access, numeric_shape, store_access
+from ..estimate import Body, Estimate, Lines, Nest, estimate
 from ..instructions import classes_of, instructions_of, load_of
 from ..pieces import Tile
 from .chain_member import CUT_ROWS, Cut, Member
@@ -132,9 +133,11 @@ class Nests:
         count["store"] += loops.stores
         for op, at in read:
             if op not in tile.near:
-                accesses.append(Access(op.output(0), at, shapes.get(op) or _shape(op.output(0))))
+                accesses.append(Access(op.output(0), at, shapes.get(op) or numeric_shape(op.output(0))))
         accesses.append(
-            Access(member.op.output(0), loops.at, shapes.get(member.op) or _shape(member.op.output(0)), stored=True)
+            Access(
+                member.op.output(0), loops.at, shapes.get(member.op) or numeric_shape(member.op.output(0)), stored=True
+            )
         )
         inner = dict(loops.inner)
         nest: Nest | Body = Body(count, tuple(accesses), loops.inner)
@@ -168,7 +171,7 @@ class Nests:
         found: dict[int, Access] = {}
         for node in post_order(value):
             if isinstance(node, ProducerLoad):
-                found[id(node)] = Access(node.producer, tuple(node.indices), _shape(node.producer))
+                found[id(node)] = load_access(node)
         others = {id(node): each for node, each in _distinct(value, found)}
         count: Counter[str] = instructions_of(
             [value], self.machine, taps, lanes, tuple(lanes), lambda node: found[id(node)]
@@ -194,7 +197,7 @@ class Nests:
             count[name] -= many
             reads[producer] += many
             members.setdefault((producer, access.pattern[0]), (producer, indices))
-        own = Access(op.output(0), op.axis, _shape(op.output(0)), stored=True)
+        own = store_access(op.output(0), op.axis)
         inner = tuple((moved_to, lanes[axis]) for axis, moved_to in zip(op.axis, at, strict=True) if axis in lanes)
         return _Loops(
             count,
@@ -222,8 +225,3 @@ def _distinct(value: Expr, found: Mapping[int, Access]) -> Iterator[tuple[Produc
 def _again(member: Member, flat: int, rows: int) -> float:
     """How often each value of what stays in registers is computed, for so many rows of the output together."""
     return 1 + max((side.constant for side in member.sides if side.axis == flat - 1), default=0.0) / max(rows, 1)
-
-
-def _shape(tensor: object) -> tuple[int, ...]:
-    shape: Iterable[Expr] = getattr(tensor, "shape", ())
-    return tuple(extent.value if isinstance(extent, IntImm) else ASSUMED for extent in shape)

@@ -18,7 +18,6 @@ from itertools import product
 from math import ceil, inf, prod
 
 from ...codegen.machine import Machine
-from ...ir.analysis.linear import linear, terms
 from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IfThenElse, IntImm, IterVar, Max, Min, ProducerLoad, Var
@@ -26,15 +25,15 @@ from ...ir.ops import const
 from ...ir.visit import post_order
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..accesses import ASSUMED, dimension, distinct_loads, domain_axes, find_axes, op_loads, tensor_bytes
 from ..groups import TRIVIAL
-from ..operations import axes_in, depends_on, is_plain, loads_of, weight
+from ..operations import is_plain, weight
 from ..pieces import Tile
-from ..reads import places_of
 from .chain_member import CUT_ROWS, LOAD, OPERATOR, STORE, Cut, Member, Side, cycles_of, operators_of, taps_of
 from .chain_nest import Nests
 from .conv_form import convolution_of
 
-__all__ = ["ASSUMED", "Chain", "chain_of", "ends_within_vectors", "is_window"]
+__all__ = ["Chain", "chain_of", "ends_within_vectors", "is_window"]
 
 MOST_TAPS = 64
 """Elements of a window, which are written out one after the other."""
@@ -53,8 +52,6 @@ MOST_TILES, MOST_ROLLED = 5, 3
 """To choose from, of those that are computed in one step, and of those through which windows roll."""
 WORTH = 1.15
 """How much more than apart a stage may cost in the chain when it joins: of all the ways, apart too, one is chosen later."""
-ASSUMED = 1024
-"""Taken for an extent that the call decides."""
 TASKS, SMALL = 2, 1e5
 """Tiles for each thread at least, of what takes more than so many cycles."""
 MOST_ROWS, FEW_ROWS, SPARE = 8, 4, 8
@@ -80,13 +77,13 @@ def is_window(op: Operation) -> bool:
         convolution is not None and convolution.inputs > 1
     ):  # its results share what they read with those of other channels
         return False
-    if prod(taps) > MOST_TAPS or any(depends_on(axis) for axis in op.reduce_axis):
+    if prod(taps) > MOST_TAPS or any(domain_axes(axis) for axis in op.reduce_axis):
         return False
     data = {axis for axis in op.axis if constant_extent(axis) != 1}
     sliding: set[IterVar] = set()
     streams = False
-    for load in loads_of(op):
-        used = [axes_in(index) for index in load.indices]
+    for load in op_loads(op):
+        used = [find_axes(index) for index in load.indices]
         if data <= set[IterVar]().union(*used):
             streams = True
             sliding.update(axis for axes in used if not axes.isdisjoint(data) for axis in axes)
@@ -148,7 +145,7 @@ class Chain:
         """Whether a producer, all of whose readers are members, joins."""
         if not (is_plain(producer) or is_window(producer)) or not producer.axis or len(self.members) >= MOST_MEMBERS:
             return False
-        reads = {reader: places_of(reader, producer.output(0)) for reader in readers}
+        reads = {reader: distinct_loads(reader, producer.output(0)) for reader in readers}
         sides = self._sides(producer, reads)
         if sides is None:
             return False
@@ -261,7 +258,7 @@ class Chain:
     def _side(self, reader: Operation, indices: Sequence[Expr], extent: int, dimension: Expr) -> Side | None:
         """What a reader needs along one dimension, of so many elements; extent: as a number."""
         member = self.members[reader]
-        used = set[IterVar]().union(*map(axes_in, indices))
+        used = set[IterVar]().union(*map(find_axes, indices))
         moving = [at for at, axis in enumerate(reader.axis) if axis in used and member.sides[at].extent > 1]
         if len(moving) > 1:  # one that a tile is cut along, and others that it has in whole
             moving = [at for at in moving if member.sides[at].axis <= self.flat]
@@ -423,9 +420,9 @@ class Chain:
         return all(
             index is op.axis[at] and isinstance(extent, IntImm) and extent.value == self.extents[at]
             for op in (self.output, *self.beside)
-            for load in loads_of(op)
+            for load in op_loads(op)
             for index, extent in zip(load.indices, load.producer.shape, strict=True)
-            if op.axis[at] in axes_in(index)
+            if op.axis[at] in find_axes(index)
         )
 
 
@@ -433,7 +430,7 @@ def ends_within_vectors(producer: Operation, machine: Machine) -> bool:
     """Whether guards tell the lanes of its vectors apart, as at the sides of a padded image, and parts of vectors cost more
     than whole ones."""
     return not machine.masks and any(
-        isinstance(node, IfThenElse) and producer.axis[-1] in axes_in(node.condition)
+        isinstance(node, IfThenElse) and producer.axis[-1] in find_axes(node.condition)
         for node in post_order(*producer.values)
     )
 
@@ -447,16 +444,13 @@ def _bytes_before(output: Operation) -> float:
         before.update(dict.fromkeys(producers))
         stack += producers
     tensors = (tensor for op in before for tensor in op.outputs)
-    return sum(
-        prod(extent.value if isinstance(extent, IntImm) else ASSUMED for extent in tensor.shape) * tensor.dtype.bytes
-        for tensor in tensors
-    )
+    return sum(tensor_bytes(tensor, ASSUMED) for tensor in tensors)
 
 
 def _is_steady(index: Expr) -> bool:
     """Whether an index moves by a constant with its axis, or is held within bounds and does so between them."""
     if isinstance(index, (Min, Max)):
         return all(isinstance(side, IntImm) or _is_steady(side) for side in (index.a, index.b)) and (
-            not axes_in(index.a) or not axes_in(index.b)
+            not find_axes(index.a) or not find_axes(index.b)
         )
-    return all(isinstance(part, IterVar) for part, _ in terms(linear(index)) if axes_in(part))
+    return not any(find_axes(part) for part, _ in dimension(index).rest)

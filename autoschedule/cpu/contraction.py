@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...schedule.primitives.mirror import is_symmetric
+from ..accesses import op_loads, source
 from ..contractions import Contraction, as_matrix, contraction_of, copied, flat, unguarded, upstream
 from ..estimate import Estimate, Lines, estimate, soonest, unforeseen
 from ..forms import form_of
 from ..loops import fused
-from ..operations import fixed_extent, is_known, loads_of, size_of, source
+from ..operations import fixed_extent, is_known, size_of
 from ..plan import Candidate
 from .contraction_nest import Elements, Run, contraction_nest, copied_how, lies_along, read_in_place
 from .digits import digits_of, in_digits
@@ -201,7 +202,7 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
     if found.mirrored:
         s[group.output].mirror(*_diagonal(group, found))
     along, in_place = lies_along(found), read_in_place(found, chosen)
-    sides = [load for load in loads_of(anchor) if load is found.b or load is found.a and not in_place]
+    sides = [load for load in op_loads(anchor) if load is found.b or load is found.a and not in_place]
     copies = {load: copied(group, sums, load) for load in sides}  # in the order in which they are read
     panel, panel_axes = copies[found.b]
     rows, row_axes = (None, []) if in_place else copies[found.a]

@@ -20,15 +20,14 @@ from math import ceil, log2, prod
 
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access
-from ...ir.analysis.linear import linear, terms
-from ...ir.expr import IntImm, IterVar, ProducerLoad, Var
+from ...ir.expr import IterVar, ProducerLoad, Var
 from ...te.operation import Operation
+from ..accesses import contiguous_axes, load_access, load_axes, row_steps, store_access
 from ..contractions import Contraction, flat
 from ..estimate import Body, Nest
 from ..instructions import NEAR, pieces
-from ..operations import axes_in, axes_of, contiguous, fixed_extent, size_of
+from ..operations import fixed_extent, size_of
 from .gemm_plan import Plan
-from .sum_nest import stored_by
 
 __all__ = ["Elements", "Run", "contraction_nest", "copied_how", "lies_along", "read_in_place"]
 
@@ -52,7 +51,11 @@ def read_in_place(found: Contraction, way: Plan) -> bool:
         and found.a not in found.guarded
         and (
             lies_along(found)
-            or (not way.depth and found.summed[-1] in contiguous(found.a) and fixed_extent(found.summed[-1]) >= LONG)
+            or (
+                not way.depth
+                and found.summed[-1] in contiguous_axes(found.a)
+                and fixed_extent(found.summed[-1]) >= LONG
+            )
         )
     )
 
@@ -60,7 +63,7 @@ def read_in_place(found: Contraction, way: Plan) -> bool:
 def copied_how(load: ProducerLoad, along: Sequence[IterVar], summed: Sequence[IterVar], width: int, lanes: int) -> str:
     """How `width` neighbours `along` these axes come into a panel: "beside" each other as they lie, most of them in one row, or a
     few elements apart; "turned", loaded along the sum and turned in registers; or "apart", one by one."""
-    inner = tuple(axis for axis in along if axis in axes_of(load))
+    inner = tuple(axis for axis in along if axis in load_axes(load))
     if (
         inner
         and _is_near(load, inner[-1])
@@ -72,7 +75,7 @@ def copied_how(load: ProducerLoad, along: Sequence[IterVar], summed: Sequence[It
 
 def _crossing(load: ProducerLoad, along: Sequence[IterVar], lanes: int) -> float:
     """The part of the vectors of neighbours `along` these axes that cross the end of a row of the last of them."""
-    inner = tuple(axis for axis in along if axis in axes_of(load) and fixed_extent(axis) > 1)
+    inner = tuple(axis for axis in along if axis in load_axes(load) and fixed_extent(axis) > 1)
     if len(inner) < 2 or load.indices[-len(inner) :] == inner:
         return 0.0
     return min((lanes - 1) / fixed_extent(inner[-1]), 1.0)
@@ -80,9 +83,7 @@ def _crossing(load: ProducerLoad, along: Sequence[IterVar], lanes: int) -> float
 
 def _is_near(load: ProducerLoad, axis: IterVar) -> bool:
     """Whether neighbours along an axis lie in one row, few enough elements apart for vectors of which lanes are picked."""
-    *outer, last = load.indices
-    steps = {part: step for part, step in terms(linear(last)) if axis in axes_in(part)}
-    return steps.keys() == {axis} and 1 <= steps[axis] <= NEAR and not any(axis in axes_in(index) for index in outer)
+    return 1 <= row_steps(load).get(axis, 0) <= NEAR
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Run:
     def of(found: Contraction, op: Operation) -> Run | None:
         """That of a contraction; None where its columns lie apart."""
         load, columns, size = found.b, found.columns, size_of(found.columns)
-        count, source = len(columns), _source(load)
+        count, source = len(columns), load_access(load)
         behind = all(index is axis for index, axis in zip(load.indices[-count:], columns, strict=False))
         inside = tuple(map(fixed_extent, columns[1:]))
         if (
@@ -160,10 +161,10 @@ class Elements:
         places: list[Mapping[IterVar, IterVar]] = [{}]
         if found.mirrored:
             places.append({found.rows[0]: found.columns[0], found.columns[0]: found.rows[0]})
-        stored = tuple(stored_by(op.output(0), [at.get(axis, axis) for axis in op.axis]) for at in places)
+        stored = tuple(store_access(op.output(0), [at.get(axis, axis) for axis in op.axis]) for at in places)
         column, summed = Var("column"), flat([(axis, fixed_extent(axis)) for axis in found.summed])
         panel = Access(found.b.producer, (column, summed), (size_of(found.columns), size_of(found.summed)))
-        return Elements(_source(found.a), _source(found.b), *panels, column, panel, stored, Run.of(found, op))
+        return Elements(load_access(found.a), load_access(found.b), *panels, column, panel, stored, Run.of(found, op))
 
 
 def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine: Machine, known: bool) -> Nest:
@@ -258,15 +259,9 @@ def _nested(parts: tuple[Nest | Body, ...], loops: Sequence[tuple[Var, int]]) ->
     return nest
 
 
-def _source(load: ProducerLoad) -> Access:
-    return Access(
-        load.producer, load.indices, tuple(extent.value for extent in load.producer.shape if isinstance(extent, IntImm))
-    )
-
-
 def _panel(load: ProducerLoad, own: Sequence[IterVar], found: Contraction) -> Access:
     """An element of the copy: panels are rows of it, which is as many bytes, and the axes of the sum are one."""
-    axes = axes_of(load)
+    axes = load_axes(load)
     data = [axis for axis in (*found.outer, *own) if axis in axes]
     summed = flat([(axis, fixed_extent(axis)) for axis in found.summed])
     return Access(load.producer, (*data, summed), (*map(fixed_extent, data), size_of(found.summed)))

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.analysis.linear import linear, terms
 from ...ir.expr import Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad
 from ...te.factors import factors
 from ...te.operation import Operation
 from ...te.tensor import Tensor
-from ..operations import axes_of, depends_on, fixed_extent, source
+from ..accesses import dimension, domain_axes, load_axes, source
+from ..operations import fixed_extent
 
 __all__ = ["LAYOUTS", "Convolution", "Layout", "convolution_of"]
 
@@ -53,7 +53,7 @@ def convolution_of(op: Operation) -> Convolution | None:
     """How an operation is a convolution; None where it is none."""
     both = factors(op)
     loads = [load for load in map(_converted, both or ()) if isinstance(load, ProducerLoad)]
-    if len(loads) < 2 or loads[0].producer is loads[1].producer or any(depends_on(axis) for axis in op.reduce_axis):
+    if len(loads) < 2 or loads[0].producer is loads[1].producer or any(domain_axes(axis) for axis in op.reduce_axis):
         return None
     found = (
         _as(op, layout, image, weights)
@@ -91,7 +91,7 @@ def _as(op: Operation, layout: Layout, image: ProducerLoad, weights: ProducerLoa
     if (
         {*summed} != {*op.reduce_axis}
         or len({*summed}) < len(summed)
-        or not axes_of(weights) <= {channels, *lane, *summed}
+        or not load_axes(weights) <= {channels, *lane, *summed}
     ):
         return None
     plain = layout.channels == 1 and not lane and tuple(weights.indices) == (channels, c, p, q)
@@ -116,27 +116,25 @@ def _is_axis(index: Expr, axis: IterVar) -> bool:
 
 def _window(index: Expr, axis: IterVar) -> tuple[IterVar, int] | None:
     """The reduce axis that slides along an axis of the result, and by how much that moves."""
-    steps = dict(terms(linear(index)))
-    stride = steps.pop(axis, 0)
-    (tap, by), *others = steps.items() or ((None, 0),)
-    if others or stride < 1 or by < 1 or not isinstance(tap, IterVar) or tap.kind != "reduce":
+    at = dimension(index)
+    stride, taps = at.steps.get(axis, 0), [(each, by) for each, by in at.steps.items() if each is not axis]
+    if at.rest or stride < 1 or len(taps) != 1:
         return None
-    return tap, stride
+    ((tap, by),) = taps
+    return (tap, stride) if by >= 1 and tap.kind == "reduce" else None
 
 
 def _group(index: Expr, channels: IterVar) -> tuple[IterVar, int] | None:
     """The reduce axis over channels, and how many groups of them there are."""
-    steps = dict(terms(linear(index)))
-    summed = [axis for axis, by in steps.items() if by == 1 and isinstance(axis, IterVar) and axis.kind == "reduce"]
-    if len(summed) != 1:
+    at = dimension(index)
+    summed = [axis for axis, by in at.steps.items() if by == 1 and axis.kind == "reduce"]
+    if len(summed) != 1 or len(at.steps) > 1 or len(at.rest) > 1:
         return None
-    steps.pop(summed[0])
-    if not steps:
+    if not at.rest:
         return summed[0], 1
-    (part, by), *others = steps.items()
+    ((part, by),) = at.rest
     if (
-        others
-        or by != fixed_extent(summed[0])
+        by != fixed_extent(summed[0])
         or not isinstance(part, FloorDiv)
         or part.a is not channels
         or not isinstance(part.b, IntImm)

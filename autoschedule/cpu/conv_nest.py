@@ -7,12 +7,13 @@ from math import ceil, log2, prod
 
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access
-from ...ir.expr import Expr, IntImm, IterVar, Var
+from ...ir.expr import Expr, IterVar, Var
 from ...te.operation import Operation
 from ...te.tensor import Tensor
+from ..accesses import ASSUMED, numeric_shape, op_loads
 from ..contractions import flat
-from ..estimate import ASSUMED, Body, Nest
-from ..operations import fixed_extent, loads_of
+from ..estimate import Body, Nest
+from ..operations import fixed_extent
 from .conv_form import Convolution
 from .conv_plan import Layer, Plan, Tile, pieces
 
@@ -33,7 +34,7 @@ class ConvNests:
         self.y, self.x = op.axis[layout.rows], op.axis[layout.columns]
         self.height, self.width = layer.height or ASSUMED, layer.width or ASSUMED
         self.summed = [(axis, fixed_extent(axis)) for axis in op.reduce_axis]
-        reads = {load.producer: load for load in loads_of(op)}
+        reads = {load.producer: load for load in op_loads(op)}
         self.image = _access(found.image, reads[found.image].indices)
         own = [(axis, fixed_extent(axis)) for axis in op.axis[layout.channels : layout.channels + 1]]
         own += [(op.axis[layout.lane], layer.block)] if layout.lane is not None else []
@@ -146,7 +147,7 @@ class ConvNests:
 
 
 def _access(tensor: Tensor, indices: Sequence[Expr], stored: bool = False) -> Access:
-    shape = tuple(extent.value if isinstance(extent, IntImm) else ASSUMED for extent in tensor.shape)
+    shape = numeric_shape(tensor)
     return Access(tensor, tuple(indices), shape, stored)
 
 

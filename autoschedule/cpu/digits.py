@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from ...ir.expr import Expr, FloorDiv, FloorMod, IntImm, IterVar, Node, ProducerLoad
 from ...ir.visit import children
 from ...te.operation import Operation
-from ..operations import fixed_extent, loads_of
+from ..accesses import op_loads
+from ..operations import fixed_extent
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -28,7 +29,7 @@ def digits_of(op: Operation, loads: Iterable[ProducerLoad] | None = None) -> dic
     """The data axes, by their places, that some load reads in quotients or remainders by one divisor alone, with that divisor where
     it divides the extent. loads: those of the operation with what is inlined into it, where that is something."""
     divisors: dict[IterVar, set[int]] = {}
-    for load in loads_of(op) if loads is None else loads:
+    for load in op_loads(op) if loads is None else loads:
         stack: list[Node] = list(load.indices)
         while stack:
             node = stack.pop()

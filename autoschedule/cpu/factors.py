@@ -19,8 +19,9 @@ from ...ir.expr import Cast, Expr, IterVar, ProducerLoad
 from ...ir.visit import post_order
 from ...te.factors import factors
 from ...te.operation import Operation
+from ..accesses import contiguous_axes, domain_axes, find_axes
 from ..contractions import converted
-from ..operations import axes_in, contiguous, depends_on, fixed_extent
+from ..operations import fixed_extent
 from .injective import sweep
 
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ def sides_of(op: Operation) -> Sides | None:
         or not all(map(fixed_extent, axes))
     ):
         return None
-    if any(depends_on(axis) for axis in op.reduce_axis) or (
+    if any(domain_axes(axis) for axis in op.reduce_axis) or (
         not are_widened(both) and all(isinstance(converted(factor), ProducerLoad) for factor in both)
     ):
         return None
-    a, b = both if op.axis[-1] in axes_in(both[1]) else both[::-1]
-    left, right = axes_in(a), axes_in(b)
+    a, b = both if op.axis[-1] in find_axes(both[1]) else both[::-1]
+    left, right = find_axes(a), find_axes(b)
     rows, columns = ([axis for axis in op.axis if axis in own - other] for own, other in ((left, right), (right, left)))
     if op.axis[-1] not in columns or not rows or not left & right >= {*op.reduce_axis} or not left | right >= {*axes}:
         return None
@@ -100,4 +101,4 @@ def _loads(factor: Expr) -> list[ProducerLoad]:
 
 def _lies_along(factor: Expr, axis: IterVar) -> bool:
     """Whether what a factor reads that depends on most axes lies side by side along this one."""
-    return axis in contiguous(max(_loads(factor), key=lambda load: len(axes_in(load))))
+    return axis in contiguous_axes(max(_loads(factor), key=lambda load: len(find_axes(load))))

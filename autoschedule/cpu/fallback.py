@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..accesses import contiguous_axes, domain_axes, op_loads
 from ..estimate import Estimate, unforeseen
-from ..operations import contiguous, depends_on, fixed_extent, inlined_into, loads_of
+from ..operations import fixed_extent, inlined_into
 from ..plan import Candidate
 from .cells import into_cells
 from .chain_plan import is_window
@@ -103,9 +104,9 @@ def sums_in_order(group: Group) -> None:
 
 def _lane_axis(group: Group, anchor: Operation) -> IterVar | None:
     """The axis along which neighbouring elements are read: the last one over data before those that are reduced over."""
-    along = {axis for load in loads_of(anchor) for axis in contiguous(load)}
+    along = {axis for load in op_loads(anchor) for axis in contiguous_axes(load)}
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
-    tied = {axis for reduced in anchor.reduce_axis for axis in depends_on(reduced)}
+    tied = {axis for reduced in anchor.reduce_axis for axis in domain_axes(reduced)}
     if anchor.axis and anchor.axis[-1] in along - tied and (constant_extent(anchor.axis[-1]) or lanes) >= lanes:
         return anchor.axis[-1]
     reduced = reversed(anchor.reduce_axis)

@@ -11,9 +11,10 @@ from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad
 from ...te.operation import Operation
 from ...te.rewrite import inline
 from ...te.shape import constant_extent
-from ..operations import is_expensive, loads_of, weight
+from ..accesses import ASSUMED, op_loads
+from ..operations import is_expensive, weight
 from .operands import is_product
-from .sum_plan import ASSUMED, Terms, best_plan, gathers, terms_of
+from .sum_plan import Terms, best_plan, gathers, terms_of
 
 __all__ = ["axes_shared", "cheap", "computed_again"]
 
@@ -24,7 +25,7 @@ STORED, CACHED = 6, 4
 def axes_shared(reader: Operation, producer: Operation, machine: Machine) -> frozenset[IterVar] | None:
     """The data axes of `reader` at which it reads `producer`, where that is a part: each of its elements is needed for one vector
     of results alone, and computed there it takes no longer than apart. None where it is no part. Both are reductions."""
-    loads = [load for load in loads_of(reader) if load.producer is producer.output(0)]
+    loads = [load for load in op_loads(reader) if load.producer is producer.output(0)]
     terms = terms_of(producer.values[0], producer.axis)
     if not reader.axis or is_product(reader) or is_product(producer) or terms is None:
         return None
@@ -46,7 +47,7 @@ def axes_shared(reader: Operation, producer: Operation, machine: Machine) -> fro
         if None in rest or prod(extent or 0 for extent in rest) * lanes * bits // 8 > machine.l1 // 4:
             return None
     if (
-        any(gathers(load, own, lanes) for load in loads_of(producer))
+        any(gathers(load, own, lanes) for load in op_loads(producer))
         or loads
         and _better_apart(producer, terms, loads[0], machine)
     ):

@@ -29,8 +29,9 @@ from ...schedule import Stage
 from ...te.factors import factors
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
+from ..accesses import source
 from ..contractions import upstream
-from ..operations import is_known, source
+from ..operations import is_known
 from ..plan import Candidate
 from .byte_tiles import byte_tiles
 from .factors import Sides, are_widened, of_factors, sides_of, sweep_factors

@@ -13,8 +13,9 @@ from functools import lru_cache
 from math import ceil, gcd
 
 from ...codegen.machine import WAYS, Machine, RegisterTile, register_tiles
+from ..accesses import ASSUMED
 
-__all__ = ["ASSUMED", "TASKS", "Plan", "Product", "grid", "plan", "plans", "together"]
+__all__ = ["TASKS", "Plan", "Product", "grid", "plan", "plans", "together"]
 
 DIRECT_ROWS, CROWDED_ROWS = 256, 48
 """Up to so many rows reading B where it lies costs less than packing it: each element is used so seldom. Fewer, where all rows
@@ -25,8 +26,6 @@ STEP, DIRECT_STEP = 0.65, 2.0
 """Cycles that a tile loses at each step, as measured for tiles of all shapes: over a packed panel, and over rows of B in place."""
 WORTH_THREADS = 1 << 19
 """Multiply-adds below which one thread is done before a second has been woken."""
-ASSUMED = 1024
-"""Taken for an extent that the call decides."""
 SHALLOWEST = 128
 """Sums up to which blocks of them gain nothing."""
 KEPT = 0.25

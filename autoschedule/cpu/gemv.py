@@ -24,9 +24,10 @@ from ...ir.expr import IntImm, ProducerLoad
 from ...schedule import Stage
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
+from ..accesses import ASSUMED, source
 from ..contractions import upstream
-from ..operations import is_known, source
-from .gemm_plan import ASSUMED, TASKS
+from ..operations import is_known
+from .gemm_plan import TASKS
 from .operands import Operands, reduce_axes
 from .streams import last_cache
 

@@ -13,11 +13,12 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ...codegen.machine import WAYS
-from ...ir.expr import IntImm, IterVar
+from ...ir.expr import IterVar
 from ...ir.visit import post_order
+from ..accesses import numeric_shape, op_loads
 from ..instructions import classes_of
 from ..loops import fused
-from ..operations import fixed_extent, loads_of
+from ..operations import fixed_extent
 from ..row_chain import whole_load
 from .injective import worth_threads
 from .lanes import power_below
@@ -40,7 +41,7 @@ def are_short(group: Group) -> bool:
     if (
         reduction is None
         or len(group.anchor.reduce_axis) != 1
-        or any(load.dtype.bits < WORD for load in loads_of(group.anchor))
+        or any(load.dtype.bits < WORD for load in op_loads(group.anchor))
     ):
         return False  # what is narrow is not turned
     taken = sum(len(classes_of(node, group.machine)) for node in post_order(*reduction.combiner.result))
@@ -81,13 +82,7 @@ def rows_in_order(group: Group) -> bool:
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis))
     sums = s[anchor] if group.output is not anchor else s[s.cache_write(list(anchor.outputs), "local")[0]]
     stage = s[group.output]
-    pitch = (
-        prod(
-            extent.value if isinstance(extent, IntImm) else 1
-            for extent in load.producer.shape[load.indices.index(row) + 1 :]
-        )
-        * load.dtype.bytes
-    )
+    pitch = prod(numeric_shape(load.producer, 1)[load.indices.index(row) + 1 :]) * load.dtype.bytes
     several = size * (1 if pitch % (group.machine.l1 // WAYS) == 0 else min(VECTORS, fixed_extent(row) // size))
     rows, lane = stage.split(stage.op.axis[place], factor=several)
     outer = [*(axis for at, axis in enumerate(stage.op.axis) if at != place), rows]

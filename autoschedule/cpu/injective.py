@@ -19,14 +19,17 @@ from typing import TYPE_CHECKING
 from ...ir.expr import Expr, IfThenElse, IterVar, ProducerLoad, Select
 from ...ir.visit import children, post_order
 from ...schedule import Stage
+from ...schedule.model.inlined import expanded
 from ...te.operation import Operation
+from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
-from ..operations import axes_in, inlined_into, weight
+from ..accesses import find_axes
+from ..operations import inlined_into, weight
 from ..plan import Candidate
 from .digits import digits_of
 from .lanes import length
 from .streams import streams, sweep_past_caches
-from .transposes import crossing_of, expanded, loads_in, transpose_tiles
+from .transposes import crossing_of, transpose_tiles
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -68,12 +71,12 @@ def _ways(group: Group, op: Operation) -> list[Candidate]:
         return [Candidate("a single element", lambda: None)]
     operators = sum(map(weight, (op, *inlined_into(s, op))))
     usual, threads = VECTORS if operators <= LIGHT else 1, worth_threads(axes, operators)
-    value = expanded(s, op)
+    value = expanded(s[op])
     flat = op.num_outputs == 1 and _is_flat(op, value)
     ways = [
         _Loops(flat, vectors, shared) for shared in (threads, not threads) for vectors in dict.fromkeys((usual, *STEPS))
     ]
-    loads = loads_in(value)
+    loads = collect_loads(value)
     run = digits_of(op, loads).get(len(axes) - 1, 0) if op.num_outputs == 1 else 0
     if run * 2 >= group.machine.lanes(op.output(0).dtype.bits):
         ways = [*(_Loops(flat, usual, shared, run) for shared in (threads, not threads)), *ways]
@@ -140,7 +143,8 @@ def _is_of_components(axes: Sequence[IterVar], value: Expr) -> bool:
         len(axes) > 1
         and 1 < (constant_extent(axes[-1]) or 0) <= COMPONENTS
         and any(
-            isinstance(node, Select | IfThenElse) and axes[-1] in axes_in(node.condition) for node in post_order(value)
+            isinstance(node, Select | IfThenElse) and axes[-1] in find_axes(node.condition)
+            for node in post_order(value)
         )
     )
 
@@ -165,7 +169,7 @@ def _is_flat(op: Operation, value: Expr) -> bool:
         seen.add(id(node))
         if isinstance(node, ProducerLoad):
             own = len(node.indices) == len(op.axis) and all(a is b for a, b in zip(node.indices, op.axis, strict=True))
-            if not own and any(axes_in(index) for index in node.indices):
+            if not own and any(find_axes(index) for index in node.indices):
                 return False
         elif isinstance(node, IterVar):
             return False

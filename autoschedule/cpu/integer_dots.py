@@ -25,9 +25,9 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..operations import loads_of, source
+from ..accesses import ASSUMED, op_loads, source
 from .depthwise import windows
-from .gemm_plan import ASSUMED, TASKS
+from .gemm_plan import TASKS
 from .injective import worth_threads
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def integer_dots(group: Group) -> None:
     if worth_threads((*anchor.axis, *summed.reduce_axis), 1):
         stage.parallel(task)
     stage.vectorize(j)
-    dots_in_registers(s[summed], stage, places, loads_of(summed)[1].dtype == "int8")
+    dots_in_registers(s[summed], stage, places, op_loads(summed)[1].dtype == "int8")
 
 
 def integer_depthwise(group: Group) -> None:
@@ -109,7 +109,7 @@ def _block(group: Group, summed: Operation) -> int:
     """How many rows of an image a task has: what they read stays in the second cache, and all threads have some."""
     *outer, row, _, _ = group.anchor.axis
     extent = constant_extent(row) or ASSUMED
-    *_, places, channels = (constant_extent(axis) or ASSUMED for axis in source(loads_of(summed)[0]).op.axis)
+    *_, places, channels = (constant_extent(axis) or ASSUMED for axis in source(op_loads(summed)[0]).op.axis)
     fits = max(group.machine.l2 // 2 // (places * channels * PAIR), 1)
     images = prod(constant_extent(axis) or 1 for axis in outer)
     return max(min(fits, extent, ceil(extent * images / group.machine.cores)), 1)

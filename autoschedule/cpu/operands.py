@@ -10,7 +10,8 @@ from ...ir.expr import Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Producer
 from ...te.factors import factors
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..operations import fixed_extent, loads_of
+from ..accesses import numeric_shape, op_loads
+from ..operations import fixed_extent
 from .gemm_plan import Product
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Operands:
 def is_product(op: Operation) -> bool:
     """Whether an operation sums a[.., i, k] * b[.., k, j] over k, either of the two transposed or both, each of them converted
     or not, for its last two axes i and j; or b packed, b[j // w, k, j % w]."""
-    loads, both = loads_of(op), factors(op)
+    loads, both = op_loads(op), factors(op)
     if both is None or len(op.reduce_axis) != 1 or len(op.axis) < 2 or len(loads) != 2:
         return False
     if loads[0].producer is loads[1].producer or [*map(_converted, both)] != loads:
@@ -73,19 +74,19 @@ def _is_packed(load: ProducerLoad, j: IterVar, k: IterVar) -> bool:
         and lane.a is j
         and isinstance(panel.b, IntImm)
         and isinstance(lane.b, IntImm)
-        and panel.b.value == lane.b.value == _number(load.producer.shape[-1])
+        and panel.b.value == lane.b.value == numeric_shape(load.producer, 0)[-1]
     )
 
 
 def operands(group: Group) -> Operands:
     """What the anchor multiplies."""
     anchor = group.anchor
-    a, b = loads_of(anchor)
+    a, b = op_loads(anchor)
     (k,) = reduce_axes(anchor)
     *batch, i, j = anchor.axis
     packed = _is_packed(b, j, k)
     heads = {tensor for head in group.heads for tensor in head.outputs}
-    width = _number(b.producer.shape[-1])
+    width = numeric_shape(b.producer, 0)[-1]
     product = Product(
         m=fixed_extent(i),
         n=fixed_extent(j),
@@ -103,7 +104,3 @@ def operands(group: Group) -> Operands:
 def reduce_axes(op: Operation) -> tuple[IterVar, ...]:
     """The axes that it sums over."""
     return op.reduce_axis
-
-
-def _number(extent: Expr) -> int:
-    return extent.value if isinstance(extent, IntImm) else 0

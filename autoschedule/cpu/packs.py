@@ -17,10 +17,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ...codegen.machine import Machine
-from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad
+from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...te.tensor import Tensor
+from ..accesses import contiguous_axes, find_axes, load_axes, numeric_shape
 from ..loops import fused
-from ..operations import axes_in, axes_of, contiguous
 from .injective import sweep, worth_threads
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Read:
 
 def place_of(load: ProducerLoad, axis: IterVar) -> int | None:
     """The dimension that is indexed by this axis alone; None where there is none, or others depend on it too."""
-    places = [at for at, index in enumerate(load.indices) if axis in axes_in(index)]
+    places = [at for at, index in enumerate(load.indices) if axis in find_axes(index)]
     return places[0] if len(places) == 1 and load.indices[places[0]] is axis else None
 
 
@@ -88,11 +88,11 @@ def reads_of(
         return
     lanes = machine.lanes(bits)
     for load in loads:
-        axes, side_by_side = axes_of(load), contiguous(load)
+        axes, side_by_side = load_axes(load), contiguous_axes(load)
         if load.producer not in movable or axes.isdisjoint(reduced):
             continue
         assert isinstance(load.producer, Tensor)
-        vectors = prod(extent.value if isinstance(extent, IntImm) else 1 for extent in load.producer.shape) / lanes
+        vectors = prod(numeric_shape(load.producer, 1)) / lanes
         near = vectors * machine.vector_bytes <= machine.l2
         cost = vectors * (PACKING if near else PACKING_FAR)
         own = machine.lanes(load.dtype.bits)
@@ -112,7 +112,7 @@ def reads_of(
 
 def _is_ordered(load: ProducerLoad, reduced: Sequence[IterVar]) -> bool:
     """Whether each dimension that an axis of the sum indexes is indexed by that alone."""
-    return all(isinstance(index, IterVar) or axes_in(index).isdisjoint(reduced) for index in load.indices)
+    return all(isinstance(index, IterVar) or find_axes(index).isdisjoint(reduced) for index in load.indices)
 
 
 def packs(
@@ -154,10 +154,10 @@ def order_of(
     """The dimensions of a tensor in the order of its copy: those that stay outermost, those that the sum runs along, and that of
     the lanes, which is divided into panels around these, and lies innermost."""
     place = place_of(load, lane) if lane is not None else None
-    order = [at for at, index in enumerate(load.indices) if at != place and axes_in(index).isdisjoint(reduced)]
+    order = [at for at, index in enumerate(load.indices) if at != place and find_axes(index).isdisjoint(reduced)]
     summed = sorted(
         (at for at in range(len(load.indices)) if at != place and at not in order),
-        key=lambda at: max(reduced.index(axis) for axis in axes_in(load.indices[at]) if axis in reduced),
+        key=lambda at: max(reduced.index(axis) for axis in find_axes(load.indices[at]) if axis in reduced),
     )
     return order, summed, place
 

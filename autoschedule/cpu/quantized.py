@@ -20,7 +20,7 @@ from ...codegen.machine import RegisterTile, register_tiles
 from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..operations import loads_of
+from ..accesses import op_loads
 from .gemm_plan import WORTH_THREADS, Product, grid
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def dense_dots(group: Group) -> None:
 def _sums(group: Group, op: Operation, at: IterVar) -> None:
     """The tile, within the loop `at` of the output."""
     s = group.s
-    name, step = _DOTS[str(loads_of(op)[0].dtype)]
+    name, step = _DOTS[str(op_loads(op)[0].dtype)]
     sums = s[op]
     sums.set_scope("local")
     sums.compute_at(s[group.output], at)
@@ -92,7 +92,7 @@ def _take(group: Group, op: Operation) -> None:
     """x once for all tasks; where it is taken as it is, in place."""
     s = group.s
     (value,) = op.values
-    load = loads_of(op)[0]
+    load = op_loads(op)[0]
     if value is load and op.input_tensors[0].op.is_given:
         s[op].compute_inline()
         return

@@ -23,8 +23,9 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..accesses import contiguous_axes, find_axes, op_loads
 from ..loops import fused
-from ..operations import axes_in, contiguous, inlined_into, loads_of
+from ..operations import inlined_into
 from ..row_chain import whole_load
 from .injective import worth_threads
 from .lanes import ROUNDS, across_lanes, length, with_lane_last
@@ -70,8 +71,8 @@ def reads_once(group: Group) -> bool:
     data = {axis for axis in op.axis if constant_extent(axis) != 1}
     alone = all(
         data.issubset(each.indices)
-        for each in loads_of(op)
-        if any(not reduced.isdisjoint(axes_in(index)) for index in each.indices)
+        for each in op_loads(op)
+        if any(not reduced.isdisjoint(find_axes(index)) for index in each.indices)
     )
     row = length(layout.reduced) if layout.reduced else 0
     long = 4 * ROUNDS * group.machine.lanes(op.output(0).dtype.bits)
@@ -123,8 +124,8 @@ def places(group: Group) -> None:
 def layout_of(group: Group, op: Operation) -> Layout:
     """See Layout. Kept ones have to fill a vector; reduced ones are read in the order of their loops."""
     reduced = set(op.reduce_axis)  # numbers of rows are read once, whatever they are read along
-    loads = [load for load in loads_of(op) if any(not reduced.isdisjoint(axes_in(index)) for index in load.indices)]
-    along = {axis for load in loads for axis in contiguous(load)}
+    loads = [load for load in op_loads(op) if any(not reduced.isdisjoint(find_axes(index)) for index in load.indices)]
+    along = {axis for load in loads for axis in contiguous_axes(load)}
     if op.axis and op.axis[-1] in along:
         lanes = group.machine.lanes(op.output(0).dtype.bits)
         size = constant_extent(op.axis[-1])

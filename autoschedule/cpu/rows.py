@@ -26,8 +26,9 @@ from ...ir.visit import post_order
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..accesses import op_loads
 from ..loops import fused
-from ..operations import elements, fixed_extent, inlined_into, is_expensive, loads_of, weight
+from ..operations import elements, fixed_extent, inlined_into, is_expensive, weight
 from ..plan import Candidate
 from ..row_chain import RowChain, row_chain
 from .injective import sweep, worth_threads
@@ -128,7 +129,7 @@ def _inline_the_rest(whole: _Rows) -> None:
 
 def _stored(chain: RowChain, anchor: Operation) -> tuple[Operation, ...]:
     """The elements of rows that are computed once: those that cost something, and that several read."""
-    read = [{load.producer for load in loads_of(op)} for op in (*chain.parts, anchor)]
+    read = [{load.producer for load in op_loads(op)} for op in (*chain.parts, anchor)]
     return tuple(
         part
         for part in chain.parts

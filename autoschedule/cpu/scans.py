@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.shape import constant_extent
+from ..accesses import contiguous_axes, op_loads
 from ..loops import fused
-from ..operations import contiguous, is_expensive, is_plain, loads_of
+from ..operations import is_expensive, is_plain
 from .injective import worth_threads
 from .lanes import power_below
 from .sums import sums_of_a_step
@@ -57,7 +58,7 @@ def scan(group: Group) -> None:
         for end in ends:
             _in_lanes(group, s[end], len(dims) - 1)
         return  # which alone may write its states
-    load = next(load for load in loads_of(group.output) if load.producer is op.output(0))
+    load = next(load for load in op_loads(group.output) if load.producer is op.output(0))
     order = [group.output.axis.index(index) for index in load.indices if isinstance(index, IterVar)]
     if order[0] == len(dims) - 1:
         _along_rows(group, order)
@@ -91,7 +92,7 @@ def _along_columns(group: Group, order: Sequence[int]) -> None:
     if (width or constant_extent(lane) or several + 1) > several:
         lane = stage.split(lane, factor=several)[1]
     stage.vectorize(lane)
-    for end in {tensor.op for tensor in group.anchor.input_tensors}:
+    for end in dict.fromkeys(tensor.op for tensor in group.anchor.input_tensors):
         _in_lanes(group, s[end], order.index(len(axes) - 1))
 
 
@@ -150,7 +151,7 @@ def _in_lanes(group: Group, stage: Stage, dimension: int) -> None:
     """A stage of a step, in vectors over a dimension of the states whose neighbours lie side by side in what it reads."""
     axes = list(stage.op.axis)
     lane = axes[dimension]
-    if not any(lane in contiguous(load) for load in loads_of(stage.op)):
+    if not any(lane in contiguous_axes(load) for load in op_loads(stage.op)):
         return
     extent, several = constant_extent(lane), VECTORS * _lanes(group)
     stage.reorder(*(axis for axis in axes if axis is not lane), lane)

@@ -33,7 +33,8 @@ from ...schedule.lowering.stage_bounds import Bounds, Loop
 from ...schedule.lowering.text import all_arguments
 from ...schedule.model.axes import declared_ranges
 from ...te.tensor import Tensor
-from ..estimate import ASSUMED, Body, Lines, Nest, estimate, unforeseen
+from ..accesses import ASSUMED, tensor_bytes
+from ..estimate import Body, Lines, Nest, estimate, unforeseen
 from ..lowered import nest_of
 from ..plan import Candidate, Chooser, Decision
 
@@ -150,7 +151,7 @@ def _read_from_outside(root: Stage) -> set[Tensor]:
 
 
 def _bytes(tensor: Tensor) -> int:
-    return prod(extent.value if isinstance(extent, IntImm) else ASSUMED for extent in tensor.shape) * tensor.dtype.bytes
+    return tensor_bytes(tensor, ASSUMED)
 
 
 def _begin_alike(one: Stage, other: Stage) -> bool:

@@ -19,19 +19,18 @@ from ...codegen.machine import Machine
 from ...ir.analysis.count import product, value_of
 from ...ir.analysis.footprint import Access, box_of
 from ...ir.combine import is_fused
-from ...ir.expr import Call, Expr, IntImm, IterVar, Max, Min, Mul, ProducerLoad, Reduce, Var
+from ...ir.expr import Call, Expr, IterVar, Max, Min, Mul, ProducerLoad, Reduce, Var
 from ...ir.visit import post_order
+from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
-from ...te.tensor import Tensor
-from ..estimate import ASSUMED, Body, Nest
+from ..accesses import ASSUMED, load_access, load_axes
+from ..estimate import Body, Nest
 from ..instructions import class_of, classes_of, instructions_of, links_of, load_of, vectors
-from ..operations import axes_of
 from .lanes import power_below
 from .packs import order_of
 from .sum_plan import SumPlan
-from .transposes import loads_in
 
-__all__ = ["Around", "Loads", "lanes_of", "loops_around", "stored_by", "sum_nest"]
+__all__ = ["Around", "Loads", "lanes_of", "loops_around", "sum_nest"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +74,13 @@ def sum_nest(
     rows, lanes = dict(plan.rows), lanes_of(plan, machine, value.dtype.bits)
     width = plan.vectors * machine.lanes(value.dtype.bits)
     copies = [
-        loads.copied(load, plan.lane[0] if plan.lane[0] in axes_of(load) else None, width, value.axes)
+        loads.copied(load, plan.lane[0] if plan.lane[0] in load_axes(load) else None, width, value.axes)
         for load in plan.packed
     ]
     beside = {**loads.reads, **{id(load): copy.beside for load, copy in zip(plan.packed, copies, strict=True)}}
     reads = {**loads.reads, **{id(load): copy.read for load, copy in zip(plan.packed, copies, strict=True)}}
     tile: dict[IterVar, int] = {**rows, **{each: _extent(each) for each in written_out if each not in lanes}}
-    copied = all(load in plan.packed for load in loads_in(value) if not axes_of(load).isdisjoint(lanes))
+    copied = all(load in plan.packed for load in collect_loads(value) if not load_axes(load).isdisjoint(lanes))
     machine = replace(machine, padded=True) if copied else machine  # a copy can be read beyond its end
 
     def of_lanes(values: int) -> tuple[Nest | Body, ...]:
@@ -223,10 +222,7 @@ class Loads:
     """The loads of a sum, for all plans of it: what they read, and the copies that they read of some plan."""
 
     def __init__(self, value: Expr) -> None:
-        self.reads: Reads = {
-            id(load): Access(load.producer, load.indices, tuple(map(_number, load.producer.shape)))
-            for load in loads_in(value)
-        }
+        self.reads: Reads = {id(load): load_access(load) for load in collect_loads(value)}
         self.copies: dict[tuple[int, IterVar | None, int], _Copy] = {}
 
     def copied(self, load: ProducerLoad, lane: IterVar | None, width: int, reduced: Sequence[IterVar]) -> _Copy:
@@ -236,15 +232,6 @@ class Loads:
         if copy is None:
             copy = self.copies[key] = _copied(load, self.reads[id(load)], lane, width, reduced)
         return copy
-
-
-def stored_by(result: Tensor, axis: Sequence[IterVar]) -> Access:
-    """An element of a result."""
-    return Access(result, tuple(axis), tuple(map(_number, result.shape)), stored=True)
-
-
-def _number(extent: Expr) -> int:
-    return extent.value if isinstance(extent, IntImm) else ASSUMED
 
 
 def _terms(
@@ -271,12 +258,14 @@ def _terms(
         whole = sums * (values // width)
         count.update({"load": whole, "store": whole, "masked": 2 * sums})
     many = vectors(lanes, lanes, width)
-    kept = [(_kept(axes_of(load), plan.rows), not axes_of(load).isdisjoint(lanes)) for load in loads_in(source)]
+    kept = [
+        (_kept(load_axes(load), plan.rows), not load_axes(load).isdisjoint(lanes)) for load in collect_loads(source)
+    ]
     held = many * (sums + max(1, sum(count for count, along in kept if along)) + _scratch(value))
     held += max(
         1,
         sum(count for count, along in kept if not along),
-        sum(_shared(beside[id(load)], tile, lanes) for load in loads_in(source)),
+        sum(_shared(beside[id(load)], tile, lanes) for load in collect_loads(source)),
     )
     spilled = max(held - machine.registers, 0)
     if spilled:  # sums that are kept in memory

@@ -26,7 +26,7 @@ from ...ir.expr import Expr, FloorDiv, IntImm, IterVar, Mul, Node, ProducerLoad,
 from ...ir.visit import children, post_order
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..operations import axes_in, axes_of, contiguous, depends_on
+from ..accesses import ASSUMED, contiguous_axes, domain_axes, find_axes, load_axes
 from .packs import Read, is_movable, packs, reads_of
 
 __all__ = ["WORSE", "SumPlan", "Terms", "best_plan", "gathers", "plans", "terms_of"]
@@ -45,8 +45,6 @@ MOST_ROWS = 4
 WORSE = 2.0
 """How many operations more than the fewest a plan may take that is considered."""
 VECTORS = (1, 2, 3, 4)
-ASSUMED = 1024
-"""Taken for an extent that the call decides."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class Terms:
 
 def terms_of(value: Expr, axis: Sequence[IterVar]) -> Terms | None:
     """Those of the reduction `value` over the data axes `axis`; None where it reduces tuples, or how long depends on the result."""
-    if not isinstance(value, Reduce) or len(value.sources) != 1 or any(depends_on(each) for each in value.axes):
+    if not isinstance(value, Reduce) or len(value.sources) != 1 or any(domain_axes(each) for each in value.axes):
         return None
     operators: Counter[frozenset[IterVar]] = Counter()
     loads: list[ProducerLoad] = []
@@ -117,7 +115,7 @@ def _with_axes(value: Expr) -> Iterator[tuple[Expr, frozenset[IterVar]]]:
     axes: dict[int, frozenset[IterVar]] = {}
     for node in post_order(value, below=_outside_of_indices):
         if isinstance(node, ProducerLoad):
-            axes[id(node)] = axes_of(node)
+            axes[id(node)] = load_axes(node)
         elif isinstance(node, Var):
             axes[id(node)] = frozenset({node} if isinstance(node, IterVar) else ())
         else:
@@ -280,7 +278,7 @@ def _work(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], reads: Sequ
     for axes, count in (
         *terms.operators,
         *(
-            (axes_of(load), lanes if id(load) not in movable and gathers(load, lane, lanes) else 1)
+            (load_axes(load), lanes if id(load) not in movable and gathers(load, lane, lanes) else 1)
             for load in terms.loads
         ),
     ):
@@ -311,7 +309,7 @@ def gathers(load: ProducerLoad, lane: Sequence[IterVar], lanes: int) -> bool:
     if not varying:
         return False
     if len(lane) == 1:
-        return lane[0] not in contiguous(load)
+        return lane[0] not in contiguous_axes(load)
     return not _in_one_piece(load, lane)
 
 
@@ -335,12 +333,12 @@ def _data_lanes(terms: Terms, movable: Collection[Tensor]) -> Iterator[tuple[Ite
     """The last data axis, and with it those before it where all is read in one piece along them; and each other one along which
     all is read side by side, or can be copied so."""
     for axis in terms.axis[:-1]:
-        along = [load for load in terms.loads if axis in axes_of(load)]
+        along = [load for load in terms.loads if axis in load_axes(load)]
         if (
             along
             and (constant_extent(axis) or 0) > 1
             and all(
-                axis in contiguous(load) or (load.producer in movable and is_movable(load, axis, terms.loads))
+                axis in contiguous_axes(load) or (load.producer in movable and is_movable(load, axis, terms.loads))
                 for load in along
             )
         ):
@@ -349,7 +347,7 @@ def _data_lanes(terms: Terms, movable: Collection[Tensor]) -> Iterator[tuple[Ite
         lane = terms.axis[-count:]
         if any(constant_extent(axis) == 0 for axis in lane):
             return
-        reading = [load for load in terms.loads if not axes_of(load).isdisjoint(lane)]
+        reading = [load for load in terms.loads if not load_axes(load).isdisjoint(lane)]
         if count > 1 and not all(_in_one_piece(load, lane) for load in reading):
             return
         yield lane
@@ -358,7 +356,7 @@ def _data_lanes(terms: Terms, movable: Collection[Tensor]) -> Iterator[tuple[Ite
 def _in_one_piece(load: ProducerLoad, lane: Sequence[IterVar]) -> bool:
     """Whether a load's last dimensions are these axes, over their whole extents but for the first one's."""
     count = len(lane)
-    if len(load.indices) < count or any(not set(lane).isdisjoint(axes_in(index)) for index in load.indices[:-count]):
+    if len(load.indices) < count or any(not set(lane).isdisjoint(find_axes(index)) for index in load.indices[:-count]):
         return False
     whole = (
         all(
@@ -372,13 +370,13 @@ def _in_one_piece(load: ProducerLoad, lane: Sequence[IterVar]) -> bool:
 
 
 def _reduce_lanes(terms: Terms) -> Iterator[tuple[IterVar, ...]]:
-    along = {axis for load in terms.loads for axis in contiguous(load)}
+    along = {axis for load in terms.loads for axis in contiguous_axes(load)}
     return ((axis,) for axis in reversed(terms.reduce_axis) if axis in along and (constant_extent(axis) or 0) > 1)
 
 
 def _rows(terms: Terms, lane: Sequence[IterVar]) -> list[IterVar]:
     """The data axes that some load does not depend on, or some operation on vectors."""
-    used = [*map(axes_of, terms.loads), *(axes for axes, _ in terms.operators if not axes.isdisjoint(lane))]
+    used = [*map(load_axes, terms.loads), *(axes for axes, _ in terms.operators if not axes.isdisjoint(lane))]
     return [
         axis
         for axis in terms.axis

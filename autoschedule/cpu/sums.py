@@ -21,25 +21,25 @@ from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from ...ir.analysis.linear import linear
-from ...ir.analysis.linear import terms as summands
 from ...ir.expr import IterVar, ProducerLoad, Reduce
 from ...schedule import Stage
+from ...schedule.model.inlined import expanded
 from ...te.operation import Operation
+from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
+from ..accesses import dimensions, find_axes, load_axes, op_loads, store_access
 from ..estimate import Estimate, Lines, estimate, soonest
 from ..forms import form_of
 from ..loops import fused
-from ..operations import axes_in, axes_of, inlined_into, loads_of
+from ..operations import inlined_into
 from ..plan import Candidate
 from .fusion import axes_shared, computed_again
 from .injective import worth_threads
 from .lanes import halves, length, power_below
 from .packs import pack
-from .sum_nest import Around, Loads, loops_around, stored_by, sum_nest
+from .sum_nest import Around, Loads, loops_around, sum_nest
 from .sum_plan import WORSE, SumPlan, Terms, best_plan, cost_of, plans, terms_of
-from .transposes import expanded, loads_in
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -103,7 +103,7 @@ def time_of_sums(group: Group) -> Estimate | None:
         return [estimates[soonest(estimates)]] if found else []
 
     op = group.s[group.anchor].op
-    return next(iter(group.times(("time of sums", form_of(expanded(group.s, op), op.axis)), times)), None)
+    return next(iter(group.times(("time of sums", form_of(expanded(group.s[op]), op.axis)), times)), None)
 
 
 def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidate]:
@@ -128,10 +128,10 @@ def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidat
 def _estimates(group: Group, terms: Terms, found: Sequence[SumPlan]) -> Sequence[Estimate]:
     """The times of plans, with what their copies take."""
     op, machine = group.s[group.anchor].op, group.machine
-    value = expanded(group.s, op)
+    value = expanded(group.s[op])
     assert isinstance(value, Reduce)
 
-    lines, stored, loads = Lines(), stored_by(op.output(0), op.axis), Loads(value)
+    lines, stored, loads = Lines(), store_access(op.output(0), op.axis), Loads(value)
 
     def timed(plan: SumPlan) -> list[Estimate]:
         nest = sum_nest(value, stored, loads, plan, machine, _written_out(terms, plan), _around(group, plan))
@@ -224,7 +224,7 @@ def _movable(group: Group) -> set[Tensor]:
     """The tensors that the anchor may read a copy of: nothing that is inlined into it reads them too, and steps read the same."""
     s, anchor = group.s, group.anchor
     elsewhere = {tensor for op in inlined_into(s, anchor) for tensor in op.input_tensors}
-    elsewhere |= {load.producer for load in loads_of(s[anchor].op) if not group.held.isdisjoint(axes_of(load))}
+    elsewhere |= {load.producer for load in op_loads(s[anchor].op) if not group.held.isdisjoint(load_axes(load))}
     return {
         tensor for tensor in s[anchor].op.input_tensors if tensor not in elsewhere and s[tensor].attach_type != "inline"
     }
@@ -233,7 +233,7 @@ def _movable(group: Group) -> set[Tensor]:
 def _terms(group: Group, op: Operation) -> Terms | None:
     """What a term of a reduction takes with the expressions of all that is inlined into it."""
     now = group.s[op].op
-    return terms_of(expanded(group.s, now), now.axis) if now.reduction is not None else None
+    return terms_of(expanded(group.s[now]), now.axis) if now.reduction is not None else None
 
 
 def _place_heads(group: Group) -> bool:
@@ -241,9 +241,11 @@ def _place_heads(group: Group) -> bool:
     their own."""
     placed = False
     for head in reversed(group.heads):
-        values = [(expanded(group.s, now), now.axis) for now in (group.s[op].op for op in (group.anchor, *group.parts))]
+        values = [(expanded(group.s[now]), now.axis) for now in (group.s[op].op for op in (group.anchor, *group.parts))]
         reading = [
-            (value, axis) for value, axis in values if any(load.producer is head.output(0) for load in loads_in(value))
+            (value, axis)
+            for value, axis in values
+            if any(load.producer is head.output(0) for load in collect_loads(value))
         ]
         if reading and computed_again(reading, head, group.machine):
             group.s[head].compute_inline()
@@ -262,10 +264,10 @@ def _along_lanes(group: Group, plan: SumPlan) -> None:
         pack(
             group,
             load,
-            plan.lane[0] if plan.lane[0] in axes_of(load) else None,
+            plan.lane[0] if plan.lane[0] in load_axes(load) else None,
             width,
             s[anchor].op.reduce_axis,
-            not order.panels or plan.lane[0] not in axes_of(load),
+            not order.panels or plan.lane[0] not in load_axes(load),
         )
         for load in plan.packed
     ]
@@ -298,7 +300,7 @@ def _along_lanes(group: Group, plan: SumPlan) -> None:
     stage.reorder(*before, *late, *after, *rows, lane)
     before = _in_parallel(group, stage, before if order.panels else [*before, *late])
     for load, panel in zip(plan.packed, panels, strict=True):
-        if before and order.panels and plan.lane[0] in axes_of(load):
+        if before and order.panels and plan.lane[0] in load_axes(load):
             panel.compute_at(stage, before[-1])
     for axis in rows:
         stage.unroll(axis)
@@ -337,14 +339,14 @@ def _nest(group: Group, plan: SumPlan, sizes: Mapping[int, int], width: int) -> 
         | dict(plan.rows)
         | dict.fromkeys(plan.lane, width)
     )
-    loads = loads_of(op)
-    along = [load for load in loads if not axes_of(load).isdisjoint(plan.lane)]
+    loads = op_loads(op)
+    along = [load for load in loads if not load_axes(load).isdisjoint(plan.lane)]
     if sum(_read(load, tile) for load in along) < sum(_read(load, tile) for load in loads if load not in along):
         return _Nest()
     copied = [load for load in along if load in plan.packed]
     block = group.machine.line // op.output(0).dtype.bytes
-    fixed = frozenset[IterVar]().union(*map(axes_of, along))
-    sources = {axis for load in copied for axis in axes_in(load.indices[-1])} - set(plan.lane)
+    fixed = frozenset[IterVar]().union(*map(load_axes, along))
+    sources = {axis for load in copied for axis in find_axes(load.indices[-1])} - set(plan.lane)
     free = [at for at, axis in enumerate(op.axis) if axis not in fixed]
     turned = [at for at, axis in enumerate(op.axis) if axis in sources]
     tasks = ceil((length(plan.lane) or 1) / width)
@@ -358,11 +360,7 @@ def _nest(group: Group, plan: SumPlan, sizes: Mapping[int, int], width: int) -> 
 
 def _read(load: ProducerLoad, sizes: Mapping[IterVar, int]) -> int:
     """Elements that a tile of these sizes reads."""
-    steps = (
-        [(axis, factor) for axis, factor in summands(linear(index)) if isinstance(axis, IterVar)]
-        for index in load.indices
-    )
-    return prod(1 + sum(abs(factor) * (sizes.get(axis, 1) - 1) for axis, factor in each) for each in steps)
+    return prod(each.width(sizes) for each in dimensions(load))
 
 
 def _ahead(group: Group) -> frozenset[int]:

@@ -17,20 +17,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...ir.expr import Expr, IterVar, ProducerLoad
-from ...ir.visit import post_order
-from ...schedule.model.inlined import expanded as expression_of
+from ...ir.expr import IterVar, ProducerLoad
+from ...schedule.model.inlined import expanded
 from ...te.operation import Operation
+from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..operations import axes_in, inlined_into
+from ..accesses import find_axes
+from ..operations import inlined_into
 from .streams import streams
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
     from ..groups import Group
 
-__all__ = ["Crossing", "crossing_of", "expanded", "loads_in", "read_across", "transpose_tiles", "turned_rows"]
+__all__ = ["Crossing", "crossing_of", "read_across", "transpose_tiles", "turned_rows"]
 
 MAX_TILE, QUICK_TILE = 16, 8
 WORD = 32
@@ -48,11 +49,6 @@ class Crossing:
     size: int
 
 
-def expanded(s: Schedule, op: Operation) -> Expr:
-    """What an element of `op` is, with the expressions of inlined operations in it."""
-    return expression_of(s[op])
-
-
 def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Crossing | None:
     """Whether `op`, whose reads (those of what is inlined included) are `loads`, is to be computed in such tiles."""
     if len(op.axis) < 2 or op.num_outputs > 1:
@@ -64,7 +60,7 @@ def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Cross
         along = load.indices[-1]
         bits = max(load.producer.dtype.bits, op.output(0).dtype.bits)
         size = min(group.machine.lanes(bits), QUICK_TILE if bits >= WORD and not streams(op) else MAX_TILE)
-        others = [index for index in load.indices[:-1] if last in axes_in(index)]
+        others = [index for index in load.indices[:-1] if last in find_axes(index)]
         alone = all(other is load or other.producer is not load.producer for other in loads)
         if (
             along is not last
@@ -72,7 +68,7 @@ def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Cross
             and alone
             and len(others) == 1
             and others[0] is last
-            and not any(along in axes_in(index) for index in load.indices[:-1])
+            and not any(along in find_axes(index) for index in load.indices[:-1])
             and all((constant_extent(axis) or 0) >= size for axis in (along, last))
             and readers_within(group.s, load.producer, [op])
         ):
@@ -116,7 +112,7 @@ def read_across(
     found: dict[Tensor, int] = {}
     for op in ops:
         now = s[op].op
-        for load in loads_in(expanded(s, now)):
+        for load in collect_loads(expanded(s[now])):
             place = _place_of_row(load, rows[op], along[op])
             if isinstance(load.producer, Tensor) and place is not None:
                 found[load.producer] = place
@@ -143,9 +139,9 @@ def readers_within(s: Schedule, source: Tensor, ops: Sequence[Operation]) -> lis
 
 
 def _place_of_row(load: ProducerLoad, row: IterVar, along: IterVar) -> int | None:
-    if not load.indices or along not in axes_in(load.indices[-1]) or row in axes_in(load.indices[-1]):
+    if not load.indices or along not in find_axes(load.indices[-1]) or row in find_axes(load.indices[-1]):
         return None
-    places = [at for at, index in enumerate(load.indices) if row in axes_in(index)]
+    places = [at for at, index in enumerate(load.indices) if row in find_axes(index)]
     return places[0] if len(places) == 1 and load.indices[places[0]] is row else None
 
 
@@ -163,8 +159,3 @@ def turned_rows(s: Schedule, source: Tensor, place: int, readers: Sequence[Opera
     stage.unroll(step)
     stage.vectorize(lane)
     return stage
-
-
-def loads_in(value: Expr) -> list[ProducerLoad]:
-    """The reads of tensors in an expression."""
-    return [node for node in post_order(value) if isinstance(node, ProducerLoad)]

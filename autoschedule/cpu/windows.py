@@ -19,20 +19,21 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
 
-from ...ir.analysis.linear import linear, terms
 from ...ir.expr import IfThenElse, IterVar
 from ...ir.visit import post_order
 from ...schedule import Stage
+from ...schedule.model.inlined import expanded
 from ...te.operation import Operation
+from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
+from ..accesses import ASSUMED, dimensions, find_axes, op_loads
 from ..loops import fused
-from ..operations import axes_in, loads_of, weight
+from ..operations import weight
 from ..plan import Candidate
 from .chain_member import taps_of
-from .chain_plan import ASSUMED, ends_within_vectors, is_window
+from .chain_plan import ends_within_vectors, is_window
 from .injective import worth_threads
 from .lanes import power_below
-from .transposes import expanded, loads_in
 from .windows_nest import guarded_axes, time_of_windows
 
 if TYPE_CHECKING:
@@ -113,10 +114,8 @@ def _directions(group: Group, sums: Sequence[Operation]) -> list[int]:
 def slides(op: Operation, axis: IterVar) -> bool:
     """Whether an axis of a reduction is summed with one of the other kind in some index: reduce axes that are not, as channels, are
     of more than windows."""
-    forms = [[part for part, _ in terms(linear(index))] for load in loads_of(op) for index in load.indices]
-    return any(
-        axis in form and any(isinstance(part, IterVar) and part.kind != axis.kind for part in form) for form in forms
-    )
+    sums = [each.steps for load in op_loads(op) for each in dimensions(load)]
+    return any(axis in steps and any(other.kind != axis.kind for other in steps) for steps in sums)
 
 
 def _sums_and_images(group: Group, parts: Sequence[Operation]) -> tuple[list[Operation], list[Operation]]:
@@ -127,7 +126,7 @@ def _sums_and_images(group: Group, parts: Sequence[Operation]) -> tuple[list[Ope
     if not all(map(is_window, sums)):
         return [], []
     axes = s[output].op.axis
-    reads = loads_in(expanded(s, s[output].op))
+    reads = collect_loads(expanded(s[s[output].op]))
     for op in sums:
         if op is not output and not all(
             len(load.indices) == len(axes) and all(a is b for a, b in zip(load.indices, axes, strict=True))
@@ -158,11 +157,11 @@ def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
     stage.unroll(row)
     stage.vectorize(lane)
     task = fused(stage, outer) if outer else None
-    guards = [(node, op) for op in held for node in post_order(expanded(s, s[op].op)) if isinstance(node, IfThenElse)]
+    guards = [(node, op) for op in held for node in post_order(expanded(s[s[op].op])) if isinstance(node, IfThenElse)]
     ragged = (
         constant_extent(last) is None
         or bool(extent % width)
-        or any(s[op].op.axis[-1] in axes_in(guard.condition) for guard, op in guards)
+        or any(s[op].op.axis[-1] in find_axes(guard.condition) for guard, op in guards)
     )
     if ragged and -(-extent // width) <= FEW_VECTORS:
         stage.unroll(vector)

@@ -12,13 +12,13 @@ from ...ir.analysis.footprint import Access, box_of
 from ...ir.combine import is_fused
 from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar, Mul, Reduce, Select, Var
 from ...ir.visit import Rewriter, post_order, substitute
+from ...schedule.model.inlined import expanded
 from ...te.operation import Operation
-from ...te.rewrite import inline
+from ...te.rewrite import collect_loads, inline
 from ...te.shape import constant_extent
-from ..estimate import ASSUMED, Body, Estimate, Nest, estimate, unforeseen
+from ..accesses import ASSUMED, find_axes, load_access, numeric_shape, store_access
+from ..estimate import Body, Estimate, Nest, estimate, unforeseen
 from ..instructions import classes_of, instructions_of
-from ..operations import axes_in
-from .transposes import expanded, loads_in
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -56,7 +56,7 @@ def time_of_images(group: Group, images: Sequence[Operation]) -> Estimate:
     """Of what windows read around each place, stored before them."""
     nests = _Nests(group, (), images, 0, 1, stored=True, parallel=False)
     return estimate(
-        Nest(None, 1, tuple(nests.image(image, _shape(image.output(0))) for image in images)), group.machine
+        Nest(None, 1, tuple(nests.image(image, numeric_shape(image.output(0))) for image in images)), group.machine
     )
 
 
@@ -68,7 +68,7 @@ def guarded_axes(group: Group, sums: Sequence[Operation], images: Sequence[Opera
         axes = group.s[op].op.axis
         for node in post_order(nests.source(group.s[op].op)):
             if isinstance(node, IfThenElse):
-                found.update(axes.index(axis) for axis in axes_in(node.condition) if axis in axes)
+                found.update(axes.index(axis) for axis in find_axes(node.condition) if axis in axes)
     return found
 
 
@@ -143,7 +143,7 @@ class _Nests:
         held = self.rows * len(self.sums) + SCRATCH
         # place after place takes up all its taps: what has no register is loaded for each of them
         count["load"] += max(held + alike + again - self.machine.registers, 0) * self.rows
-        value = expanded(self.group.s, self.output)
+        value = expanded(self.group.s[self.output])
         if not isinstance(value, Reduce):
             sums = {op.output(0) for op in self.sums}
             self._counted([value], {axes[self.along]: self.rows}, axes[-1], count, accesses, skip=sums)
@@ -151,17 +151,17 @@ class _Nests:
         spilled = max(held - self.machine.registers, 0) * len(self.sums)
         count["load"] += spilled
         count["store"] += spilled
-        accesses.append(Access(self.output.output(0), axes, _shape(self.output.output(0)), stored=True))
+        accesses.append(store_access(self.output.output(0), axes))
         return Body(count, tuple(accesses), tuple(tile.items()))
 
     def source(self, now: Operation) -> Expr:
         """A term, with the images in it where they are inlined."""
-        reduce = expanded(self.group.s, now)
+        reduce = expanded(self.group.s[now])
         assert isinstance(reduce, Reduce)
         value = reduce.sources[0]
         if not self.stored:
             for image in reversed(self.images):
-                value = inline(value, image.output(0), image.axis, expanded(self.group.s, self.group.s[image].op))
+                value = inline(value, image.output(0), image.axis, expanded(self.group.s[self.group.s[image].op]))
         return value
 
     def _counted(
@@ -177,18 +177,14 @@ class _Nests:
         the middle of a tile read as well as those after it."""
         lanes, along = {lane: self.lanes}, self.output.axis[self.along]
         apart = any(
-            lane in axes_in(node.condition)
+            lane in find_axes(node.condition)
             for value in values
             for node in post_order(value)
             if isinstance(node, (IfThenElse, Select))
         )
         self.in_parts = self.in_parts or apart
         values = [_unguarded(value) for value in values]
-        found = {
-            id(load): Access(load.producer, tuple(load.indices), _shape(load.producer))
-            for value in values
-            for load in loads_in(value)
-        }
+        found = {id(load): load_access(load) for value in values for load in collect_loads(value)}
         arithmetic = instructions_of(values, self.machine, written_out, lanes, (), lambda load: found[id(load)])
         for name in ("load", "gather"):
             arithmetic.pop(name, None)
@@ -196,7 +192,7 @@ class _Nests:
         met: set[tuple[object, ...]] = set()
         alike = again = 0
         for value in values:
-            for load in loads_in(value):
+            for load in collect_loads(value):
                 access = found[id(load)]
                 key = (access.array, *access.pattern)
                 if key in met or load.producer in skip:
@@ -237,13 +233,13 @@ class _Nests:
 
     def image(self, image: Operation, extents: Sequence[int]) -> Nest:
         """A region of an image that is stored, so many elements along each axis."""
-        value = expanded(self.group.s, self.group.s[image].op)
-        loads = loads_in(value)
-        found = {id(load): Access(load.producer, tuple(load.indices), _shape(load.producer)) for load in loads}
+        value = expanded(self.group.s[self.group.s[image].op])
+        loads = collect_loads(value)
+        found = {id(load): load_access(load) for load in loads}
         lanes = {image.axis[-1]: self.lanes}
         count = instructions_of([value], self.machine, {}, lanes, (), lambda load: found[id(load)])
         count["store"] += 1
-        stored = Access(image.output(0), image.axis, _shape(image.output(0)), stored=True)
+        stored = store_access(image.output(0), image.axis)
         nest: Nest | Body = Body(count, (*found.values(), stored), ((image.axis[-1], self.lanes),))
         for axis, extent in zip(
             reversed(image.axis), reversed([*extents[:-1], ceil(extents[-1] / self.lanes)]), strict=True
@@ -261,9 +257,9 @@ class _Nests:
                 whole[axis] = (constant_extent(axis) or ASSUMED) if at in (self.along, len(now.axis) - 1) else 1
             whole.update((axis, constant_extent(axis) or 1) for axis in now.reduce_axis)
         extents = [1] * len(image.axis)
-        shape = _shape(image.output(0))
+        shape = numeric_shape(image.output(0))
         for op in self.sums:
-            for load in loads_in(expanded(self.group.s, self.group.s[op].op)):
+            for load in collect_loads(expanded(self.group.s[self.group.s[op].op])):
                 if load.producer is image.output(0):
                     access = Access(load.producer, tuple(load.indices), shape)
                     extents = [
@@ -282,11 +278,6 @@ def _distinct(access: Access, loops: Mapping[IterVar, int]) -> int:
         moving = [(factor, loops[var]) for var, factor in parts if isinstance(var, IterVar) and var in loops]
         places *= len({sum(at) for at in product(*(range(0, factor * size, factor) for factor, size in moving))})
     return places
-
-
-def _shape(tensor: object) -> tuple[int, ...]:
-    shape: Iterable[Expr] = getattr(tensor, "shape", ())
-    return tuple(extent.value if isinstance(extent, IntImm) else ASSUMED for extent in shape)
 
 
 class _Unguarded(Rewriter):

@@ -15,7 +15,6 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.analysis.linear import linear, terms
 from ...ir.analysis.warps import sectors
 from ...ir.expr import IterVar, Node, ProducerLoad
 from ...ir.visit import children, post_order
@@ -23,8 +22,9 @@ from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_of
+from ..accesses import contiguous_axes, dimension, find_axes, load_axes, op_loads, tensor_bytes
 from ..estimate import Estimate
-from ..operations import axes_in, axes_of, bytes_of, contiguous, elements, fixed_extent, loads_of
+from ..operations import elements, fixed_extent
 from ..plan import Candidate
 from .threads import LAUNCH, SECTOR, THREADS, VECTOR, WARP, lanes_of
 
@@ -82,9 +82,9 @@ def _time(op: Operation, gpu: Gpu) -> Estimate | None:
     if count is None:
         return None
     moved: dict[Tensor, float] = {}
-    for load in loads_of(op):
+    for load in op_loads(op):
         tensor = tensor_of(load)
-        whole = bytes_of(tensor)
+        whole = tensor_bytes(tensor)
         moved[tensor] = count * SECTOR if _by_data(load) else min(whole, count * tensor.dtype.bytes)
     total = sum(moved.values()) + count * sum(tensor.dtype.bytes for tensor in op.outputs)
     seconds = max(total / gpu.memory_rate, gpu.latency) / (gpu.clock * 1e9)
@@ -101,14 +101,13 @@ def element_a_thread(group: Group) -> None:
 
 def _lanes(op: Operation) -> tuple[int, str]:
     """How many neighbours a thread has, so that the widest of them are 16 bytes, and why they are fewer."""
-    if op.axis and any(
-        part is op.axis[-1] and factor != 1
-        for load in loads_of(op)
-        for index in load.indices[-1:]
-        for part, factor in terms(linear(index))
-    ):
+    last = [dimension(index) for load in op_loads(op) for index in load.indices[-1:]]
+    if op.axis and any(at.steps.get(op.axis[-1], 1) != 1 for at in last):
         return 1, ""  # neighbouring threads read what lies next to each other, as far as it does
-    tensors = [op.output(0), *(tensor_of(load) for load in loads_of(op) if op.axis and op.axis[-1] in contiguous(load))]
+    tensors = [
+        op.output(0),
+        *(tensor_of(load) for load in op_loads(op) if op.axis and op.axis[-1] in contiguous_axes(load)),
+    ]
     lanes = min(lanes_of(tensor.dtype) for tensor in tensors)
     count = fixed_extent(op.axis[-1]) if op.axis else 1
     if count and count % lanes and _is_flat(op):
@@ -125,7 +124,7 @@ def _fewest_sectors(op: Operation, most: int) -> int:
     neighbours of one thread read alone, being apart or nowhere a whole vector, the threads beside it read together."""
     extents = [fixed_extent(axis) for axis in op.axis]
     plain = not op.axis or all(
-        load.indices[-1:] == op.axis[-1:] or op.axis[-1] not in axes_of(load) for load in loads_of(op)
+        load.indices[-1:] == op.axis[-1:] or op.axis[-1] not in load_axes(load) for load in op_loads(op)
     )
     ways = [most >> by for by in range(most.bit_length())] if all(extents) and not plain else [most]
     read = {way: sectors(op.values, op.axis, extents, way, most) for way in ways} if len(ways) > 1 else {}
@@ -157,8 +156,10 @@ def _scattered(op: Operation) -> Iterator[str]:
     last = op.axis[-1] if op.axis else None
     why = {
         tensor_of(load).name: "where data say" if _by_data(load) else "at places that lie apart"
-        for load in loads_of(op)
-        if _by_data(load) or last not in contiguous(load) and any(last in axes_in(index) for index in load.indices)
+        for load in op_loads(op)
+        if _by_data(load)
+        or last not in contiguous_axes(load)
+        and any(last in find_axes(index) for index in load.indices)
     }
     yield from (f"{name} is read {where}" for name, where in why.items())
 
@@ -201,9 +202,9 @@ def _read_across(op: Operation) -> tuple[IterVar, list[ProducerLoad]] | None:
     or too little to share."""
     if not op.axis or elements(op) is None:
         return None
-    last, loads = op.axis[-1], loads_of(op)
+    last, loads = op.axis[-1], op_loads(op)
     for axis in op.axis[:-1]:
-        own = [load for load in loads if axis in contiguous(load) and last in load.indices]
+        own = [load for load in loads if axis in contiguous_axes(load) and last in load.indices]
         if own and fixed_extent(axis) >= WARP // 2 and fixed_extent(last) >= WARP // 2:
             return axis, own
     return None

@@ -27,10 +27,11 @@ from ... import te
 from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import IntImm, IterVar, ProducerLoad
 from ...te.axis import thread_axis
+from ..accesses import source
 from ..contractions import Contraction, contraction_of, converted, in_matrices
 from ..estimate import Estimate
 from ..loops import fused
-from ..operations import size_of, source
+from ..operations import size_of
 from ..plan import Candidate
 from .grids import Grid
 from .tensor_cores import (

@@ -27,9 +27,10 @@ from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.operation import Operation
+from ..accesses import domain_axes, find_axes, load_axes, source
 from ..estimate import Estimate
 from ..loops import fused
-from ..operations import axes_in, axes_of, depends_on, fixed_extent, is_plain, source
+from ..operations import fixed_extent, is_plain
 from ..plan import Candidate, Decision
 from ..registry import registered
 from .online_cores import apply_on_cores, core_tiles, time_on_cores
@@ -256,7 +257,7 @@ def _merged(stage: Stage, at: tuple[Stage, IterVar]) -> tuple[Stage, IterVar]:
     stage.set_scope("local")
     stage.compute_at(*at)
     chunk = stage.op.reduce_axis[0]
-    outer = depends_on(chunk)
+    outer = domain_axes(chunk)
     stage.reorder(
         *(axis for axis in stage.op.axis if axis in outer),
         chunk,
@@ -378,7 +379,7 @@ def _multiplied(
     for axis in (term, i, j):
         sums.unroll(axis)
     for load in sides:
-        own = j in axes_of(load)
+        own = j in load_axes(load)
         _side(
             s,
             sums,
@@ -401,7 +402,7 @@ def _side(
 ) -> None:
     """One side of the product in shared memory, rows along the sum, and what a thread takes of it into registers. stages: of the
     pipeline that copies it."""
-    own, depth = (next(place for place, index in enumerate(load.indices) if axis in axes_in(index)) for axis in axes)
+    own, depth = (next(place for place, index in enumerate(load.indices) if axis in find_axes(index)) for axis in axes)
     producer = s[source(load)]
     alone = (
         is_plain(producer.op) and len(producer.readers) == 1 and not producer.is_output and not producer.is_scheduled()

@@ -27,9 +27,10 @@ from ...codegen.gpus import Gpu
 from ...ir.expr import IterVar
 from ...ir.fragments import LANES
 from ...te.axis import thread_axis
+from ..accesses import domain_axes
 from ..estimate import Estimate
 from ..loops import fused
-from ..operations import depends_on, fixed_extent
+from ..operations import fixed_extent
 from .online_form import OnlineForm, heads_of
 from .tensor_cores import M, N, shared_by_all
 from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, lanes_along_last, lanes_of
@@ -230,7 +231,7 @@ def _merged(stage: Stage, at: _Place) -> tuple[_Place, _Place]:
     stage.set_scope("mma_c")
     stage.compute_at(*at)
     chunk = stage.op.reduce_axis[0]
-    outer = depends_on(chunk)
+    outer = domain_axes(chunk)
     *others, row, column = stage.op.axis
     several, column = stage.split(column, factor=_slice(fixed_extent(column)))
     stage.reorder(

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...ir.analysis.linear import linear, terms
 from ...ir.expr import Cast, Expr, FloorMod, IntImm, IterVar, ProducerLoad
 from ...ir.structural import structural_key
 from ...schedule.errors import BadOnline
@@ -19,9 +18,10 @@ from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.tensor import Tensor, tensor_of
 from ...te.weighted import weighted_sum
+from ..accesses import dimension, domain_axes, find_axes, load_axes, source
 from ..contractions import converted
 from ..loops import fused
-from ..operations import axes_in, axes_of, depends_on, elements, fixed_extent, is_plain, source
+from ..operations import elements, fixed_extent, is_plain
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -123,7 +123,7 @@ def _form_of(s: Schedule, op: Operation, made: dict[str, Tensor]) -> OnlineForm 
         return None
     row, of_product = found
     output = _output(s, s[op], merged, (row, len(merged.axis) - 1))
-    if output is None or merged.axis[row] in depends_on(merged.reduce_axis[0]):  # rows that share no chunk
+    if output is None or merged.axis[row] in domain_axes(merged.reduce_axis[0]):  # rows that share no chunk
         return None
     last, outer = output.stage.op, output.outer
     length = fixed_extent(scores.op.axis[0]) * TRIED * output.chunks
@@ -132,7 +132,7 @@ def _form_of(s: Schedule, op: Operation, made: dict[str, Tensor]) -> OnlineForm 
     if not all(extents) or not length or not total:
         return None
     sizes = extents[0], length, extents[1], extents[2], total // extents[0] // extents[2]
-    varies = depends_on((merged if outer is None else outer.op).reduce_axis[0])
+    varies = domain_axes((merged if outer is None else outer.op).reduce_axis[0])
     return OnlineForm(
         op,
         stage.origin_op,
@@ -177,7 +177,7 @@ def _is_copied(s: Schedule, product: Operation, terms: int, factor: Operation) -
     """Whether both what the terms of a product are read from and what weights are multiplied with are plain copies of words."""
     guarded = guarded_load(factor.values[0])
     value = factor.values[0] if guarded is None else guarded
-    side = next(side for side in sides_of(product) if product.axis[terms] in axes_of(side))
+    side = next(side for side in sides_of(product) if product.axis[terms] in load_axes(side))
     stages = [s[tensor_of(load)] for load in (side, value) if isinstance(load, ProducerLoad)]
     return (
         len(stages) == 2 and all(each.op.output(0).dtype.bytes == 4 for each in stages) and not is_plain(stages[0].op)
@@ -189,12 +189,12 @@ def _rows_and_terms(product: Operation, load: ProducerLoad, scores: Operation) -
     that are these, and the terms. None where there are none, or the sides are read otherwise."""
     chunk, *rows, term = scores.axis
     sides = sides_of(product)
-    terms = [at for at, index in enumerate(load.indices) if term in axes_in(index)]
-    others = {axis for at, index in enumerate(load.indices) if at not in terms for axis in axes_in(index)}
+    terms = [at for at, index in enumerate(load.indices) if term in find_axes(index)]
+    others = {axis for at, index in enumerate(load.indices) if at not in terms for axis in find_axes(index)}
     if len(sides) != 2 or len(terms) != 1 or len(product.reduce_axis) != 1 or chunk in others:
         return None
-    sides.sort(key=lambda side: product.axis[terms[0]] in axes_of(side))
-    own, other = map(axes_of, sides)
+    sides.sort(key=lambda side: product.axis[terms[0]] in load_axes(side))
+    own, other = map(load_axes, sides)
     if product.axis[terms[0]] in own or product.axis[terms[0]] not in other:
         return None
     place = {index: at for at, index in enumerate(load.indices) if isinstance(index, IterVar)}
@@ -307,18 +307,19 @@ def _reads_merged(stage: Stage, merged: Operation, places: tuple[int, int]) -> R
 
 def _of_heads(row: Expr, axes: Sequence[IterVar]) -> Rows | None:
     """The rows of several heads behind each other, `head % heads * rows + i`."""
-    parts = list(terms(linear(row)))
-    own = next((part for part, step in parts if isinstance(part, IterVar) and step == 1 and part in axes[:-1]), None)
-    heads = next((part for part, _ in parts if isinstance(part, FloorMod)), None)
+    at = dimension(row)
+    if len(at.steps) != 1 or len(at.rest) != 1:
+        return None
+    ((own, step),), ((heads, rows),) = at.steps.items(), at.rest
     if (
-        own is None
-        or heads is None
-        or len(parts) != 2
+        step != 1
+        or own not in axes[:-1]
+        or not isinstance(heads, FloorMod)
         or not isinstance(heads.a, IterVar)
         or not isinstance(heads.b, IntImm)
     ):
         return None
-    fits = heads.a in axes[:-1] and (heads, fixed_extent(own)) in parts and heads.a is not own
+    fits = heads.a in axes[:-1] and rows == fixed_extent(own) and heads.a is not own
     divides = fits and fixed_extent(heads.a) % heads.b.value == 0
     return Rows(axes.index(own), 0, axes.index(heads.a), heads.b.value) if divides else None
 

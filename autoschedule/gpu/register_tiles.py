@@ -22,8 +22,9 @@ from ...ir.expr import IntImm, IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import tensor_of
+from ..accesses import contiguous_axes, domain_axes, find_axes, op_loads
 from ..estimate import Estimate
-from ..operations import axes_in, contiguous, depends_on, fixed_extent, loads_of
+from ..operations import fixed_extent
 from ..plan import Candidate
 from .threads import LAUNCH, lanes_of
 
@@ -47,13 +48,13 @@ def register_tiles(group: Group, gpu: Gpu) -> list[Candidate]:
         len(op.axis) < 2
         or op.num_outputs > 1
         or len(op.axis) != len(output.axis)
-        or not any(map(depends_on, op.reduce_axis))
+        or not any(map(domain_axes, op.reduce_axis))
     ):
         return []
     rows, columns = op.axis[-2:]
-    loads = loads_of(op)
+    loads = op_loads(op)
     sides = [
-        [load for load in loads if one in contiguous(load) and not _reads(load, other)]
+        [load for load in loads if one in contiguous_axes(load) and not _reads(load, other)]
         for one, other in ((rows, columns), (columns, rows))
     ]
     whole = not any(fixed_extent(axis) % OWN or not fixed_extent(axis) for axis in (rows, columns))
@@ -69,7 +70,7 @@ def register_tiles(group: Group, gpu: Gpu) -> list[Candidate]:
 
 
 def _reads(load: ProducerLoad, axis: IterVar) -> bool:
-    return any(axis in axes_in(index) for index in load.indices)
+    return any(axis in find_axes(index) for index in load.indices)
 
 
 def _time(op: Operation, loads: Sequence[ProducerLoad], gpu: Gpu) -> Estimate:
@@ -109,7 +110,7 @@ def _apply(group: Group) -> None:
     sums.set_scope("local")
     sums.compute_at(stage, across)
     copies = [
-        s[s.cache_read(tensor, "local", [sums.op])] for tensor in dict.fromkeys(map(tensor_of, loads_of(sums.op)))
+        s[s.cache_read(tensor, "local", [sums.op])] for tensor in dict.fromkeys(map(tensor_of, op_loads(sums.op)))
     ]
     *rest, row, column = sums.op.axis
     sums.reorder(*rest, *sums.op.reduce_axis, row, column)

@@ -16,15 +16,15 @@ from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu
-from ...ir.analysis.linear import linear, terms
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.structural import structural_key
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import tensor_of
+from ..accesses import contiguous_axes, dimension, find_axes, op_loads
 from ..estimate import Estimate
 from ..loops import fused
-from ..operations import axes_in, contiguous, fixed_extent, loads_of
+from ..operations import fixed_extent
 from ..plan import Candidate
 from .threads import LAUNCH, SECTOR, THREADS, VECTOR, WARP, blocks_at_once
 
@@ -157,7 +157,7 @@ def rows_read(op: Operation, inner: Sequence[IterVar]) -> dict[Tensor, tuple[int
     those, each as it is; with the dimensions along which these run."""
     wanted = {axis for axis in inner if fixed_extent(axis) > 1}
     found: dict[Tensor, tuple[int, ...] | None] = {}
-    for load in loads_of(op):
+    for load in op_loads(op):
         tensor, at = tensor_of(load), tuple(place for place, index in enumerate(load.indices) if index in wanted)
         fits = _is_plain(load) and len(at) == len(wanted) and found.get(tensor, at) == at
         found[tensor] = at if fits else None
@@ -168,7 +168,7 @@ def _is_plain(load: ProducerLoad) -> bool:
     """Whether it is read at axes, each of them once, and at places that depend on none."""
     axes = [index for index in load.indices if isinstance(index, IterVar)]
     return len(axes) == len(set(axes)) and not any(
-        axes_in(index) for index in load.indices if not isinstance(index, IterVar)
+        find_axes(index) for index in load.indices if not isinstance(index, IterVar)
     )
 
 
@@ -176,18 +176,16 @@ def terms_beside(op: Operation) -> list[Tensor]:
     """The tensors of which neighbouring terms of a sum read neighbours, from whole vectors on, and nothing else."""
     last = op.reduce_axis[-1]
     places: dict[Tensor, set[object]] = {}
-    for load in loads_of(op):
-        along = last in contiguous(load) and _begins_whole(load.indices[-1], last)
+    for load in op_loads(op):
+        along = last in contiguous_axes(load) and _begins_whole(load.indices[-1], last)
         places.setdefault(tensor_of(load), set()).add(tuple(map(structural_key, load.indices)) if along else None)
     return [tensor for tensor, read in places.items() if len(read) == 1 and None not in read]
 
 
 def _begins_whole(index: Expr, axis: IterVar) -> bool:
     """Whether an index is that axis, or a multiple of any vector's length further."""
-    form = linear(index)
-    return not any(
-        each % VECTOR for each in (form.const, *(factor for part, factor in terms(form) if part is not axis))
-    )
+    at = dimension(index)
+    return at.offset % VECTOR == 0 and at.remainder(VECTOR).keys() <= {axis}
 
 
 def bytes_at_once(tensors: Iterable[Tensor], along: bool, last: int) -> tuple[int, int]:

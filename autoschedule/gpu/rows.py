@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import IterVar
 from ...te.operation import Operation
+from ..accesses import tensor_bytes
 from ..estimate import Estimate
-from ..operations import bytes_of, fixed_extent, is_expensive, is_plain, is_shareable
+from ..operations import fixed_extent, is_expensive, is_plain, is_shareable
 from ..plan import Candidate
 from ..row_chain import RowChain, row_chain
 from .elements import element_a_thread, injective
@@ -62,7 +63,7 @@ def rows(group: Group) -> None:
 def _time_apart(group: Group, row: Row, gpu: Gpu) -> Estimate:
     """Each reduction, and what is stored, reads all that the rows are read from; sums of several blocks take a second kernel."""
     count = sum(op.reduction is not None for op in (*group.parts, group.anchor))
-    stored = bytes_of(group.output.output(0))
+    stored = tensor_bytes(group.output.output(0))
     moved = max(row.moved - stored, 0) * (count + 1) + stored
     return Estimate(
         (("memory bandwidth", moved / gpu.memory_rate / (gpu.clock * 1e9)), ("launch", LAUNCH * (2 * count + 1)))
@@ -102,7 +103,7 @@ def _row(group: Group, chain: RowChain) -> Row:
     }
     stored = group.output.output(0)
     vector, item = bytes_at_once((*read, stored), chain.along, fixed_extent(inner[-1]))
-    moved = float(sum(map(bytes_of, (*read, stored))))
+    moved = float(sum(map(tensor_bytes, (*read, stored))))
     return Row(count, extent, vector, chain.along, moved, sum(op.reduction is not None for op in ops), item, True)
 
 

@@ -24,8 +24,9 @@ from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor, tensor_of
+from ..accesses import find_axes, op_loads
 from ..estimate import Estimate
-from ..operations import axes_in, fixed_extent, is_plain, loads_of
+from ..operations import fixed_extent, is_plain
 from ..plan import Candidate
 from .elements import injective
 from .row_blocks import JOIN
@@ -85,20 +86,20 @@ def _rows(group: Group, steps: Sequence[Operation]) -> _Rows | None:
     dims = op.dimensions[0]
     if output is op or len(dims) < 2 or not all(map(is_plain, (*group.parts, output))):
         return None
-    load = next(load for load in loads_of(output) if load.producer is op.output(0))
+    load = next(load for load in op_loads(output) if load.producer is op.output(0))
     if load.indices[0] is not output.axis[-1] or not all(constant_extent(axis) for axis in (*dims, *output.axis)):
         return None
     ends = [s[each].op for each in steps]
     own = all(
         each.indices[1:] == end.axis[1:]
         for end in ends
-        for each in loads_of(end)
+        for each in op_loads(end)
         if each.producer in op.own_placeholders
     )
     if not own or fixed_extent(output.axis[-2]) < ROWS[0]:
         return None
     row = next(at for at, index in enumerate(load.indices) if index is output.axis[-2])
-    read = [each for end in ends for each in loads_of(end) if _is_along_time(each, end)]
+    read = [each for end in ends for each in op_loads(end) if _is_along_time(each, end)]
     sources = tuple(dict.fromkeys(tensor_of(each) for each in read if each.producer not in op.own_placeholders))
     length, item = fixed_extent(dims[0]), op.output(0).dtype.bytes
     size = (length + 1) * (item + sum(source.dtype.bytes for source in sources))
@@ -110,7 +111,9 @@ def _is_along_time(load: ProducerLoad, end: Operation) -> bool:
     if len(load.indices) != len(end.axis):
         return False
     return (
-        end.axis[0] in axes_in(load.indices[-1]) or constant_extent(end.axis[0]) == 1 and not axes_in(load.indices[-1])
+        end.axis[0] in find_axes(load.indices[-1])
+        or constant_extent(end.axis[0]) == 1
+        and not find_axes(load.indices[-1])
     )
 
 
@@ -185,7 +188,7 @@ def _columns(scan: Operation, steps: Sequence[Operation], apart: bool) -> tuple[
     own = all(
         load.indices[1:] == op.axis[1:]
         for op in steps
-        for load in loads_of(op)
+        for load in op_loads(op)
         if load.producer in scan.own_placeholders
     )
     if not (apart and own) or len(set(sizes)) > 1 or max(sizes) <= WARP:

@@ -23,19 +23,18 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.analysis.linear import linear, terms
-from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad
+from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.tensor import Tensor
+from ..accesses import dimension, load_axes, source, strip_clamps, tensor_bytes
 from ..estimate import Estimate
 from ..loops import fused
-from ..operations import axes_of, elements, fixed_extent, is_expensive, is_plain, size_of, source, weight
+from ..operations import elements, fixed_extent, is_expensive, is_plain, size_of, weight
 from ..plan import Candidate, Decision
 from ..registry import registered
 from .threads import LAUNCH, WARP, blocks_at_once, slowest
-from .windows import unclamped
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -196,7 +195,7 @@ def _reads(op: Operation) -> dict[Tensor, tuple[int, Reach]] | None:
     in another way. What depends on no place, as weights do, is left out."""
     found: dict[Tensor, dict[Reach, None]] = {}
     for load in collect_loads(*op.values):
-        if axes_of(load).isdisjoint(op.axis):
+        if load_axes(load).isdisjoint(op.axis):
             continue
         reach = _reach(op, load)
         if reach is None:
@@ -219,14 +218,12 @@ def _reach(op: Operation, load: ProducerLoad) -> Reach | None:
         return None
     spans: list[Span] = []
     for axis, index in zip(op.axis, load.indices, strict=True):
-        form = linear(unclamped(index))
-        low = high = form.const
-        steps = dict(terms(form))
-        if steps.pop(axis, 0) != 1:
+        at = dimension(strip_clamps(index))
+        low = high = at.offset
+        taps = {part: step for part, step in at.steps.items() if part is not axis}
+        if at.rest or at.steps.get(axis, 0) != 1 or not taps.keys() <= {*op.reduce_axis}:
             return None
-        for part, step in steps.items():
-            if not isinstance(part, IterVar) or part not in op.reduce_axis:
-                return None
+        for part, step in taps.items():
             far = step * (fixed_extent(part) - 1)
             low, high = low + min(far, 0), high + max(far, 0)
         spans.append((low, high))
@@ -271,7 +268,7 @@ def _time(chain: _Chain, tile: Tile, gpu: Gpu) -> Estimate:
         loads, instructions = _work(op)
         cycles += ceil(chain.area(reach, tile) / WARP) * max(loads, (instructions + OVERHEAD) / 4)
     filled = sum(chain.area(reach, tile) * tensor.dtype.bytes for tensor, reach in chain.images.items())
-    unique = sum(prod(map(_number, tensor.shape)) * tensor.dtype.bytes for tensor in chain.images)
+    unique = sum(tensor_bytes(tensor) for tensor in chain.images)
     stored = (elements(chain.output) or 0) * chain.output.output(0).dtype.bytes
     waits = ceil(waves / resident) * (gpu.latency + BARRIER * len(chain.stencils))
     name, slow = slowest(gpu, ("instructions", waves * cycles), unique + stored, blocks * filled + stored)
@@ -281,7 +278,7 @@ def _time(chain: _Chain, tile: Tile, gpu: Gpu) -> Estimate:
 
 def _time_apart(chain: _Chain, gpu: Gpu) -> Estimate:
     """A kernel for each stencil, which reads what the one before has stored, from the L2 cache where that holds it."""
-    memory = sum(prod(map(_number, tensor.shape)) * tensor.dtype.bytes for tensor in chain.images)
+    memory = sum(tensor_bytes(tensor) for tensor in chain.images)
     cached = 0
     for op in (chain.output, *chain.stencils):
         size = (elements(op) or 0) * op.output(0).dtype.bytes
@@ -304,10 +301,6 @@ def _time_apart(chain: _Chain, gpu: Gpu) -> Estimate:
             ("launch", LAUNCH * (1 + len(chain.stencils))),
         )
     )
-
-
-def _number(extent: Expr) -> int:
-    return extent.value if isinstance(extent, IntImm) else 1
 
 
 # The schedule

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 from ...codegen.gpus import Gpu, gpu_of
 from ...te.operation import Operation
 from ...te.tensor import tensor_of
+from ..accesses import contiguous_axes, find_axes, op_loads, tensor_bytes
 from ..estimate import Estimate
-from ..operations import axes_in, bytes_of, contiguous, fixed_extent, is_shareable, loads_of
+from ..operations import fixed_extent, is_shareable
 from ..plan import Candidate
 from .elements import element_a_thread
 from .register_tiles import register_tiles
@@ -53,9 +54,9 @@ def _row(group: Group, extent: int, results: int) -> Row:
     """What the terms of a sum are."""
     op = group.s[group.anchor].op
     along = _is_along_rows(op)
-    read = dict.fromkeys(map(tensor_of, loads_of(op)))
+    read = dict.fromkeys(map(tensor_of, op_loads(op)))
     vector, item = bytes_at_once(terms_beside(op), along, fixed_extent(op.reduce_axis[-1]))
-    moved = float(sum(map(bytes_of, read)))
+    moved = float(sum(map(tensor_bytes, read)))
     return Row(results, extent, vector, along, moved, 1, item, False)
 
 
@@ -119,14 +120,14 @@ def _in_parts(group: Group, chunk: int, first: RowBlock, last: RowBlock) -> None
 
 def _is_along_rows(op: Operation) -> bool:
     """Whether neighbouring terms lie side by side, rather than neighbouring results, in most of what is read."""
-    beside = [(contiguous(load), bytes_of(tensor_of(load))) for load in loads_of(op)]
+    beside = [(contiguous_axes(load), tensor_bytes(tensor_of(load))) for load in op_loads(op)]
     terms = sum(size for axes, size in beside if op.reduce_axis[-1] in axes)
     return terms >= sum(size for axes, size in beside if any(axis in axes for axis in op.axis))
 
 
 def _in_windows(op: Operation) -> bool:
     """Whether neighbouring results read near each other all the same."""
-    return bool(op.axis) and all(op.axis[-1] in axes_in(load.indices[-1]) for load in loads_of(op) if load.indices)
+    return bool(op.axis) and all(op.axis[-1] in find_axes(load.indices[-1]) for load in op_loads(op) if load.indices)
 
 
 def _alone(op: Operation, gpu: Gpu, row: Row) -> Estimate:

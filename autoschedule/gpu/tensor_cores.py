@@ -26,10 +26,11 @@ from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.factors import factors
 from ...te.tf32 import within_tf32
+from ..accesses import source
 from ..contractions import Contraction, contraction_of, converted, in_matrices, matrix_axes
 from ..estimate import Estimate
 from ..loops import fused
-from ..operations import size_of, source
+from ..operations import size_of
 from ..plan import Candidate
 from .grids import Grid, bind_blocks
 from .split_k import in_parts, splits_of, time_of_parts

@@ -11,8 +11,9 @@ from ...ir.expr import IntImm
 from ...schedule.model.inlined import expanded
 from ...te.rewrite import collect_loads
 from ...te.tensor import tensor_of
+from ..accesses import source
 from ..contractions import Contraction
-from ..operations import fixed_extent, size_of, source
+from ..operations import fixed_extent, size_of
 
 if TYPE_CHECKING:
     from ...schedule import Stage

@@ -20,15 +20,15 @@ from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.analysis.linear import linear, terms
 from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar, Max, Min, ProducerLoad, Var
 from ...ir.visit import post_order
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import Tensor
+from ..accesses import dimension, find_axes, numeric_shape, op_loads, source, tensor_bytes
 from ..estimate import Estimate
 from ..loops import fused
-from ..operations import axes_in, extents_of, fixed_extent, is_expensive, is_plain, loads_of, size_of, source
+from ..operations import extents_of, fixed_extent, is_expensive, is_plain, size_of
 from ..plan import Candidate
 from .elements import element_a_thread
 from .threads import LAUNCH, WARP, blocks_at_once, lanes_of, slowest
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["unclamped", "windows"]
+__all__ = ["strip_clamps", "windows"]
 
 REUSED = 1.5
 """How often an element of a window is read by a block, on average, from which on it is kept."""
@@ -127,7 +127,7 @@ def windows(group: Group) -> bool:
 def windows_of(op: Operation) -> list[Window]:
     """What an operation reads around each of its results, a row of it by neighbours of a row."""
     places: dict[Tensor, list[ProducerLoad]] = {}
-    for load in loads_of(op):
+    for load in op_loads(op):
         places.setdefault(source(load), []).append(load)
     found = [_window(tensor, loads, op) for tensor, loads in places.items()]
     return [window for window in found if window is not None]
@@ -137,35 +137,34 @@ def _window(tensor: Tensor, loads: Sequence[ProducerLoad], op: Operation) -> Win
     """None where indices are more than sums of axes and what outer axes decide, or differ in more than constants, or nothing is
     read twice."""
     axes, outer = {*op.axis, *op.reduce_axis}, frozenset(op.axis[:-2])
-    forms: list[Mapping[IterVar, int]] = []
+    sums: list[Mapping[IterVar, int]] = []
     offsets: list[tuple[int, ...]] = []
     fixed: set[IterVar] = set()
     many = len(loads) * size_of(op.reduce_axis) >= CLAMPED
     for indices in zip(*(load.indices for load in loads), strict=True):
-        made = [linear(unclamped(index) if many else index) for index in indices]
-        parts = {part: factor for part, factor in terms(made[0]) if isinstance(part, IterVar)}
-        others = [part for part, _ in terms(made[0]) if not isinstance(part, IterVar)]
+        made = [dimension(strip_clamps(index) if many else index) for index in indices]
+        parts, others = made[0].steps, [part for part, _ in made[0].rest]
         decided = [{node for node in post_order(part) if isinstance(node, (Var, ProducerLoad))} for part in others]
-        if any(form.coeffs != made[0].coeffs for form in made) or not axes.issuperset(parts):
+        if not all(map(made[0].is_shift_of, made)) or not axes.issuperset(parts):
             return None
         if not all(map(outer.issuperset, decided)):
             return None
-        fixed.update(axis for part in others for axis in axes_in(part))
-        forms.append(parts)
-        offsets.append(tuple(form.const for form in made))
+        fixed.update(axis for part in others for axis in find_axes(part))
+        sums.append(parts)
+        offsets.append(tuple(each.offset for each in made))
     places = len(set(zip(*offsets, strict=True)))  # branches that read the same place read it once
     window = Window(
-        tensor, places, tuple(forms), tuple(max(consts) - min(consts) for consts in offsets), frozenset(fixed)
+        tensor, places, tuple(sums), tuple(max(consts) - min(consts) for consts in offsets), frozenset(fixed)
     )
-    if not forms or op.axis[-1] not in forms[-1] or any(op.axis[-1] in form for form in forms[:-1]):
+    if not sums or op.axis[-1] not in sums[-1] or any(op.axis[-1] in steps for steps in sums[:-1]):
         return None
     whole = {axis: min(fixed_extent(axis), WARP) for axis in op.axis[-2:]} | dict.fromkeys(op.axis[:-2], 1)
-    used = {axis for form in forms for axis in form}
+    used = {axis for steps in sums for axis in steps}
     reads = places * prod(whole.get(axis, fixed_extent(axis)) for axis in used)
     return window if reads >= REUSED * window.elements(whole) else None
 
 
-def unclamped(index: Expr) -> Expr:
+def strip_clamps(index: Expr) -> Expr:
     """An index that a clamp to constants brings into its tensor, as it was before."""
     while isinstance(index, Min | Max):
         if isinstance(index.b, IntImm):
@@ -271,7 +270,7 @@ def _in_waves(
     at_once = blocks_at_once(gpu, block[0], OTHER_REGISTERS + 8, block[1])
     waves = ceil(blocks / gpu.processors)
     resident = min(at_once, waves)
-    whole = sum(prod(map(_number, window.tensor.shape)) * window.tensor.dtype.bytes for window in found)
+    whole = sum(tensor_bytes(window.tensor) for window in found)
     stored = size_of(op.axis) * op.output(0).dtype.bytes
     name, cycles = slowest(gpu, (work[0], waves * work[1]), whole + stored, blocks * filled + stored)
     step, idle = 1 / (gpu.clock * 1e9), ceil(waves / resident) * gpu.latency
@@ -317,16 +316,16 @@ def _is_padded_here(group: Group, tensor: Tensor) -> bool:
 
 def _lanes(group: Group, tensor: Tensor) -> tuple[int, int]:
     """How many neighbours of a row come at once, and how far before the first of them a vector of their source begins."""
-    lanes, last = lanes_of(tensor.dtype), tensor.shape[-1]
+    lanes, last = lanes_of(tensor.dtype), numeric_shape(tensor, 1)[-1]
     if not _is_padded_here(group, tensor):
-        return gcd(lanes, _number(last)), 0
+        return gcd(lanes, last), 0
     op, shifts = group.s[tensor].op, set[int]()
-    for load in loads_of(op):
-        form = linear(load.indices[-1])
-        if list(terms(form)) != [(op.axis[-1], 1)] or load.dtype != tensor.dtype:
+    for load in op_loads(op):
+        last = dimension(load.indices[-1])
+        if not last.is_axis(op.axis[-1]) or load.dtype != tensor.dtype:
             return 1, 0
-        lanes = gcd(lanes, _number(load.producer.shape[-1]))
-        shifts.add(form.const)
+        lanes = gcd(lanes, numeric_shape(load.producer, 1)[-1])
+        shifts.add(last.offset)
     return (lanes, shifts.pop() % lanes) if len(shifts) == 1 else (1, 0)
 
 
@@ -336,11 +335,6 @@ def _outside(op: Operation) -> Expr | int:
     return (
         value.false_value if isinstance(value, IfThenElse) and isinstance(value.false_value, (IntImm, FloatImm)) else 0
     )
-
-
-def _number(extent: Expr) -> int:
-    """A constant extent; 1 for one that the call decides."""
-    return extent.value if isinstance(extent, IntImm) else 1
 
 
 def _result(stage: Stage, tile: Tile) -> tuple[IterVar, IterVar]:

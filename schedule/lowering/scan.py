@@ -51,7 +51,7 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
     scan.linked = _separable(list(body), scan, op)
     scan.whole = not scan.linked
     updates = {tensor.op for tensor in op.update}
-    inits = {tensor.op for tensor in op.init}
+    inits = dict.fromkeys(tensor.op for tensor in op.init)
     for computation, stepwise in body.items():
         if stepwise and computation.is_output:
             raise _part(computation, scan, "is computed step by step")

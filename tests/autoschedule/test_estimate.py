@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.autoschedule.cpu.sum_nest import Loads, loops_around, stored_by, sum_nest
+from tilewright.autoschedule.accesses import store_access
+from tilewright.autoschedule.cpu.sum_nest import Loads, loops_around, sum_nest
 from tilewright.autoschedule.cpu.sum_plan import SumPlan
 from tilewright.autoschedule.estimate import BEGUN, LEAVE, Body, Estimate, Nest, estimate
 from tilewright.autoschedule.instructions import instructions_of
@@ -282,7 +283,7 @@ def test_the_last_vectors_of_an_axis_are_as_many_as_there_are(machine: str, colu
     assert value is not None
     plan = SumPlan((j,), 4, (), 1.0)
     nest = sum_nest(
-        value, stored_by(out, out.op.axis), Loads(value), plan, row, [], loops_around(out.op.axis, plan, row, 32, 0)
+        value, store_access(out, out.op.axis), Loads(value), plan, row, [], loops_around(out.op.axis, plan, row, 32, 0)
     )
     assert [each for each in adds(nest) if each] == bodies
 

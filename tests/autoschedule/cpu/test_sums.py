@@ -10,10 +10,10 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule import scheduler
+from tilewright.autoschedule.accesses import op_loads
 from tilewright.autoschedule.cpu.fusion import axes_shared, computed_again
 from tilewright.autoschedule.cpu.sum_plan import SumPlan, best_plan, gathers, terms_of
 from tilewright.autoschedule.estimate import Estimate
-from tilewright.autoschedule.operations import loads_of
 from tilewright.codegen.machine import MACHINES
 
 AVX512, AVX2 = (next(row for row in MACHINES if row.name == name and not row.cpus) for name in ("avx512", "avx2"))
@@ -77,7 +77,7 @@ def test_what_is_read_apart_is_told_from_what_is_read_side_by_side_or_at_one_pla
         (90,), lambda i: a[0, i + 2] + a[i, 0] + a[i // 8, 3] + a[i // 4, 3] + a[0, place[i]] + a[0, 2 * i % 9], "R"
     )
     (axis,) = reads.op.axis
-    found = [gathers(load, (axis,), 8) for load in loads_of(reads.op) if load.producer is a]
+    found = [gathers(load, (axis,), 8) for load in op_loads(reads.op) if load.producer is a]
     assert found == [False, True, False, True, True, True]
 
 

@@ -1,0 +1,277 @@
+"""Accesses of operations: the elements of tensors that they read and write, per dimension.
+
+    A[4 * i + k - 1, j]      dimension 0: i -> 4, k -> 1, offset -1      dimension 1: j -> 1
+
+Index expressions are taken apart here alone; the forms (forms/) and costs of operations are told from the result. Symbolic parts of
+an index, quotients and remainders among them, are the rest of its sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, prod
+
+from ..ir.analysis.footprint import Access
+from ..ir.analysis.linear import is_index, linear, terms
+from ..ir.analysis.work import executions, work_of
+from ..ir.arith.linear import LinearForm
+from ..ir.cached import cached_property
+from ..ir.expr import Expr, IntImm, IterVar, Max, Min, Producer, ProducerLoad, Var
+from ..ir.stmt import For, If, LoopKind, Stmt
+from ..ir.structural import StructuralKey
+from ..ir.visit import post_order, walk
+from ..te.hybrid.forms import is_fact
+from ..te.operation import Operation, extent_of
+from ..te.rewrite import collect_loads
+from ..te.shape import constant_extent, same_extent
+from ..te.tensor import Tensor, tensor_of
+from .operations import elements, is_plain
+
+__all__ = [
+    "ASSUMED",
+    "Dimension",
+    "load_access",
+    "find_axes",
+    "load_axes",
+    "contiguous_axes",
+    "dimension",
+    "dimensions",
+    "distinct_loads",
+    "domain_axes",
+    "is_affine",
+    "is_no_larger",
+    "is_permutation",
+    "is_pointwise",
+    "reads_output",
+    "op_loads",
+    "max_reads",
+    "row_steps",
+    "numeric_shape",
+    "source",
+    "store_access",
+    "strip_clamps",
+    "tensor_bytes",
+]
+
+ASSUMED = 1024
+"""Taken for an extent that the call decides."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dimension:
+    """An index as a sum of multiples of axes, of other expressions, and a constant."""
+
+    form: LinearForm
+
+    @cached_property
+    def steps(self) -> Mapping[IterVar, int]:
+        """Elements between neighbouring values of each axis, in the order of the sum."""
+        return {part: factor for part, factor in terms(self.form) if isinstance(part, IterVar)}
+
+    @cached_property
+    def rest(self) -> tuple[tuple[Expr, int], ...]:
+        """Parts that are no axes, with their factors: symbols, quotients, remainders, indices that are data."""
+        return tuple((part, factor) for part, factor in terms(self.form) if not isinstance(part, IterVar))
+
+    @property
+    def offset(self) -> int:
+        """The constant of the sum."""
+        return self.form.const
+
+    def is_axis(self, axis: IterVar) -> bool:
+        """Return whether the index is `axis` plus a constant."""
+        return not self.rest and self.steps == {axis: 1}
+
+    def is_shift_of(self, other: Dimension) -> bool:
+        """Return whether the two indices differ by a constant."""
+        return self.form.coeffs == other.form.coeffs
+
+    def remainder(self, modulus: int) -> dict[Expr, int]:
+        """Parts of the sum whose factors `modulus` does not divide."""
+        return {part: factor for part, factor in terms(self.form) if factor % modulus}
+
+    def width(self, values: Mapping[IterVar, int], default: int = 1) -> int:
+        """Neighbouring indices that are taken while each axis takes `values` of its values, `default` where none are given."""
+        return 1 + sum(abs(step) * (values.get(axis, default) - 1) for axis, step in self.steps.items())
+
+
+def dimension(index: Expr) -> Dimension:
+    """Take an index expression apart."""
+    return Dimension(linear(index))
+
+
+def dimensions(load: ProducerLoad) -> list[Dimension]:
+    """Take all indices of a load apart."""
+    return [dimension(index) for index in load.indices]
+
+
+def is_affine(load: ProducerLoad) -> bool:
+    """Return whether all indices are sums of multiples of variables."""
+    return all(map(is_index, load.indices)) and all(
+        isinstance(part, Var) for each in dimensions(load) for part, _ in each.rest
+    )
+
+
+def strip_clamps(index: Expr) -> Expr:
+    """An index before clamps to constants bring it into its tensor."""
+    while isinstance(index, Min | Max):
+        if isinstance(index.b, IntImm):
+            index = index.a
+        elif isinstance(index.a, IntImm):
+            index = index.b
+        else:
+            break
+    return index
+
+
+def find_axes(expr: Expr) -> set[IterVar]:
+    """The axes that occur in an expression."""
+    return {node for node in post_order(expr) if isinstance(node, IterVar)}
+
+
+def load_axes(load: ProducerLoad) -> frozenset[IterVar]:
+    """The axes that the indices of a load depend on."""
+    axes: set[IterVar] = set()
+    for index in load.indices:
+        if isinstance(index, IterVar):
+            axes.add(index)
+        else:
+            axes |= find_axes(index)
+    return frozenset(axes)
+
+
+def domain_axes(axis: IterVar) -> set[IterVar]:
+    """The axes that the range of an axis depends on."""
+    return find_axes(axis.dom.begin) | find_axes(axis.dom.extent) if axis.dom is not None else set()
+
+
+def row_steps(load: ProducerLoad) -> dict[IterVar, int]:
+    """Elements between neighbouring values of each axis that moves a load within one row of its tensor alone."""
+    if not load.indices:
+        return {}
+    *outer, last = load.indices
+    row = dimension(last)
+    busy = {axis for index in outer for axis in find_axes(index)}
+    busy.update(axis for part, _ in row.rest for axis in find_axes(part))
+    return {axis: step for axis, step in row.steps.items() if axis not in busy}
+
+
+def contiguous_axes(load: ProducerLoad) -> set[IterVar]:
+    """The axes of which neighbouring values read neighbouring elements."""
+    return {axis for axis, step in row_steps(load).items() if step == 1}
+
+
+def source(load: ProducerLoad) -> Tensor:
+    """The tensor that is read."""
+    assert isinstance(load.producer, Tensor)
+    return load.producer
+
+
+def numeric_shape(tensor: Producer, unknown: int = ASSUMED) -> tuple[int, ...]:
+    """Extents as numbers, `unknown` where the call decides."""
+    return tuple(extent.value if isinstance(extent, IntImm) else unknown for extent in tensor.shape)
+
+
+def tensor_bytes(tensor: Tensor, unknown: int = 1) -> int:
+    """The size of a tensor in bytes; an extent that the call decides counts as `unknown`."""
+    return prod(numeric_shape(tensor, unknown)) * tensor.dtype.bytes
+
+
+def load_access(load: ProducerLoad) -> Access:
+    """The element that a load reads, for analyses of footprints."""
+    return Access(load.producer, tuple(load.indices), numeric_shape(load.producer))
+
+
+def store_access(tensor: Tensor, axes: Sequence[Expr]) -> Access:
+    """The element of a result that is written at `axes`."""
+    return Access(tensor, tuple(axes), numeric_shape(tensor), stored=True)
+
+
+def op_loads(op: Operation) -> list[ProducerLoad]:
+    """The loads in each of the values of an operation."""
+    return [load for value in op.values for load in collect_loads(value)]
+
+
+def distinct_loads(reader: Operation, tensor: Tensor) -> list[ProducerLoad]:
+    """The loads of a tensor at different indices: a value that is read twice is read, or computed, once."""
+    found: dict[tuple[StructuralKey, ...], ProducerLoad] = {}
+    for load in op_loads(reader):
+        if load.producer is tensor:
+            found.setdefault(tuple(map(StructuralKey, load.indices)), load)
+    return list(found.values())
+
+
+def max_reads(op: Operation, readers: Iterable[Operation]) -> int:
+    """The number of different elements that a reader reads per result, at most; of a script, the reads of each element."""
+    return max(_reads(reader, op.output(0)) for reader in readers)
+
+
+def _reads(reader: Operation, tensor: Tensor) -> int:
+    if reader.values:
+        return len(distinct_loads(reader, tensor))
+    return _script_reads(reader.statement(), tensor, max(prod(numeric_shape(tensor)), 1))
+
+
+def _script_reads(statement: Stmt | None, tensor: Tensor, size: int) -> int:
+    """The reads of each element of a tensor of `size` elements in the loops of a script."""
+    if statement is None:
+        return 0
+    if is_fact(statement):
+        assert isinstance(statement, If)
+        return max(_script_reads(branch, tensor, size) for branch in (statement.then_body, statement.else_body))
+    runs = sum(
+        times
+        for work, times in executions(work_of(statement), ASSUMED)
+        for each in work.statements
+        for access in each.accesses
+        if access.array is tensor
+    )
+    if any(isinstance(node, For) and node.kind is LoopKind.THREAD for node in walk(statement)):
+        return max(runs // size, min(runs, 1))  # threads beyond the last element read none
+    return (runs + size - 1) // size
+
+
+def reads_output(value: Expr, op: Operation) -> bool:
+    """Return whether an expression reads the first output of an operation."""
+    return any(load.producer is op.output(0) for load in collect_loads(value))
+
+
+def is_no_larger(reader: Operation, op: Operation) -> bool:
+    """Return whether a reader certainly has no more elements than what it reads."""
+    size, other = elements(op), elements(reader)
+    if size is not None and other is not None:
+        return other <= size
+    return len(op.axis) == len(reader.axis) and all(
+        same_extent(extent_of(a), extent_of(b)) for a, b in zip(op.axis, reader.axis, strict=True)
+    )
+
+
+def is_pointwise(op: Operation, anchor: Operation, region: Collection[Operation], some: bool) -> bool:
+    """Return whether each element of `op` is made of the same elements of what it reads within a region, of which it reads some.
+
+    some: the first elements of `anchor` along each axis are enough.
+    """
+    loads = [load for load in op_loads(op) if tensor_of(load).op in region] if op.values else []
+    if not loads or len(op.axis) != len(anchor.axis):
+        return False
+    fits = all(
+        same_extent(extent_of(a), extent_of(b)) or some and (constant_extent(a) or inf) <= (constant_extent(b) or 0)
+        for a, b in zip(op.axis, anchor.axis, strict=True)
+    )
+    return fits and all(tuple(load.indices) == tuple(op.axis) for load in loads)
+
+
+def is_permutation(op: Operation, producer: Operation) -> bool:
+    """Return whether an elementwise operation reads each element of `producer` once, in some order of its dimensions."""
+    loads = [load for load in op_loads(op) if load.producer is producer.output(0)] if is_plain(op) else []
+    return (
+        len(loads) == 1
+        and len(loads[0].indices) == len(op.axis)
+        and set(loads[0].indices) == set(op.axis)
+        and all(_covers(axis, extent) for axis, extent in zip(loads[0].indices, producer.output(0).shape, strict=True))
+    )
+
+
+def _covers(axis: Expr, extent: Expr) -> bool:
+    return not isinstance(axis, IterVar) or same_extent(extent_of(axis), extent)
