@@ -83,7 +83,7 @@ class Dimension:
         """Return whether the index is `axis` plus a constant."""
         return not self.rest and self.steps == {axis: 1}
 
-    def is_shift_of(self, other: Dimension) -> bool:
+    def differs_by_constant(self, other: Dimension) -> bool:
         """Return whether the two indices differ by a constant."""
         return self.form.coeffs == other.form.coeffs
 

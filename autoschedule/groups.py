@@ -30,10 +30,10 @@ from ..te.rewrite import inline
 from ..te.shape import same_extent
 from .accesses import is_no_larger, is_permutation, is_pointwise, max_reads, reads_output
 from .estimate import Estimate
+from .forms.rows import match_rows
 from .operations import is_expensive, is_plain, weight
 from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
 from .plan import Candidate, Chooser, Decision, cheapest
-from .row_chain import row_chain
 
 __all__ = ["Group", "cut"]
 
@@ -337,7 +337,7 @@ class _Cutter:
         """The other operations of a chain of reductions over the same axes that ends with `op`."""
         if op in self.in_no_chain or not (is_plain(op) or op.reduction is not None):
             return None
-        chain, visited = row_chain(op, self.place, self._is_free, self.readers)
+        chain, visited = match_rows(op, self.place, self._is_free, self.readers)
         if chain is None:
             self.in_no_chain |= visited
         return chain.parts if chain is not None else None

@@ -25,9 +25,10 @@ from ...codegen.machine import Machine
 from ...ir.expr import Cast, Expr
 from ...te.factors import factors
 from ...te.intrinsics.tile_dots import DOTS, GROUP, LANES, PANELS, ROWS, STEP, TILES
-from ..contractions import Contraction, contraction_of, converted, in_matrices, matrix_axes
 from ..estimate import Estimate
+from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fused
+from ..matrices import declare_matrices, matrix_axes
 from ..operations import size_of
 from ..plan import Candidate
 from .injective import worth_threads
@@ -83,7 +84,7 @@ def byte_tiles(group: Group) -> list[Candidate]:
     feature = next((feature for feature in (TILES, DOTS, PAIRS) if group.target.backend.has(group.target, feature)), "")
     if group.parts or not feature or not _is_of_integers(group):
         return []
-    found = contraction_of(group.anchor, converted)
+    found = match_contraction(group.anchor, strip_conversion)
     kinds = BYTES if feature != PAIRS else (*BYTES, "int16")
     if found is None or not {str(found.a.dtype), str(found.b.dtype)} <= set(kinds):
         return []
@@ -126,7 +127,7 @@ def _time(group: Group, found: Contraction, tile: _Tile) -> Estimate:
     cycle = 1 / (machine.clock * 1e9)
     threads = _threads(group)
     sums = tiles * (steps * tile.rows * tile.columns * tile.step / tile.products + tile.begun) / threads
-    turned = TURNED if not found.is_along(found.b) else PACKED
+    turned = TURNED if not found.is_read_along_sum(found.b) else PACKED
     copies = outer * terms * (rows / COPIED + columns / turned) / threads
     return Estimate(
         (
@@ -145,7 +146,7 @@ def _apply(group: Group, found: Contraction, tile: _Tile) -> None:
     s, anchor = group.s, group.anchor
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis))
     widened = "int16" if tile.feature == PAIRS else False
-    a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, tile.step), (False, True), widened)
+    a, b, whole = declare_matrices(group, found, (tile.rows, tile.columns, tile.step), (False, True), widened)
     _copied(s[a], tile, threads)
     sums = s[s.cache_write(whole, "local")]
     sums.transform_layout(lambda *at: [*at[:-1], at[-1] // LANES, at[-1] % LANES])
@@ -174,7 +175,7 @@ def _apply(group: Group, found: Contraction, tile: _Tile) -> None:
         task = columns = fused(stage, [*outer, rows, columns])
     if threads:
         stage.parallel(task)
-    _packed(s[b], tile, found.is_along(found.b), threads and width is None)
+    _packed(s[b], tile, found.is_read_along_sum(found.b), threads and width is None)
     _sum_up(sums, stage, columns, found, tile)
 
 

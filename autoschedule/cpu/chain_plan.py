@@ -26,12 +26,12 @@ from ...ir.visit import post_order
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, dimension, distinct_loads, domain_axes, find_axes, op_loads, tensor_bytes
+from ..forms.convolution import match_convolution
 from ..groups import TRIVIAL
 from ..operations import is_plain, weight
 from ..pieces import Tile
 from .chain_member import CUT_ROWS, LOAD, OPERATOR, STORE, Cut, Member, Side, cycles_of, operators_of, taps_of
 from .chain_nest import Nests
-from .conv_form import convolution_of
 
 __all__ = ["Chain", "chain_of", "ends_within_vectors", "is_window"]
 
@@ -72,7 +72,7 @@ def is_window(op: Operation) -> bool:
     if reduction is None or len(op.values) != 1 or op.num_outputs != 1 or op.calls_intrinsic:
         return False
     taps = [constant_extent(axis) or MOST_TAPS + 1 for axis in op.reduce_axis]
-    convolution = convolution_of(op)
+    convolution = match_convolution(op)
     if (
         convolution is not None and convolution.inputs > 1
     ):  # its results share what they read with those of other channels

@@ -21,12 +21,13 @@ from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...schedule.primitives.mirror import is_symmetric
 from ..accesses import op_loads, source
-from ..contractions import Contraction, as_matrix, contraction_of, copied, flat, unguarded, upstream
 from ..estimate import Estimate, Lines, estimate, soonest, unforeseen
-from ..forms import form_of
+from ..forms.contraction import Contraction, match_contraction, strip_guard
 from ..loops import fused
+from ..matrices import copied, flat, lay_out_matrix, upstream
 from ..operations import fixed_extent, is_known, size_of
 from ..plan import Candidate
+from ..structure import structure_key
 from .contraction_nest import Elements, Run, contraction_nest, copied_how, lies_along, read_in_place
 from .digits import digits_of, in_digits
 from .factors import of_factors, sides_of, sweep_factors
@@ -57,7 +58,7 @@ def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], 
     returns False where it is none."""
     if group.parts:
         return False
-    whole = contraction_of(group.anchor, unguarded)
+    whole = match_contraction(group.anchor, strip_guard)
     if whole is None:
         return _contraction_of_factors(group, time) or _contraction_in_digits(group, time)
     ways = _ways(group, whole)
@@ -71,7 +72,7 @@ def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], 
 
 def least_of(group: Group) -> Estimate | None:
     """The time of a group whose anchor is a contraction; None where it is none."""
-    whole = contraction_of(group.anchor, unguarded) if not group.parts else None
+    whole = match_contraction(group.anchor, strip_guard) if not group.parts else None
     return _time_of(_ways(group, whole)) if whole is not None else None
 
 
@@ -84,7 +85,7 @@ def _contraction_of_factors(group: Group, time: Callable[[], Estimate | None]) -
     sums = time()
     with group.s.attempt() as attempt:
         apart = of_factors(group, sides)
-        whole = contraction_of(apart.anchor)
+        whole = match_contraction(apart.anchor)
         ways = _ways(apart, whole) if whole is not None else []
         if not ways or sums is not None and _doubted(sums).seconds < _time_of(ways).seconds:
             group.s.undo(attempt)
@@ -103,7 +104,7 @@ def _contraction_in_digits(group: Group, time: Callable[[], Estimate | None]) ->
     sums = time()
     with group.s.attempt() as attempt:
         split = in_digits(group, digits)
-        whole = contraction_of(split.anchor, unguarded)
+        whole = match_contraction(split.anchor, strip_guard)
         ways = _ways(split, whole, digits if split.output is group.output else {}) if whole is not None else []
         if not ways or sums is not None and _doubted(sums).seconds < _time_of(ways).seconds:
             group.s.undo(attempt)
@@ -127,7 +128,7 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
     tiles: list[_Timed] = []
     others: dict[tuple[Contraction, RegisterTile], list[Plan]] = {}
     elements: dict[Contraction, Elements] = {}
-    form, numbers = tuple(form_of(op.values[0], op.axis) for op in (anchor, *group.heads)), count()
+    form, numbers = tuple(structure_key(op.values[0], op.axis) for op in (anchor, *group.heads)), count()
 
     def timed(each: Contraction, way: Plan) -> _Timed:
         def times() -> list[Estimate]:
@@ -206,7 +207,7 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
     copies = {load: copied(group, sums, load) for load in sides}  # in the order in which they are read
     panel, panel_axes = copies[found.b]
     rows, row_axes = (None, []) if in_place else copies[found.a]
-    order, across = as_matrix(sums, found, anchor)
+    order, across = lay_out_matrix(sums, found, anchor)
     _panels(group, panel, panel_axes, found.b, found.columns, found, chosen.tile.columns)
     if rows is not None:
         _panels(group, rows, row_axes, found.a, found.rows, found, chosen.tile.rows)

@@ -23,9 +23,10 @@ from ...ir.analysis.footprint import Access
 from ...ir.expr import IterVar, ProducerLoad, Var
 from ...te.operation import Operation
 from ..accesses import contiguous_axes, load_access, load_axes, row_steps, store_access
-from ..contractions import Contraction, flat
 from ..estimate import Body, Nest
+from ..forms.contraction import Contraction
 from ..instructions import NEAR, pieces
+from ..matrices import flat
 from ..operations import fixed_extent, size_of
 from .gemm_plan import Plan
 

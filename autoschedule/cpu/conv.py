@@ -30,10 +30,10 @@ from ...schedule import Schedule, Stage
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..estimate import estimate, unforeseen
+from ..forms.convolution import Convolution, Layout, match_convolution
 from ..operations import is_known
 from ..plan import Candidate
 from .contraction import least_of
-from .conv_form import Convolution, Layout, convolution_of
 from .conv_nest import ConvNests
 from .conv_plan import TURNS, USUAL, Layer, Plan, Tile, by_channels, column_tile, plans
 from .injective import worth_threads
@@ -56,7 +56,7 @@ def convolution(group: Group, otherwise: Callable[[], None]) -> bool:
     """Schedules a group whose anchor is a convolution, in whatever layout, or else `otherwise`; does nothing and returns False
     where it is none."""
     anchor = group.anchor
-    found = convolution_of(anchor) if not group.parts else None
+    found = match_convolution(anchor) if not group.parts else None
     if found is None or any(constant_extent(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
         return False
     layer = _layer(group, found)

@@ -11,10 +11,10 @@ from ...ir.expr import Expr, IterVar, Var
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..accesses import ASSUMED, numeric_shape, op_loads
-from ..contractions import flat
 from ..estimate import Body, Nest
+from ..forms.convolution import Convolution
+from ..matrices import flat
 from ..operations import fixed_extent
-from .conv_form import Convolution
 from .conv_plan import Layer, Plan, Tile, pieces
 
 __all__ = ["ConvNests"]

@@ -20,7 +20,7 @@ from ...ir.visit import post_order
 from ...te.factors import factors
 from ...te.operation import Operation
 from ..accesses import contiguous_axes, domain_axes, find_axes
-from ..contractions import converted
+from ..forms.contraction import strip_conversion
 from ..operations import fixed_extent
 from .injective import sweep
 
@@ -52,7 +52,7 @@ def sides_of(op: Operation) -> Sides | None:
     ):
         return None
     if any(domain_axes(axis) for axis in op.reduce_axis) or (
-        not are_widened(both) and all(isinstance(converted(factor), ProducerLoad) for factor in both)
+        not are_widened(both) and all(isinstance(strip_conversion(factor), ProducerLoad) for factor in both)
     ):
         return None
     a, b = both if op.axis[-1] in find_axes(both[1]) else both[::-1]

@@ -30,7 +30,7 @@ from ...te.factors import factors
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import source
-from ..contractions import upstream
+from ..matrices import upstream
 from ..operations import is_known
 from ..plan import Candidate
 from .byte_tiles import byte_tiles

@@ -25,7 +25,7 @@ from ...schedule import Stage
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import ASSUMED, source
-from ..contractions import upstream
+from ..matrices import upstream
 from ..operations import is_known
 from .gemm_plan import TASKS
 from .operands import Operands, reduce_axes

@@ -16,10 +16,10 @@ from ...codegen.machine import WAYS
 from ...ir.expr import IterVar
 from ...ir.visit import post_order
 from ..accesses import numeric_shape, op_loads
+from ..forms.rows import full_load
 from ..instructions import classes_of
 from ..loops import fused
 from ..operations import fixed_extent
-from ..row_chain import whole_load
 from .injective import worth_threads
 from .lanes import power_below
 from .transposes import MAX_TILE, WORD, read_across, turned_rows
@@ -68,7 +68,7 @@ def _size(group: Group) -> int:
 def rows_in_order(group: Group) -> bool:
     """Schedules a group whose anchor reduces rows that lie side by side; returns whether it is one."""
     s, anchor = group.s, group.anchor
-    load, size = whole_load(anchor), _size(group)
+    load, size = full_load(anchor), _size(group)
     if load is None or not load.indices or load.indices[-1] is not anchor.reduce_axis[-1]:
         return False
     row = max(

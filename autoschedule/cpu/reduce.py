@@ -24,9 +24,9 @@ from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import contiguous_axes, find_axes, op_loads
+from ..forms.rows import full_load
 from ..loops import fused
 from ..operations import inlined_into
-from ..row_chain import whole_load
 from .injective import worth_threads
 from .lanes import ROUNDS, across_lanes, length, with_lane_last
 from .streams import fetch_ahead
@@ -61,7 +61,7 @@ def reads_once(group: Group) -> bool:
     """Whether a group's anchor is a reduction without reuse: each term reads elements that no other does, side by side, so that
     memory bounds it."""
     op = group.anchor
-    load = whole_load(op)
+    load = full_load(op)
     if load is None or group.parts:
         return False
     layout = layout_of(group, op)

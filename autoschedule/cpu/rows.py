@@ -27,10 +27,10 @@ from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import op_loads
+from ..forms.rows import RowChain, match_rows
 from ..loops import fused
 from ..operations import elements, fixed_extent, inlined_into, is_expensive, weight
 from ..plan import Candidate
-from ..row_chain import RowChain, row_chain
 from .injective import sweep, worth_threads
 from .lanes import across_lanes, length, with_lane_last
 from .reduce import add_rows, layout_of, reduce, too_few_rows
@@ -86,7 +86,7 @@ def rows(group: Group) -> None:
     group.inline_cheap_heads()
     anchor = group.anchor
     place = {op: at for at, op in enumerate((*group.parts, anchor))}
-    chain, _ = row_chain(anchor, place, group.parts.__contains__)
+    chain, _ = match_rows(anchor, place, group.parts.__contains__)
     assert chain is not None, "the group was cut as a chain"
     every = [axis for op in (*group.parts, anchor) for axis in (*op.axis, *op.reduce_axis)]
     if any(constant_extent(axis) == 0 for axis in every):

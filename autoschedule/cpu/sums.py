@@ -30,10 +30,10 @@ from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import dimensions, find_axes, load_axes, op_loads, store_access
 from ..estimate import Estimate, Lines, estimate, soonest
-from ..forms import form_of
 from ..loops import fused
 from ..operations import inlined_into
 from ..plan import Candidate
+from ..structure import structure_key
 from .fusion import axes_shared, computed_again
 from .injective import worth_threads
 from .lanes import halves, length, power_below
@@ -103,7 +103,7 @@ def time_of_sums(group: Group) -> Estimate | None:
         return [estimates[soonest(estimates)]] if found else []
 
     op = group.s[group.anchor].op
-    return next(iter(group.times(("time of sums", form_of(expanded(group.s[op]), op.axis)), times)), None)
+    return next(iter(group.times(("time of sums", structure_key(expanded(group.s[op]), op.axis)), times)), None)
 
 
 def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidate]:
@@ -137,7 +137,10 @@ def _estimates(group: Group, terms: Terms, found: Sequence[SumPlan]) -> Sequence
         nest = sum_nest(value, stored, loads, plan, machine, _written_out(terms, plan), _around(group, plan))
         return [estimate(nest, machine, lines)]
 
-    form, numbers = form_of(value, op.axis), {axis: at for at, axis in enumerate((*terms.axis, *terms.reduce_axis))}
+    form, numbers = (
+        structure_key(value, op.axis),
+        {axis: at for at, axis in enumerate((*terms.axis, *terms.reduce_axis))},
+    )
     places = {id(load): at for at, load in enumerate(terms.loads)}
     times: list[Estimate] = []
     for plan in found:

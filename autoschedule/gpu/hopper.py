@@ -28,9 +28,10 @@ from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import IntImm, IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ..accesses import source
-from ..contractions import Contraction, contraction_of, converted, in_matrices
 from ..estimate import Estimate
+from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fused
+from ..matrices import declare_matrices
 from ..operations import size_of
 from ..plan import Candidate
 from .grids import Grid
@@ -118,7 +119,7 @@ class Tile:
 def on_warpgroups(group: Group) -> list[Candidate]:
     """The ways to compute a group's product by warpgroups, the quickest first; none where the architecture has no such
     instructions, or the dtypes are not theirs."""
-    gpu, found = gpu_of(group.target), contraction_of(group.anchor, converted)
+    gpu, found = gpu_of(group.target), match_contraction(group.anchor, strip_conversion)
     if (
         not gpu.warpgroup
         or found is None
@@ -128,7 +129,7 @@ def on_warpgroups(group: Group) -> list[Candidate]:
     ):
         return []
     down = [
-        load.dtype.bytes > 1 and not found.is_along(load) for load in (found.a, found.b)
+        load.dtype.bytes > 1 and not found.is_read_along_sum(load) for load in (found.a, found.b)
     ]  # columns of terms; bytes are turned
     fetched = [(False, False)]
     if all(_comes_in_boxes(group, found, load) for load in (found.a, found.b)):
@@ -179,7 +180,7 @@ def _comes_in_boxes(group: Group, found: Contraction, load: ProducerLoad) -> boo
     if size_of(own) == 1:  # of which no dimension of the tensor is known by its index
         return False
     last, depth = load.indices[-1], PANEL_BYTES // size
-    lies = last is found.summed[0] if size == 1 or found.is_along(load) else last is own[0]
+    lies = last is found.summed[0] if size == 1 or found.is_read_along_sum(load) else last is own[0]
     extent = tensor.shape[-1]
     return (
         lies and isinstance(extent, IntImm) and extent.value * size % ROW_BYTES == 0 and size_of(found.summed) > depth
@@ -287,7 +288,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
 def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -> None:
     s, dtype = group.s, str(found.a.dtype)
     depth, sums_dtype = PANEL_BYTES // found.a.dtype.bytes, WIDE[dtype]
-    a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, depth), (down[0], not down[1]))
+    a, b, whole = declare_matrices(group, found, (tile.rows, tile.columns, depth), (down[0], not down[1]))
     sums = s[s.cache_write(whole, "wgmma_c")]
     rows = _staged(s[whole], stored_by_blocks(group, found, tile, tile.band, tile.resident), tile, sums_dtype)
     sums.compute_at(s[whole], rows)

@@ -29,12 +29,12 @@ from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ..accesses import domain_axes, find_axes, load_axes, source
 from ..estimate import Estimate
+from ..forms.online import OnlineForm, match_online, product_sides
 from ..loops import fused
 from ..operations import fixed_extent, is_plain
 from ..plan import Candidate, Decision
 from ..registry import registered
 from .online_cores import apply_on_cores, core_tiles, time_on_cores
-from .online_form import OnlineForm, online_form, sides_of
 from .threads import LAUNCH, WARP, blocks_at_once, lanes_along_last, lanes_of
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Tile:
 def online(group: Group) -> bool:
     """One kernel for a sum that is weighted by a softmax of a product's rows, chunk by chunk, so that no scores are stored. Does
     nothing and returns False where the anchor is none."""
-    form = online_form(group.s, group.anchor)
+    form = match_online(group.s, group.anchor)
     if form is None or any(rule.matches(group) for rule in registered()):
         return False
     gpu = gpu_of(group.target)
@@ -234,7 +234,7 @@ def _apply(s: Schedule, form: OnlineForm, tile: Tile) -> None:
 
 def _stored(stage: Stage, form: OnlineForm, tile: Tile) -> tuple[Stage, IterVar, IterVar]:
     """The loops of what is stored; returns it with the loop over blocks of rows and that of a thread."""
-    outer, row, e = form.of_output.apart(stage)
+    outer, row, e = form.of_output.order_loops(stage)
     lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(e))
     rest, own = stage.split(row, factor=tile.own)
     block, down = stage.split(rest, factor=tile.threads[0])
@@ -372,7 +372,7 @@ def _multiplied(
     sums.compute_at(scores, across)
     axes, depth = list(sums.op.axis), sums.op.reduce_axis[0]
     i, j = (axes[place] for place in form.of_product)
-    sides = sides_of(sums.op)
+    sides = product_sides(sums.op)
     lanes = gcd(lanes_of(sums.op.output(0).dtype), fixed_extent(depth))
     some, term = sums.split(depth, factor=lanes)
     sums.reorder(*(axis for axis in axes if axis is not i and axis is not j), some, term, i, j)

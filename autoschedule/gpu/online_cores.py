@@ -29,9 +29,9 @@ from ...ir.fragments import LANES
 from ...te.axis import thread_axis
 from ..accesses import domain_axes
 from ..estimate import Estimate
+from ..forms.online import OnlineForm, product_heads
 from ..loops import fused
 from ..operations import fixed_extent
-from .online_form import OnlineForm, heads_of
 from .tensor_cores import M, N, shared_by_all
 from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, lanes_along_last, lanes_of
 
@@ -206,7 +206,7 @@ def _stored(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Pla
     """The loops of what is stored, from shared memory that warps fill; returns those over blocks, and over the warps of one."""
     stage = s[form.output]
     filled = s[s.cache_write(stage.op.output(0), "shared")]
-    outer, row, e = form.of_output.apart(stage)
+    outer, row, e = form.of_output.order_loops(stage)
     lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(e))
     block, rows = stage.split(row, factor=tile.rows)
     stage.reorder(*outer, block, rows, e)
@@ -217,7 +217,7 @@ def _stored(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Pla
     filled.compute_at(stage, block)
     whole = lanes_of(filled.op.output(0).dtype)
     filled.storage_align(filled.op.axis[-2], 2 * whole, whole)
-    outer, row, e = form.of_output.apart(filled)
+    outer, row, e = form.of_output.order_loops(filled)
     rest, rows = filled.split(row, factor=tile.own)
     rest, warp = filled.split(rest, factor=tile.warps)
     filled.reorder(*outer, rest, warp, rows, e)
@@ -274,7 +274,7 @@ def _lanes(stage: Stage, row: IterVar, column: IterVar, together: bool = False) 
 def _scores(s: Schedule, form: OnlineForm, tile: CoreTile, at: tuple[_Place, _Place, _Place]) -> None:
     """The product of the block's rows and a part's terms. at: where each part of the sum begins, a warp, and a block."""
     product = s[form.product]
-    for head in heads_of(s, product.op):
+    for head in product_heads(s, product.op):
         s[head].compute_inline()
     row, term = (product.op.axis[place] for place in form.of_product)
     rows, terms, whole = s.matricize(product.op.output(0), [row], [term], (tile.rows, tile.terms, K), (False, True))

@@ -26,8 +26,9 @@ from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.ops import bitwise
 from ...te.axis import thread_axis
-from ..contractions import Contraction, contraction_of, converted, in_matrices, matrix_axes
 from ..estimate import Estimate
+from ..forms.contraction import Contraction, match_contraction, strip_conversion
+from ..matrices import declare_matrices, matrix_axes
 from ..operations import size_of
 from ..plan import Candidate
 from .grids import Grid, bind_blocks
@@ -92,7 +93,7 @@ def product(group: Group, in_order: bool = False) -> bool:
     if group.parts:
         return False
     candidates = [] if in_order else [*on_warpgroups(group), *on_tensor_cores(group)]
-    found = contraction_of(group.anchor, converted) if not candidates else None
+    found = match_contraction(group.anchor, strip_conversion) if not candidates else None
     if found is not None:
         gpu, bits = gpu_of(group.target), group.anchor.output(0).dtype.bits
         tiles = (tile for tile in _tiles(found, gpu, bits) if tile.splits == 1 or not in_order)
@@ -147,7 +148,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
     parts, warps = ceil(terms / (tile.depth * tile.splits)), threads / WARP
     math = warps * own_rows * own_columns * tile.depth * WARP / gpu.fma * (bits / 32)
     loaded = warps * (own_rows + own_columns) * tile.depth * bits / 8 * WARP / gpu.shared_rate
-    loads = own_rows / 4 + own_columns / (4 if found.is_along(found.b) else _beside(found, tile))
+    loads = own_rows / 4 + own_columns / (4 if found.is_read_along_sum(found.b) else _beside(found, tile))
     begun = warps * tile.depth * (own_rows * own_columns + loads) / 4
     name, busy = max(
         ("fma throughput", math), ("shared memory", loaded), ("instructions", begun), key=lambda part: part[1]
@@ -176,8 +177,8 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
 def _apply(group: Group, found: Contraction, tile: Tile) -> None:
     s, anchor = group.s, group.anchor
     lanes = lanes_of(anchor.output(0).dtype)
-    along = [found.is_along(load) for load in (found.a, found.b)]
-    *panels, whole = in_matrices(
+    along = [found.is_read_along_sum(load) for load in (found.a, found.b)]
+    *panels, whole = declare_matrices(
         group, found, (1, 1, tile.depth * tile.splits if tile.splits > 1 else 1), (not along[0], along[1])
     )
     if tile.splits > 1:
@@ -202,7 +203,7 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
 def _beside(found: Contraction, tile: Tile) -> int:
     """How many columns of a thread are neighbours: as many as 16 bytes of the result hold; where threads take terms of a column at
     once, one, so that those of neighbours are of different rows."""
-    return 1 if found.is_along(found.b) else gcd(lanes_of(found.b.dtype), tile.own[1], size_of(found.columns))
+    return 1 if found.is_read_along_sum(found.b) else gcd(lanes_of(found.b.dtype), tile.own[1], size_of(found.columns))
 
 
 def _result(
@@ -242,7 +243,7 @@ def _panel(
     tile: Tile,
 ) -> None:
     """The part of one side's matrix in shared memory, filled by all threads, and what a thread takes of it into registers."""
-    along, lanes = found.is_along(load), lanes_of(load.dtype)
+    along, lanes = found.is_read_along_sum(load), lanes_of(load.dtype)
     chunk, line = gcd(lanes, tile.depth), LINE // (gcd(lanes, tile.depth) * load.dtype.bytes)
     turned = gcd(tile.depth // chunk, line) if along and load is found.b else 1
 

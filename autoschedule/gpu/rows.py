@@ -24,9 +24,9 @@ from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ..accesses import tensor_bytes
 from ..estimate import Estimate
+from ..forms.rows import RowChain, match_rows
 from ..operations import fixed_extent, is_expensive, is_plain, is_shareable
 from ..plan import Candidate
-from ..row_chain import RowChain, row_chain
 from .elements import element_a_thread, injective
 from .row_blocks import Row, RowBlock, bytes_at_once, rows_read, shared_rows
 from .sums import sums
@@ -45,7 +45,7 @@ Dims: TypeAlias = tuple[int, ...]
 def rows(group: Group) -> None:
     """A block has whole rows, from the first reduction to the last element. The chain is found by row_chain."""
     place = {op: at for at, op in enumerate((*group.parts, group.anchor))}
-    chain, _ = row_chain(group.anchor, place, group.parts.__contains__)
+    chain, _ = match_rows(group.anchor, place, group.parts.__contains__)
     assert chain is not None, "the group was cut as a chain"
     known = all(fixed_extent(axis) for op in place for axis in (*op.axis, *op.reduce_axis))
     if not known or not all(map(is_shareable, place)):  # sizes that the call decides, or none

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu
 from ...te.tensor import Tensor
-from ..contractions import Contraction
+from ..forms.contraction import Contraction
 from ..operations import fixed_extent, size_of
 from .elements import vectors_a_thread
 from .threads import LAUNCH, lanes_of

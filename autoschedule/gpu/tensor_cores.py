@@ -27,9 +27,10 @@ from ...te.axis import thread_axis
 from ...te.factors import factors
 from ...te.tf32 import within_tf32
 from ..accesses import source
-from ..contractions import Contraction, contraction_of, converted, in_matrices, matrix_axes
 from ..estimate import Estimate
+from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fused
+from ..matrices import declare_matrices, matrix_axes
 from ..operations import size_of
 from ..plan import Candidate
 from .grids import Grid, bind_blocks
@@ -121,7 +122,7 @@ class Tile:
 
 def on_tensor_cores(group: Group) -> list[Candidate]:
     """The ways to compute a group's product on tensor cores, the quickest first; none where its dtypes are not theirs."""
-    found = contraction_of(group.anchor, converted)
+    found = match_contraction(group.anchor, strip_conversion)
     if found is None or group.parts or not is_theirs(group, found, _SUMS):
         return []
     gpu, size = gpu_of(group.target), found.a.dtype.bytes
@@ -137,14 +138,18 @@ def reason_in_matrices(group: Group, found: Contraction) -> str:
     turned = [
         f"{source(load).name} by 1 byte: no instruction turns bytes"
         for load in (found.a, found.b)
-        if load.dtype.bytes == 1 and not found.is_along(load)
+        if load.dtype.bytes == 1 and not found.is_read_along_sum(load)
     ]
     return "; ".join([*turned, *filter(None, [reason_of(found, group.output.output(0).dtype)])])
 
 
 def elements_at_once(found: Contraction, load: ProducerLoad) -> int:
     """How many elements of a matrix a thread may copy at once; bytes that are turned come one by one."""
-    return gcd(lanes_of(load.dtype), found.neighbours(load)) if load.dtype.bytes > 1 or found.is_along(load) else 1
+    return (
+        gcd(lanes_of(load.dtype), found.neighbours(load))
+        if load.dtype.bytes > 1 or found.is_read_along_sum(load)
+        else 1
+    )
 
 
 def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str] = SUMS) -> bool:
@@ -246,9 +251,11 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
     s, dtypes = group.s, (str(found.a.dtype), str(found.b.dtype))
     size = found.a.dtype.bytes
     down = [
-        size > 1 and not found.is_along(load) for load in (found.a, found.b)
+        size > 1 and not found.is_read_along_sum(load) for load in (found.a, found.b)
     ]  # columns of terms: ldmatrix turns no bytes
-    a, b, whole = in_matrices(group, found, (tile.rows, tile.columns, tile.depth * tile.splits), (down[0], not down[1]))
+    a, b, whole = declare_matrices(
+        group, found, (tile.rows, tile.columns, tile.depth * tile.splits), (down[0], not down[1])
+    )
     layouts = "km" if down[0] else "mk", "kn" if down[1] else "nk"
     made = in_parts(group, whole, tile.splits) if tile.splits > 1 else whole
     sums = s[s.cache_write(made, "mma_c")]

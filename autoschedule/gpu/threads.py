@@ -12,7 +12,7 @@ from ...schedule.model.inlined import expanded
 from ...te.rewrite import collect_loads
 from ...te.tensor import tensor_of
 from ..accesses import source
-from ..contractions import Contraction
+from ..forms.contraction import Contraction
 from ..operations import fixed_extent, size_of
 
 if TYPE_CHECKING:

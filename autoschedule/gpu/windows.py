@@ -145,7 +145,7 @@ def _window(tensor: Tensor, loads: Sequence[ProducerLoad], op: Operation) -> Win
         made = [dimension(strip_clamps(index) if many else index) for index in indices]
         parts, others = made[0].steps, [part for part, _ in made[0].rest]
         decided = [{node for node in post_order(part) if isinstance(node, (Var, ProducerLoad))} for part in others]
-        if not all(map(made[0].is_shift_of, made)) or not axes.issuperset(parts):
+        if not all(map(made[0].differs_by_constant, made)) or not axes.issuperset(parts):
             return None
         if not all(map(outer.issuperset, decided)):
             return None

@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule import schedule, scheduler
-from tilewright.autoschedule.contractions import contraction_of
+from tilewright.autoschedule.forms.contraction import match_contraction
 from tilewright.autoschedule.plan import Candidate
 
 HASWELL = "llvm -mcpu=haswell"
@@ -134,7 +134,7 @@ def test_a_tensor_times_itself_is_copied_by_rows_and_by_columns(turned: bool, sw
 
 def test_rows_are_what_one_side_alone_is_read_along_and_columns_the_last_axes_of_the_other() -> None:
     _, c = contraction("abcd-aebf-fdec", {"a": 3, "b": 5, "c": 7, "d": 11, "e": 2, "f": 3})
-    found = contraction_of(c.op)
+    found = match_contraction(c.op)
     assert found is not None
     assert [axis.name for axis in (*found.rows, *found.columns)] == ["i0", "i1", "i2", "i3"] and not found.outer
     assert (found.a.producer.name, found.b.producer.name) == ("A", "B")
@@ -142,7 +142,7 @@ def test_rows_are_what_one_side_alone_is_read_along_and_columns_the_last_axes_of
 
 def test_axes_between_rows_and_columns_are_loops_around() -> None:
     _, c = contraction("abcd-ebad-ce", {"a": 3, "b": 5, "c": 7, "d": 11, "e": 2})
-    found = contraction_of(c.op)
+    found = match_contraction(c.op)
     assert found is not None
     assert [[axis.name for axis in axes] for axes in (found.outer, found.rows, found.columns)] == [
         ["i0", "i1"],
@@ -153,14 +153,14 @@ def test_axes_between_rows_and_columns_are_loops_around() -> None:
 
 def test_a_sum_over_what_one_side_is_not_read_along_is_none() -> None:
     _, c = contraction("ab-acd-bc", {"a": 3, "b": 5, "c": 7, "d": 11})
-    assert contraction_of(c.op) is None
+    assert match_contraction(c.op) is None
 
 
 def test_channels_that_each_have_weights_of_their_own_are_no_product_of_matrices() -> None:
     x, w = te.placeholder((8, 20, 20), name="X"), te.placeholder((8, 3, 3), name="W")
     p, q = te.reduce_axis((0, 3), "p"), te.reduce_axis((0, 3), "q")
     y = te.compute((8, 18, 18), lambda c, i, j: te.sum(x[c, i + p, j + q] * w[c, p, q], [p, q]), name="Y")
-    assert contraction_of(y.op) is None, "no row: each channel has its own"
+    assert match_contraction(y.op) is None, "no row: each channel has its own"
 
 
 @pytest.mark.parametrize("length", [1, 7])
@@ -169,7 +169,7 @@ def test_one_row_times_itself_is_no_product_of_two_sides(length: int) -> None:
     A = te.placeholder((1, length), name="A")
     k = te.reduce_axis((0, length), "k")
     C = te.compute((1, 1), lambda i, j: te.sum(A[i, k] * A[j, k], axis=k), name="C")
-    assert contraction_of(C.op) is None
+    assert match_contraction(C.op) is None
     a, c = np.arange(1, length + 1, dtype="float32")[None], np.zeros((1, 1), "float32")
     tw.build([A, C])(a, c)
     assert c[0, 0] == (a * a).sum()
@@ -282,7 +282,7 @@ def test_what_is_read_under_a_guard_is_copied_with_it(
 
 def test_a_long_sum_is_taken_in_blocks() -> None:
     given, c = contraction("abc-dab-cde", {"a": 7, "b": 9, "c": 17, "d": 3, "e": 1})
-    assert contraction_of(c.op) is None, "e is summed, and A is not read along it"
+    assert match_contraction(c.op) is None, "e is summed, and A is not read along it"
     given, c = contraction("abc-adeb-ecd", {"a": 5, "b": 7, "c": 40, "d": 97, "e": 131})
     compare(given, c)
 

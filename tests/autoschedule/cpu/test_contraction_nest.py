@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tilewright import te
 from tilewright.autoschedule import schedule
-from tilewright.autoschedule.contractions import Contraction, contraction_of
 from tilewright.autoschedule.cpu.contraction_nest import Elements, Side, contraction_nest, copied_how, read_in_place
 from tilewright.autoschedule.cpu.gemm_plan import Plan
 from tilewright.autoschedule.estimate import Body, Nest
+from tilewright.autoschedule.forms.contraction import Contraction, match_contraction
 from tilewright.autoschedule.operations import fixed_extent
 from tilewright.codegen.machine import MACHINES, RegisterTile
 
@@ -33,7 +33,7 @@ def declared(text: str, **extents: int) -> te.Tensor:
 
 
 def found_in(tensor: te.Tensor) -> Contraction:
-    found = contraction_of(tensor.op)
+    found = match_contraction(tensor.op)
     assert found is not None
     return found
 

@@ -16,13 +16,13 @@ from ...te.tensor import Tensor
 from ..accesses import dimension, domain_axes, load_axes, source
 from ..operations import fixed_extent
 
-__all__ = ["LAYOUTS", "Convolution", "Layout", "convolution_of"]
+__all__ = ["LAYOUTS", "Convolution", "Layout", "match_convolution"]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """rule: what it is called; and where the result's dimensions stand. channels: of the channels, or of their blocks; lane: of
-    the channels of a block."""
+    """The order of the result's dimensions. rule: its name; channels: the dimension of the channels, or of their blocks; lane: of the
+    channels of a block."""
 
     rule: str
     channels: int
@@ -36,8 +36,8 @@ LAYOUTS = (Layout("conv2d_nchw", 1, 2, 3), Layout("conv2d_nhwc", 3, 1, 2), Layou
 
 @dataclass(frozen=True)
 class Convolution:
-    """image, weights: what is read. groups: into which channels are cut. inputs: channels of a group; taps, stride: along height
-    and width. plain: whether the weights are w[o, c, p, q]."""
+    """image, weights: the tensors that are read. inputs: channels of each of the `groups`; taps, stride: along height and width.
+    plain: true where the weights are w[o, c, p, q]."""
 
     layout: Layout
     image: Tensor
@@ -49,14 +49,14 @@ class Convolution:
     plain: bool
 
 
-def convolution_of(op: Operation) -> Convolution | None:
-    """How an operation is a convolution; None where it is none."""
+def match_convolution(op: Operation) -> Convolution | None:
+    """Match a convolution by its accesses; None for any other operation."""
     both = factors(op)
-    loads = [load for load in map(_converted, both or ()) if isinstance(load, ProducerLoad)]
+    loads = [load for load in map(_strip_casts, both or ()) if isinstance(load, ProducerLoad)]
     if len(loads) < 2 or loads[0].producer is loads[1].producer or any(domain_axes(axis) for axis in op.reduce_axis):
         return None
     found = (
-        _as(op, layout, image, weights)
+        _match_layout(op, layout, image, weights)
         for layout in LAYOUTS
         if len(op.axis) == (4 if layout.lane is None else 5)
         for image, weights in (loads, reversed(loads))
@@ -64,14 +64,14 @@ def convolution_of(op: Operation) -> Convolution | None:
     return next((each for each in found if each is not None), None)
 
 
-def _converted(value: Expr) -> Expr:
+def _strip_casts(value: Expr) -> Expr:
     while isinstance(value, Cast):
         value = value.value
     return value
 
 
-def _as(op: Operation, layout: Layout, image: ProducerLoad, weights: ProducerLoad) -> Convolution | None:
-    """With the dimensions of this layout."""
+def _match_layout(op: Operation, layout: Layout, image: ProducerLoad, weights: ProducerLoad) -> Convolution | None:
+    """Match a convolution with the dimensions of this layout."""
     if len(image.indices) != len(op.axis) or not _is_axis(image.indices[0], op.axis[0]):
         return None
     channels, lane = op.axis[layout.channels], [op.axis[layout.lane]] if layout.lane is not None else []
@@ -95,7 +95,7 @@ def _as(op: Operation, layout: Layout, image: ProducerLoad, weights: ProducerLoa
     ):
         return None
     plain = layout.channels == 1 and not lane and tuple(weights.indices) == (channels, c, p, q)
-    if not plain and not _is_beside(weights.indices[-1], lane[0] if lane else channels):
+    if not plain and not _is_contiguous(weights.indices[-1], lane[0] if lane else channels):
         return None
     inputs = fixed_extent(c) * (fixed_extent(summed[3]) if lane else 1)
     return Convolution(
@@ -144,6 +144,6 @@ def _group(index: Expr, channels: IterVar) -> tuple[IterVar, int] | None:
     return summed[0], fixed_extent(channels) // part.b.value
 
 
-def _is_beside(index: Expr, channels: IterVar) -> bool:
-    """Whether neighbouring channels lie side by side, in blocks perhaps."""
+def _is_contiguous(index: Expr, channels: IterVar) -> bool:
+    """Return whether neighbouring channels are contiguous, in blocks perhaps."""
     return index is channels or isinstance(index, FloorMod) and index.a is channels

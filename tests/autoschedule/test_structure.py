@@ -8,11 +8,11 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule.cpu import contraction, sums
-from tilewright.autoschedule.forms import form_of
+from tilewright.autoschedule.structure import structure_key
 
 
 def of(tensor: Any) -> Any:
-    return form_of(tensor.op.values[0], tensor.op.axis)
+    return structure_key(tensor.op.values[0], tensor.op.axis)
 
 
 def product(A: Any, B: Any, n: int, m: int, k: int, name: str = "C", combine: Any = te.sum) -> Any:

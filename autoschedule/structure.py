@@ -14,10 +14,10 @@ from ..te.shape import constant_extent
 from ..te.tensor import Tensor
 from .operations import is_known
 
-__all__ = ["form_of"]
+__all__ = ["structure_key"]
 
 
-def form_of(value: Expr, axes: Sequence[IterVar]) -> Hashable:
+def structure_key(value: Expr, axes: Sequence[IterVar]) -> Hashable:
     """Equal for expressions of one structure over axes of equal extents and tensors of equal shapes and dtypes, whichever they are,
     as long as those that are the same in one are the same in the other. Of places that are read, how far those of one tensor lie
     apart counts, and not where they begin: phases of one sum are equal. axes: of the data."""
@@ -26,8 +26,8 @@ def form_of(value: Expr, axes: Sequence[IterVar]) -> Hashable:
     begins: dict[Hashable, tuple[int, ...]] = {}
     parts: list[Hashable] = [tuple(_axis(axis, things) for axis in axes)]
     reduction = (*value.combiner.result, *value.combiner.identity) if isinstance(value, Reduce) else ()
-    for node in post_order(*reduction, value, below=_below):
-        below = tuple(numbers[id(child)] for child in _below(node))
+    for node in post_order(*reduction, value, below=_operands):
+        below = tuple(numbers[id(child)] for child in _operands(node))
         numbers[id(node)] = len(parts)
         own: Any
         if isinstance(node, Var):
@@ -61,8 +61,8 @@ def _sums(load: ProducerLoad) -> tuple[LinearForm, ...]:
     return forms if all(isinstance(atom, Var) for form in forms for atom, _ in terms(form)) else ()
 
 
-def _below(node: Node) -> Sequence[Node]:
-    """What a node is made of, less indices that are told as sums."""
+def _operands(node: Node) -> Sequence[Node]:
+    """The children of a node, without indices that are sums."""
     return [] if isinstance(node, ProducerLoad) and _sums(node) else children(node)
 
 

@@ -9,6 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule.cpu.rules import RULES
+from tilewright.autoschedule.forms import rows
 from tilewright.autoschedule.groups import cut
 from tilewright.autoschedule.pieces import ROWS, Fusion, Piece
 
@@ -106,17 +107,15 @@ def test_a_part_that_is_an_output_too_is_stored() -> None:
 
 
 def test_looking_for_chains_takes_time_in_proportion_to_operations(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilewright.autoschedule import row_chain
-
     looks = 0
-    follow = row_chain._Walk.follow
+    follow = rows._Walk.follow
 
     def counted(*arguments: Any) -> None:
         nonlocal looks
         looks += 1
         follow(*arguments)
 
-    monkeypatch.setattr(row_chain._Walk, "follow", counted)
+    monkeypatch.setattr(rows._Walk, "follow", counted)
     x = te.placeholder((7, 33), name="x")
     y = topi.sum(x, 1, keepdims=True)
     for _ in range(100):

@@ -1,6 +1,6 @@
-"""What `online` schedules: sums weighted by a softmax of a product's rows, with all that belongs to them, as positions and numbers.
+"""Online sums: sums weighted by a softmax of a product's rows (attention), with all that belongs to them, as positions and numbers.
 
-A schedule is tried for it, and undone: what is found speaks of operations as they were declared.
+A schedule is tried for the match, and undone: the form names operations as they were declared.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ...te.rewrite import collect_loads
 from ...te.tensor import Tensor, tensor_of
 from ...te.weighted import weighted_sum
 from ..accesses import dimension, domain_axes, find_axes, load_axes, source
-from ..contractions import converted
 from ..loops import fused
 from ..operations import elements, fixed_extent, is_plain
+from .contraction import strip_conversion
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
 
-__all__ = ["OnlineForm", "Rows", "heads_of", "online_form", "sides_of"]
+__all__ = ["OnlineForm", "Rows", "product_heads", "match_online", "product_sides"]
 
 TRIED = 16
 """Terms of a chunk of the schedule that is tried: any number tells as much."""
@@ -45,8 +45,8 @@ class Rows:
     def count(self, op: Operation) -> int:
         return fixed_extent(op.axis[self.axis]) * self.heads
 
-    def apart(self, stage: Stage) -> tuple[list[IterVar], IterVar, IterVar]:
-        """The outer loops of a stage, the one over rows, and the one over columns, in this order."""
+    def order_loops(self, stage: Stage) -> tuple[list[IterVar], IterVar, IterVar]:
+        """Order the loops of a stage: the outer ones, the one over rows, the one over columns, which are returned."""
         axes = list(stage.op.axis)
         row, column = axes[self.axis], axes[-1]
         inner: list[IterVar] = []
@@ -95,25 +95,25 @@ class OnlineForm:
     kind: str
 
 
-def online_form(s: Schedule, op: Operation) -> OnlineForm | None:
-    """How an operation is such a sum; None where it is not, or its sizes are not known. The schedule stays as it is."""
+def match_online(s: Schedule, op: Operation) -> OnlineForm | None:
+    """Match such a sum; None for any other operation, or where sizes are symbols. The schedule stays as it is."""
     found = weighted_sum(s[op].op)
     if found is None or s[op].is_scheduled() or found.op.axis[-1] in found.weights.axes:
         return None
     try:
         with s.attempt() as attempt:
             made = {tensor.op.name.rpartition(".")[2]: tensor for tensor in s.online(s[op].op.output(0), TRIED)}
-            form = _form_of(s, op, made)
+            form = _read_form(s, op, made)
     except BadOnline:  # what is between is wanted elsewhere
         return None
     s.undo(attempt)
     return form
 
 
-def _form_of(s: Schedule, op: Operation, made: dict[str, Tensor]) -> OnlineForm | None:
+def _read_form(s: Schedule, op: Operation, made: dict[str, Tensor]) -> OnlineForm | None:
     """The form, from what `s.online` made, in a schedule that is about to be undone."""
     scores = s[made["scores"]]
-    between = _inlined_above(scores)
+    between = _inline_producers(scores)
     product = _product(s, scores)
     if product is None:
         return None
@@ -150,9 +150,9 @@ def _form_of(s: Schedule, op: Operation, made: dict[str, Tensor]) -> OnlineForm 
     )
 
 
-def heads_of(s: Schedule, product: Operation) -> list[Operation]:
-    """What the factors of a product are elements of, where those are computed for it alone, element by element."""
-    heads = [s[source(side)] for side in sides_of(product)]
+def product_heads(s: Schedule, product: Operation) -> list[Operation]:
+    """The producers of the factors of a product that are computed for it alone, element by element."""
+    heads = [s[source(side)] for side in product_sides(product)]
     return [
         each.origin_op
         for each in heads
@@ -162,10 +162,10 @@ def heads_of(s: Schedule, product: Operation) -> list[Operation]:
 
 def _kind(s: Schedule, product: Operation, made: dict[str, Tensor]) -> str:
     """The dtype of 16 bits of what both products multiply; empty where there is none."""
-    heads = {s[head].op: s[head].op.values[0] for head in heads_of(s, product)}
+    heads = {s[head].op: s[head].op.values[0] for head in product_heads(s, product)}
     both = [
         heads.get(source(side).op, factor) if not isinstance(factor, Cast) else factor
-        for side, factor in zip(sides_of(product), factors(product) or (), strict=False)
+        for side, factor in zip(product_sides(product), factors(product) or (), strict=False)
     ]
     taken = {str(each.value.dtype) if isinstance(each, Cast) else "" for each in both}
     taken |= {str(made[name].dtype) if name in made else "" for name in ("rounded", "factor")}
@@ -174,10 +174,10 @@ def _kind(s: Schedule, product: Operation, made: dict[str, Tensor]) -> str:
 
 
 def _is_copied(s: Schedule, product: Operation, terms: int, factor: Operation) -> bool:
-    """Whether both what the terms of a product are read from and what weights are multiplied with are plain copies of words."""
+    """Return whether the operand of the product's terms and that of the weights are plain copies of 4-byte words."""
     guarded = guarded_load(factor.values[0])
     value = factor.values[0] if guarded is None else guarded
-    side = next(side for side in sides_of(product) if product.axis[terms] in load_axes(side))
+    side = next(side for side in product_sides(product) if product.axis[terms] in load_axes(side))
     stages = [s[tensor_of(load)] for load in (side, value) if isinstance(load, ProducerLoad)]
     return (
         len(stages) == 2 and all(each.op.output(0).dtype.bytes == 4 for each in stages) and not is_plain(stages[0].op)
@@ -185,10 +185,10 @@ def _is_copied(s: Schedule, product: Operation, terms: int, factor: Operation) -
 
 
 def _rows_and_terms(product: Operation, load: ProducerLoad, scores: Operation) -> tuple[int, tuple[int, int]] | None:
-    """Which of the rows of scores one side of the product alone is read along, the last of them; and the dimensions of the product
-    that are these, and the terms. None where there are none, or the sides are read otherwise."""
+    """The last of the rows of the scores that one side of the product alone is read along; and the dimensions of the product that
+    are these, and the terms. None where there are none, or the sides are read otherwise."""
     chunk, *rows, term = scores.axis
-    sides = sides_of(product)
+    sides = product_sides(product)
     terms = [at for at, index in enumerate(load.indices) if term in find_axes(index)]
     others = {axis for at, index in enumerate(load.indices) if at not in terms for axis in find_axes(index)}
     if len(sides) != 2 or len(terms) != 1 or len(product.reduce_axis) != 1 or chunk in others:
@@ -202,7 +202,7 @@ def _rows_and_terms(product: Operation, load: ProducerLoad, scores: Operation) -
     return (fit[-1], (place[rows[fit[-1]]], terms[0])) if fit else None
 
 
-def _inlined_above(scores: Stage) -> list[Operation]:
+def _inline_producers(scores: Stage) -> list[Operation]:
     """Inlines what lies between scores and the product that they are of, element by element; returns these."""
     inlined: list[Operation] = []
     waiting = [scores]
@@ -236,8 +236,8 @@ def _product(s: Schedule, scores: Stage) -> tuple[Stage, ProducerLoad] | None:
 
 
 def _output(s: Schedule, value: Stage, merged: Operation, places: tuple[int, int]) -> _Output | None:
-    """What the sum leaves by: the last of the element by element operations that follow it, each read by the next alone, those that
-    chunks of chunks are merged in among them. places: of rows and columns among the axes of what is merged."""
+    """The last of the elementwise operations that follow the sum, each read by the next alone, those in which chunks of chunks are
+    merged among them. places: of rows and columns among the merged axes."""
     best: _Output | None = None
     inlined: list[Stage] = []
     outer: Stage | None = None
@@ -270,8 +270,8 @@ def _output(s: Schedule, value: Stage, merged: Operation, places: tuple[int, int
 
 
 def _merges(stage: Stage, merged: Operation, places: tuple[int, int]) -> tuple[tuple[int, int], int] | None:
-    """Where the rows and columns of what is merged are among the axes of a reduction that merges these further, and of how many;
-    None of any other reduction."""
+    """The places of the merged rows and columns among the axes of a reduction that merges these further, and the number of chunks;
+    None for any other reduction."""
     op = stage.op
     indices = [load.indices for load in collect_loads(expanded(stage)) if tensor_of(load).op is merged]
     if len(op.reduce_axis) != 1 or op.num_outputs < 2 or not indices:
@@ -287,8 +287,7 @@ def _merges(stage: Stage, merged: Operation, places: tuple[int, int]) -> tuple[t
 
 
 def _reads_merged(stage: Stage, merged: Operation, places: tuple[int, int]) -> Rows | None:
-    """How the axes of a stage run over the rows of what is merged, where its last one runs over the columns; None where it is read
-    otherwise."""
+    """The rows that the axes of a stage run over, where its last one runs over the columns; None for any other access."""
     indices = {load.indices for load in collect_loads(expanded(stage)) if tensor_of(load).op is merged}
     axes = stage.op.axis
     if not axes or len({tuple(map(structural_key, each)) for each in indices}) != 1:
@@ -302,10 +301,10 @@ def _reads_merged(stage: Stage, merged: Operation, places: tuple[int, int]) -> R
         return None
     if isinstance(row, IterVar):
         return Rows(axes.index(row), begins) if row is not column and row in axes else None
-    return _of_heads(row, axes) if not begins else None
+    return _match_heads(row, axes) if not begins else None
 
 
-def _of_heads(row: Expr, axes: Sequence[IterVar]) -> Rows | None:
+def _match_heads(row: Expr, axes: Sequence[IterVar]) -> Rows | None:
     """The rows of several heads behind each other, `head % heads * rows + i`."""
     at = dimension(row)
     if len(at.steps) != 1 or len(at.rest) != 1:
@@ -324,6 +323,6 @@ def _of_heads(row: Expr, axes: Sequence[IterVar]) -> Rows | None:
     return Rows(axes.index(own), 0, axes.index(heads.a), heads.b.value) if divides else None
 
 
-def sides_of(op: Operation) -> list[ProducerLoad]:
-    """What a product multiplies, each converted or not."""
-    return [side for side in map(converted, factors(op) or ()) if isinstance(side, ProducerLoad)]
+def product_sides(op: Operation) -> list[ProducerLoad]:
+    """The loads that a product multiplies, before conversions."""
+    return [side for side in map(strip_conversion, factors(op) or ()) if isinstance(side, ProducerLoad)]

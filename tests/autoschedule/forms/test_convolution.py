@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.autoschedule.cpu.conv_form import convolution_of
+from tilewright.autoschedule.forms.convolution import match_convolution
 
 Read = Callable[..., te.Expr]
 
@@ -103,7 +103,7 @@ def test_what_is_no_convolution_is_none() -> None:
     def weight(n: te.Expr, o: te.Expr, i: te.Expr, j: te.Expr) -> te.Expr:
         return w[o, c, p, q]
 
-    found = convolution_of(of(usual, weight).op)
+    found = match_convolution(of(usual, weight).op)
     assert (
         found is not None
         and found.plain
@@ -119,4 +119,4 @@ def test_what_is_no_convolution_is_none() -> None:
         (lambda n, o, i, j: a[n, c, 6 - i + p, j + q], weight),
     ]
     for image, other in others:
-        assert convolution_of(of(image, other).op) is None
+        assert match_convolution(of(image, other).op) is None

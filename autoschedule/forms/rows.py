@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TypeAlias
 
-from ..ir.expr import Expr, IterVar, ProducerLoad
-from ..ir.ops import is_const
-from ..te.operation import Operation, extent_of
-from ..te.shape import same_extent
-from ..te.tensor import Tensor
-from .accesses import domain_axes, op_loads
-from .operations import is_plain
+from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...ir.ops import is_const
+from ...te.operation import Operation, extent_of
+from ...te.shape import same_extent
+from ...te.tensor import Tensor
+from ..accesses import domain_axes, op_loads
+from ..operations import is_plain
 
-__all__ = ["RowChain", "row_chain", "whole_load"]
+__all__ = ["RowChain", "match_rows", "full_load"]
 
 Places: TypeAlias = tuple[int | None, ...]
 """For each axis of an operation the dimension of the chain that it runs along; None for one of extent 1 that runs along none."""
@@ -51,12 +51,12 @@ class _Space:
     inside: frozenset[int]
     last: Places
 
-    def whole(self) -> frozenset[int]:
+    def long(self) -> frozenset[int]:
         """The dimensions that have neighbours."""
         return frozenset(at for at, extent in enumerate(self.extents) if not is_const(extent, 1))
 
 
-def row_chain(
+def match_rows(
     last: Operation,
     place: Mapping[Operation, int],
     free: Callable[[Operation], bool],
@@ -71,7 +71,7 @@ def row_chain(
     if space is None:
         return None, visited
     places = _members(last, space, place, free, readers or {})
-    whole = space.whole()
+    whole = space.long()
     parts = tuple(sorted((op for op in places if op is not last), key=place.__getitem__))
     if not _share(last, parts):
         return None, visited
@@ -115,7 +115,7 @@ def _space(
 def _reduced_space(op: Operation, along: Places, count: int) -> _Space | None:
     """The dimensions that a reduction reads, in the order in which they lie there. along: for each of its data axes the one of the
     `count` axes of the chain's last operation."""
-    load = whole_load(op)
+    load = full_load(op)
     if load is None:
         return None
     axes = [index for index in load.indices if isinstance(index, IterVar)]
@@ -128,12 +128,12 @@ def _reduced_space(op: Operation, along: Places, count: int) -> _Space | None:
 
 
 def _reduces(op: Operation, extents: Sequence[Expr]) -> bool:
-    """Whether a reduction runs over dimensions of these extents, and reads each of its terms once."""
+    """Return whether a reduction runs over dimensions of these extents, and reads each of its terms once."""
     reduced = [extent for extent in map(extent_of, op.reduce_axis) if not is_const(extent, 1)]
-    return len(reduced) == len(extents) and all(map(same_extent, reduced, extents)) and whole_load(op) is not None
+    return len(reduced) == len(extents) and all(map(same_extent, reduced, extents)) and full_load(op) is not None
 
 
-def whole_load(op: Operation) -> ProducerLoad | None:
+def full_load(op: Operation) -> ProducerLoad | None:
     """A load of a reduction that reads another element for each of its terms, without a window; None where there is none, so that
     all its operands are read again and again."""
     if any(domain_axes(axis) for axis in op.reduce_axis):
@@ -159,7 +159,7 @@ def _members(
 ) -> dict[Operation, Places]:
     """The operations of a chain, with the dimensions that their axes run along."""
     members: dict[Operation, Places] = {}
-    whole, inside = space.whole(), sorted(space.inside & space.whole())
+    whole, inside = space.long(), sorted(space.inside & space.long())
     walk = _Walk(last, space.last, space.extents, place)
     for op, along in walk:
         is_row, is_element = whole.difference(inside) == whole.intersection(along), whole.issubset(along)
@@ -179,7 +179,7 @@ def _members(
 
 
 def _share(last: Operation, parts: Sequence[Operation]) -> bool:
-    """Whether two reductions of a chain, or one and the last operation, read the same: what a row is kept in the cache for."""
+    """Return whether two reductions of a chain, or one and the last operation, read the same, so that caching a row pays."""
     sources: dict[Operation, set[Operation]] = {}
     seen: set[Operation] = set()
     for op in (*parts, last):
@@ -217,14 +217,14 @@ class _Walk:
             producer = load.producer.op if isinstance(load.producer, Tensor) else None
             if producer is None or producer not in self.place:
                 continue
-            along = self._along(load, axes)
+            along = self._dimensions(load, axes)
             if producer not in self.found:
                 self.found[producer] = along
                 heappush(self.waiting, (-self.place[producer], producer))
             elif self.found[producer] != along:
                 self.found[producer] = None
 
-    def _along(self, load: ProducerLoad, axes: Mapping[IterVar, int | None]) -> Places | None:
+    def _dimensions(self, load: ProducerLoad, axes: Mapping[IterVar, int | None]) -> Places | None:
         """The dimensions that what is read runs along, in their order; None where it is read in any other way."""
         along: list[int | None] = []
         for index, extent in zip(load.indices, load.producer.shape, strict=True):

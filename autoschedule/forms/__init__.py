@@ -1,0 +1,1 @@
+"""Forms: the structures of operations, matched by their accesses, whoever declared them."""
