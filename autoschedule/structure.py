@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, cast
 
-from ..ir.analysis.linear import is_index, linear, terms
-from ..ir.arith.linear import LinearForm
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
 from ..ir.structural import own_key, structural_key
 from ..ir.visit import children, post_order
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor
+from .accesses import Dimension, dimensions, is_affine
 from .operations import is_known
 
 __all__ = ["structure_key"]
@@ -33,14 +32,9 @@ def structure_key(value: Expr, axes: Sequence[IterVar]) -> Hashable:
         if isinstance(node, Var):
             own = _axis(node, things)
         elif isinstance(node, ProducerLoad):
-            sums = _sums(node)
-            own = (
-                _tensor(node.producer, things),
-                tuple(
-                    tuple((_axis(cast("Var", atom), things), factor) for atom, factor in terms(form)) for form in sums
-                ),
-            )
-            begin = tuple(form.const for form in sums)
+            sums = dimensions(node) if is_affine(node) else []
+            own = _tensor(node.producer, things), tuple(_terms(each, things) for each in sums)
+            begin = tuple(each.offset for each in sums)
             own = (
                 *own,
                 tuple(here - first for here, first in zip(begin, begins.setdefault(own, begin), strict=True)),
@@ -55,15 +49,14 @@ def structure_key(value: Expr, axes: Sequence[IterVar]) -> Hashable:
     return tuple(parts)
 
 
-def _sums(load: ProducerLoad) -> tuple[LinearForm, ...]:
-    """The indices as sums of multiples of variables; empty where one is more than that."""
-    forms = tuple(linear(index) for index in load.indices) if all(map(is_index, load.indices)) else ()
-    return forms if all(isinstance(atom, Var) for form in forms for atom, _ in terms(form)) else ()
+def _terms(index: Dimension, things: dict[object, int]) -> Hashable:
+    """The variables of an index with their factors."""
+    return tuple((_axis(cast("Var", part), things), factor) for part, factor in (*index.steps.items(), *index.rest))
 
 
 def _operands(node: Node) -> Sequence[Node]:
     """The children of a node, without indices that are sums."""
-    return [] if isinstance(node, ProducerLoad) and _sums(node) else children(node)
+    return [] if isinstance(node, ProducerLoad) and is_affine(node) else children(node)
 
 
 def _axis(var: Var, things: dict[object, int]) -> Hashable:

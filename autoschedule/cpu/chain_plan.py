@@ -25,20 +25,16 @@ from ...ir.ops import const
 from ...ir.visit import post_order
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..accesses import ASSUMED, dimension, distinct_loads, domain_axes, find_axes, op_loads, tensor_bytes
-from ..forms.convolution import match_convolution
+from ..accesses import ASSUMED, dimension, distinct_loads, find_axes, op_loads, tensor_bytes
+from ..forms.window import is_window
 from ..groups import TRIVIAL
 from ..operations import is_plain, weight
 from ..pieces import Tile
 from .chain_member import CUT_ROWS, LOAD, OPERATOR, STORE, Cut, Member, Side, cycles_of, operators_of, taps_of
 from .chain_nest import Nests
 
-__all__ = ["Chain", "chain_of", "ends_within_vectors", "is_window"]
+__all__ = ["Chain", "chain_of", "ends_within_vectors"]
 
-MOST_TAPS = 64
-"""Elements of a window, which are written out one after the other."""
-MOST_MIXED = 4
-"""Values of a reduce axis that does not slide, as over the channels of a pixel."""
 MOST_MEMBERS = 24
 MASKED = 5
 """Operators in whose time a part of a vector is loaded where parts cost more than whole ones, beside what that does."""
@@ -63,33 +59,6 @@ OTHER_ROLLED = (2, 8)
 """Numbers of rows a step to choose from besides."""
 FAR = 33
 """A region is looked at for one element of the output, and for so many."""
-
-
-def is_window(op: Operation) -> bool:
-    """Whether a reduction takes up, for each result, some neighbours of its place: few of them, and no result has all in common
-    with another, as those of a product have."""
-    reduction = op.reduction
-    if reduction is None or len(op.values) != 1 or op.num_outputs != 1 or op.calls_intrinsic:
-        return False
-    taps = [constant_extent(axis) or MOST_TAPS + 1 for axis in op.reduce_axis]
-    convolution = match_convolution(op)
-    if (
-        convolution is not None and convolution.inputs > 1
-    ):  # its results share what they read with those of other channels
-        return False
-    if prod(taps) > MOST_TAPS or any(domain_axes(axis) for axis in op.reduce_axis):
-        return False
-    data = {axis for axis in op.axis if constant_extent(axis) != 1}
-    sliding: set[IterVar] = set()
-    streams = False
-    for load in op_loads(op):
-        used = [find_axes(index) for index in load.indices]
-        if data <= set[IterVar]().union(*used):
-            streams = True
-            sliding.update(axis for axes in used if not axes.isdisjoint(data) for axis in axes)
-    return streams and all(
-        axis in sliding or count <= MOST_MIXED for axis, count in zip(op.reduce_axis, taps, strict=True)
-    )
 
 
 def chain_of(output: Operation, beside: tuple[Operation, ...], machine: Machine) -> Chain | None:

@@ -20,17 +20,17 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import contiguous_axes, domain_axes, op_loads
 from ..estimate import Estimate, unforeseen
+from ..forms.window import is_sliding, is_window
 from ..operations import fixed_extent, inlined_into
 from ..plan import Candidate
 from .cells import into_cells
-from .chain_plan import is_window
 from .contraction import contraction
 from .conv import convolution
 from .in_order import are_short, rows_in_order
 from .injective import worth_threads
 from .reduce import reads_once, reduce
 from .sums import sums, time_of_sums
-from .windows import slides, window_ways
+from .windows import window_ways
 from .windows_nest import time_of_images
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def reduction(group: Group) -> None:
 def _windows(group: Group) -> bool:
     """Schedules a group whose anchor is a window over what it reads; does nothing and returns False where it is none."""
     sliding = (axis for axis in group.anchor.reduce_axis if constant_extent(axis) != 1)
-    if group.parts or not is_window(group.anchor) or not all(map(partial(slides, group.anchor), sliding)):
+    if group.parts or not is_window(group.anchor) or not all(map(partial(is_sliding, group.anchor), sliding)):
         return False
     ways = window_ways(group, (*group.heads, *([group.anchor] if group.anchor is not group.output else [])))
     if not ways:

@@ -26,12 +26,13 @@ from ...schedule.model.inlined import expanded
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
-from ..accesses import ASSUMED, dimensions, find_axes, op_loads
+from ..accesses import ASSUMED, find_axes
+from ..forms.window import is_sliding, is_window
 from ..loops import fused
 from ..operations import weight
 from ..plan import Candidate
 from .chain_member import taps_of
-from .chain_plan import ends_within_vectors, is_window
+from .chain_plan import ends_within_vectors
 from .injective import worth_threads
 from .lanes import power_below
 from .windows_nest import guarded_axes, time_of_windows
@@ -39,7 +40,7 @@ from .windows_nest import guarded_axes, time_of_windows
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["slides", "window_ways"]
+__all__ = ["window_ways"]
 
 FEW_VECTORS = 4
 """Vectors of a row that are unrolled, where any of them ends within a row or a guard."""
@@ -108,14 +109,7 @@ def _directions(group: Group, sums: Sequence[Operation]) -> list[int]:
     """The data axes, by their places, along which results share what they read, the last one first; others where there are none."""
     axes = group.s[group.output].op.axis
     several = [at for at in reversed(range(len(axes) - 1)) if constant_extent(axes[at]) != 1 or len(axes) == 2]
-    return [at for at in several if any(slides(op, op.axis[at]) for op in sums)] or several
-
-
-def slides(op: Operation, axis: IterVar) -> bool:
-    """Whether an axis of a reduction is summed with one of the other kind in some index: reduce axes that are not, as channels, are
-    of more than windows."""
-    sums = [each.steps for load in op_loads(op) for each in dimensions(load)]
-    return any(axis in steps and any(other.kind != axis.kind for other in steps) for steps in sums)
+    return [at for at in several if any(is_sliding(op, op.axis[at]) for op in sums)] or several
 
 
 def _sums_and_images(group: Group, parts: Sequence[Operation]) -> tuple[list[Operation], list[Operation]]:

@@ -23,13 +23,14 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.expr import IterVar, ProducerLoad
+from ...ir.expr import IterVar
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.tensor import Tensor
-from ..accesses import dimension, load_axes, source, strip_clamps, tensor_bytes
+from ..accesses import tensor_bytes
 from ..estimate import Estimate
+from ..forms.window import Reach, find_reaches
 from ..loops import fused
 from ..operations import elements, fixed_extent, is_expensive, is_plain, size_of, weight
 from ..plan import Candidate, Decision
@@ -53,9 +54,7 @@ OTHER_REGISTERS = 32
 BARRIER = 60
 """Cycles until all threads are done with a stencil."""
 
-Span: TypeAlias = "tuple[int, int]"
 """How far what is read lies before and behind an element, along an axis."""
-Reach: TypeAlias = "tuple[Span, ...]"
 """Along each axis."""
 
 
@@ -127,13 +126,13 @@ def stencil_chains(s: Schedule, begin: Callable[[Operation], Group]) -> list[Dec
 def _chain(s: Schedule, output: Operation) -> _Chain | None:
     """The chain that ends in an operation; None where that has no stencil before it."""
     plane = _plane(output)
-    if plane is None or _reads(output) is None:
+    if plane is None or find_reaches(output) is None:
         return None
     chain = _Chain(output, plane)
     taken: dict[Tensor, list[tuple[int, Reach]]] = {}
 
     def take(op: Operation, reach: Reach) -> None:
-        for tensor, (places, own) in (_reads(op) or {}).items():
+        for tensor, (places, own) in (find_reaches(op) or {}).items():
             taken.setdefault(tensor, []).append(
                 (places, tuple((low + a, high + b) for (low, high), (a, b) in zip(reach, own, strict=True)))
             )
@@ -174,7 +173,7 @@ def _joins(stage: Stage, chain: _Chain) -> bool:
         and _is_free(stage)
         and len(op.axis) == len(last.axis)
         and _plane(op) == chain.plane
-        and _reads(op) is not None
+        and find_reaches(op) is not None
         and (elements(op) or 0) <= 2 * (elements(last) or 0)
     )
 
@@ -188,46 +187,6 @@ def _plane(op: Operation) -> tuple[int, int] | None:
     last = len(op.axis) - 1
     few = last >= 2 and fixed_extent(op.axis[-1]) <= COMPONENTS
     return (last - 2, last - 1) if few else (last - 1, last)
-
-
-def _reads(op: Operation) -> dict[Tensor, tuple[int, Reach]] | None:
-    """The tensors that an operation reads around an element's place, with at how many places and how far; None where it reads any
-    in another way. What depends on no place, as weights do, is left out."""
-    found: dict[Tensor, dict[Reach, None]] = {}
-    for load in collect_loads(*op.values):
-        if load_axes(load).isdisjoint(op.axis):
-            continue
-        reach = _reach(op, load)
-        if reach is None:
-            return None
-        found.setdefault(source(load), {})[reach] = None
-    return {
-        tensor: (
-            sum(prod(high - low + 1 for low, high in reach) for reach in reaches),
-            tuple(
-                (min(low for low, _ in spans), max(high for _, high in spans)) for spans in zip(*reaches, strict=True)
-            ),
-        )
-        for tensor, reaches in found.items()
-    }
-
-
-def _reach(op: Operation, load: ProducerLoad) -> Reach | None:
-    """How far what is read lies around an element's place; None where it is no place beside it."""
-    if len(load.indices) != len(op.axis):
-        return None
-    spans: list[Span] = []
-    for axis, index in zip(op.axis, load.indices, strict=True):
-        at = dimension(strip_clamps(index))
-        low = high = at.offset
-        taps = {part: step for part, step in at.steps.items() if part is not axis}
-        if at.rest or at.steps.get(axis, 0) != 1 or not taps.keys() <= {*op.reduce_axis}:
-            return None
-        for part, step in taps.items():
-            far = step * (fixed_extent(part) - 1)
-            low, high = low + min(far, 0), high + max(far, 0)
-        spans.append((low, high))
-    return tuple(spans)
 
 
 # How long it takes

@@ -13,20 +13,20 @@ difference computation on GPUs using CUDA, 2009, keeps the tile of a stencil wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar, Max, Min, ProducerLoad, Var
-from ...ir.visit import post_order
+from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import Tensor
-from ..accesses import dimension, find_axes, numeric_shape, op_loads, source, tensor_bytes
+from ..accesses import dimension, numeric_shape, op_loads, tensor_bytes
 from ..estimate import Estimate
+from ..forms.window import Window, match_windows
 from ..loops import fused
 from ..operations import extents_of, fixed_extent, is_expensive, is_plain, size_of
 from ..plan import Candidate
@@ -37,10 +37,8 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["strip_clamps", "windows"]
+__all__ = ["windows"]
 
-REUSED = 1.5
-"""How often an element of a window is read by a block, on average, from which on it is kept."""
 THREADS = ((8, 32), (4, 32), (16, 16), (8, 16), (8, 8), (1, 128), (1, 256))
 """Along the last axis but one, and along the last."""
 OWN = (4, 2, 1)
@@ -50,32 +48,10 @@ PLANES = (1, 4)
 UNROLLED = 128
 """Terms of a thread's sums up to which all of its loops are unrolled."""
 OTHER_REGISTERS = 24
-CLAMPED = 8
-"""Elements around each result from which on they are kept where indices are clamped: fewer come as soon from the first cache."""
 BANKS, WORD = 32, 4
 """Of shared memory, and bytes of one."""
 UNALIGNED = 2
 """How much longer a load through the first cache takes that begins anywhere, than one from shared memory."""
-
-
-@dataclass(frozen=True)
-class Window:
-    """tensor: what is read around each result, at `loads` places. forms: for each of its dimensions, what an index is made of, axes
-    with their factors, beside constants of which the greatest is `spread` more than the least, and what `fixed` axes decide in any
-    other way, of which a block has one value each: a group of channels, c // 4."""
-
-    tensor: Tensor
-    loads: int
-    forms: tuple[Mapping[IterVar, int], ...]
-    spread: tuple[int, ...]
-    fixed: frozenset[IterVar]
-
-    def elements(self, extents: Mapping[IterVar, int]) -> int:
-        """How many elements are read where axes take so many neighbouring values; all of those that are not given."""
-        return prod(
-            1 + spread + sum(abs(factor) * (extents.get(axis, fixed_extent(axis)) - 1) for axis, factor in form.items())
-            for form, spread in zip(self.forms, self.spread, strict=True)
-        )
 
 
 @dataclass(frozen=True)
@@ -108,7 +84,7 @@ def windows(group: Group) -> bool:
         return False
     if extents_of(group.output) != extents_of(op) or fixed_extent(op.axis[-1]) < 2:
         return False
-    found = windows_of(op)
+    found = match_windows(op)
     gpu = gpu_of(group.target)
     ways = sorted(
         ((_time(op, found, tile, gpu), tile) for tile in _tiles(op, found, gpu)), key=lambda way: way[0].seconds
@@ -122,58 +98,6 @@ def windows(group: Group) -> bool:
     )
     group.choose("windows", [*candidates, alone])
     return True
-
-
-def windows_of(op: Operation) -> list[Window]:
-    """What an operation reads around each of its results, a row of it by neighbours of a row."""
-    places: dict[Tensor, list[ProducerLoad]] = {}
-    for load in op_loads(op):
-        places.setdefault(source(load), []).append(load)
-    found = [_window(tensor, loads, op) for tensor, loads in places.items()]
-    return [window for window in found if window is not None]
-
-
-def _window(tensor: Tensor, loads: Sequence[ProducerLoad], op: Operation) -> Window | None:
-    """None where indices are more than sums of axes and what outer axes decide, or differ in more than constants, or nothing is
-    read twice."""
-    axes, outer = {*op.axis, *op.reduce_axis}, frozenset(op.axis[:-2])
-    sums: list[Mapping[IterVar, int]] = []
-    offsets: list[tuple[int, ...]] = []
-    fixed: set[IterVar] = set()
-    many = len(loads) * size_of(op.reduce_axis) >= CLAMPED
-    for indices in zip(*(load.indices for load in loads), strict=True):
-        made = [dimension(strip_clamps(index) if many else index) for index in indices]
-        parts, others = made[0].steps, [part for part, _ in made[0].rest]
-        decided = [{node for node in post_order(part) if isinstance(node, (Var, ProducerLoad))} for part in others]
-        if not all(map(made[0].differs_by_constant, made)) or not axes.issuperset(parts):
-            return None
-        if not all(map(outer.issuperset, decided)):
-            return None
-        fixed.update(axis for part in others for axis in find_axes(part))
-        sums.append(parts)
-        offsets.append(tuple(each.offset for each in made))
-    places = len(set(zip(*offsets, strict=True)))  # branches that read the same place read it once
-    window = Window(
-        tensor, places, tuple(sums), tuple(max(consts) - min(consts) for consts in offsets), frozenset(fixed)
-    )
-    if not sums or op.axis[-1] not in sums[-1] or any(op.axis[-1] in steps for steps in sums[:-1]):
-        return None
-    whole = {axis: min(fixed_extent(axis), WARP) for axis in op.axis[-2:]} | dict.fromkeys(op.axis[:-2], 1)
-    used = {axis for steps in sums for axis in steps}
-    reads = places * prod(whole.get(axis, fixed_extent(axis)) for axis in used)
-    return window if reads >= REUSED * window.elements(whole) else None
-
-
-def strip_clamps(index: Expr) -> Expr:
-    """An index that a clamp to constants brings into its tensor, as it was before."""
-    while isinstance(index, Min | Max):
-        if isinstance(index.b, IntImm):
-            index = index.a
-        elif isinstance(index.a, IntImm):
-            index = index.b
-        else:
-            return index
-    return index
 
 
 def _tiles(op: Operation, found: Sequence[Window], gpu: Gpu) -> Iterator[Tile]:
@@ -204,7 +128,7 @@ def _reason(group: Group, op: Operation, found: Sequence[Window]) -> str:
     """Why less than 16 bytes come at once, or lanes meet in banks."""
     said = (
         ["windows begin within sectors"]
-        if any(len(window.forms[-1]) > 1 or window.spread[-1] for window in found)
+        if any(len(window.steps[-1]) > 1 or window.spread[-1] for window in found)
         else []
     )
     for window in found:
@@ -213,7 +137,7 @@ def _reason(group: Group, op: Operation, found: Sequence[Window]) -> str:
             said.append(
                 f"{window.tensor.name} by {lanes * window.tensor.dtype.bytes} bytes: its rows are no whole vectors"
             )
-        step = abs(window.forms[-1][op.axis[-1]])
+        step = abs(window.steps[-1][op.axis[-1]])
         if step > 1:
             said.append(f"neighbours read {window.tensor.name} {step} apart, so that {gcd(step, BANKS)} meet in a bank")
     return "; ".join(said)
@@ -229,7 +153,7 @@ def _time(op: Operation, found: Sequence[Window], tile: Tile, gpu: Gpu) -> Estim
     blocks = prod(ceil(fixed_extent(axis) / size) for axis, size in block.items())
     threads = prod(tile.threads) * tile.planes
     own = dict.fromkeys(op.axis, 1) | dict.fromkeys(op.axis[-2:-1], tile.own)
-    taken = sum(window.elements(own) * gcd(abs(window.forms[-1][op.axis[-1]]), BANKS) for window in found)
+    taken = sum(window.elements(own) * gcd(abs(window.steps[-1][op.axis[-1]]), BANKS) for window in found)
     work = tile.own * size_of(op.reduce_axis) * max(window.loads for window in found)
     filled = sum(window.elements(block) * window.tensor.dtype.bytes for window in found)
     warps = ceil(threads / WARP)

@@ -11,8 +11,8 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import scheduler
-from tilewright.autoschedule.cpu.chain_plan import is_window
 from tilewright.autoschedule.cpu.rules import RULES, fusion_on
+from tilewright.autoschedule.forms.window import is_window
 from tilewright.autoschedule.groups import cut
 from tilewright.autoschedule.pieces import CHAIN, Piece
 from tilewright.codegen.machine import MACHINES, machine_of
