@@ -19,7 +19,7 @@ __getattr__, __dir__ = lazily(
         "Rule": "registry",
         "register": "registry",
         "Candidate": "plan",
-        "Estimate": "estimate",
+        "Estimate": "cost.estimate",
         "Plan": "plan",
     },
 )

@@ -29,7 +29,7 @@ from ..te.operation import Operation, extent_of
 from ..te.rewrite import inline
 from ..te.shape import same_extent
 from .accesses import is_no_larger, is_permutation, is_pointwise, max_reads, reads_output
-from .estimate import Estimate
+from .cost.estimate import Estimate
 from .forms.rows import match_rows
 from .operations import is_expensive, is_plain, weight
 from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile

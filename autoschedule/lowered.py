@@ -21,9 +21,11 @@ from ..schedule import Schedule
 from ..schedule.lowering.lower import Lowered, lower_whole
 from ..schedule.lowering.text import all_arguments
 from .accesses import ASSUMED
-from .estimate import Body, Estimate, Nest, estimate
+from .cost.cpu import estimate
+from .cost.estimate import Estimate
+from .cost.instructions import classify_access, count_instructions, instruction_class
 from .gpu.shortfalls import shortfalls
-from .instructions import class_of, instructions_of, load_of
+from .loop_nest import Body, Nest
 from .plan import Decision, Plan
 
 __all__ = ["estimate_of", "nest_of", "plan_of"]
@@ -166,13 +168,13 @@ def _body(
     loop = (around.var,) if around is not None else ()
     inner = (*written_out.items(), *lanes.items())
     kept = stored is not None and around is not None and not _moves(stored, around.var)
-    count: Counter[str] = instructions_of(
+    count: Counter[str] = count_instructions(
         statement.values, machine, written_out, lanes, loop, lambda node: found[id(node)]
     )
     chain: tuple[str, int] | None = None
     if stored is not None:
         own = {axis: trips for axis, trips in written_out.items() if stored.step(axis)}
-        name, many = load_of(stored, lanes, machine)
+        name, many = classify_access(stored, lanes, machine)
         many *= prod(own.values())
         if kept and any(load.array is stored.array for load in accesses.values() if load is not stored):
             links = prod(trips for axis, trips in written_out.items() if axis not in own)
@@ -188,4 +190,4 @@ def _moves(access: Access, var: Var) -> bool:
 
 
 def _combiner(value: Expr) -> str:
-    return class_of(value) or "add"
+    return instruction_class(value) or "add"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..schedule import Stage
     from .groups import Group
 
-__all__ = ["lay_out_matrix", "copied", "declare_matrices", "flat", "matrix_axes", "upstream"]
+__all__ = ["copied", "declare_matrices", "flat", "lay_out_matrix", "matrix_axes", "upstream"]
 
 
 def lay_out_matrix(sums: Stage, found: Contraction, anchor: Operation) -> tuple[list[int], list[list[int]]]:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ..ir.expr import Expr, IterVar
 from ..te.operation import Operation
-from .estimate import Estimate
+from .cost.estimate import Estimate
 
 __all__ = ["APART", "CHAIN", "ROWS", "SCAN", "Chain", "Fusion", "Piece", "Tile"]
 

@@ -18,7 +18,7 @@ from typing import overload
 from ..codegen.gpus import Gpu
 from ..codegen.machine import Machine
 from ..te.operation import Operation
-from .estimate import Estimate, soonest
+from .cost.estimate import Estimate, soonest
 
 __all__ = ["Candidate", "Chooser", "Decision", "Plan", "cheapest", "table_text", "time_text"]
 

@@ -12,7 +12,7 @@ from .gpu import rules as gpu
 from .plan import table_text
 from .registry import registered
 
-__all__ = ["Rules", "RuleRow", "rules"]
+__all__ = ["RuleRow", "Rules", "rules"]
 
 
 class RuleRow(NamedTuple):

@@ -19,8 +19,8 @@ from ..schedule.model.exactness import is_exact_after
 from ..schedule.model.term_order import laws_of_reduction, may_split
 from ..te import Tensor
 from ..te.operation import Operation
+from .cost.estimate import Estimate
 from .errors import BadRule
-from .estimate import Estimate
 from .groups import Group, cut
 from .phases import in_phases
 from .pieces import APART, Piece

@@ -15,7 +15,8 @@ from math import log2, prod
 
 import numpy as np
 
-from ..autoschedule.estimate import Estimate, estimate
+from ..autoschedule.cost.cpu import estimate
+from ..autoschedule.cost.estimate import Estimate
 from ..autoschedule.lowered import nest_of
 from ..codegen.machine import Machine
 from ..ir.analysis.footprint import Access, Array, box_of, line_bytes

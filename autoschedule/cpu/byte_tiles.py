@@ -25,7 +25,7 @@ from ...codegen.machine import Machine
 from ...ir.expr import Cast, Expr
 from ...te.factors import factors
 from ...te.intrinsics.tile_dots import DOTS, GROUP, LANES, PANELS, ROWS, STEP, TILES
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fused
 from ..matrices import declare_matrices, matrix_axes

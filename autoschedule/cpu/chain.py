@@ -18,7 +18,7 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED
-from ..estimate import unforeseen
+from ..cost.estimate import pad_estimate
 from ..loops import fused
 from ..operations import inlined_into, weight
 from ..plan import Candidate
@@ -46,7 +46,7 @@ def chain(group: Group) -> None:
         Candidate(
             str(tile),
             partial(_by_themselves if tile.at_root else _tile_by_tile, group, tile),
-            tile.estimate if tile.estimate is None or not windows else unforeseen(tile.estimate, DOUBT),
+            tile.estimate if tile.estimate is None or not windows else pad_estimate(tile.estimate, DOUBT),
         )
         for tile in group.tiles
     ]

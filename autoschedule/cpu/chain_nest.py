@@ -16,8 +16,10 @@ from ...te.rewrite import inline
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import ASSUMED, load_access, numeric_shape, store_access
-from ..estimate import Body, Estimate, Lines, Nest, estimate
-from ..instructions import classes_of, instructions_of, load_of
+from ..cost.cpu import Lines, estimate
+from ..cost.estimate import Estimate
+from ..cost.instructions import classify_access, count_instructions, instruction_classes
+from ..loop_nest import Body, Nest, nest_loops
 from ..pieces import Tile
 from .chain_member import CUT_ROWS, Cut, Member
 
@@ -139,14 +141,10 @@ class Nests:
                 member.op.output(0), loops.at, shapes.get(member.op) or numeric_shape(member.op.output(0)), stored=True
             )
         )
-        inner = dict(loops.inner)
-        nest: Nest | Body = Body(count, tuple(accesses), loops.inner)
-        flat = tile.flat[member.op]
+        inner, flat = dict(loops.inner), tile.flat[member.op]
         vectors = ceil(prod(lengths[flat:]) / prod(inner.get(axis, 1) for axis in loops.at[flat:]))
-        nest = Nest(loops.at[flat], max(vectors, 1), (nest,))
-        for axis, length in reversed(list(zip(loops.at[:flat], lengths[:flat], strict=True))):
-            nest = Nest(axis, length, (nest,))
-        return nest
+        rows = zip(loops.at[:flat], lengths[:flat], strict=True)
+        return nest_loops((Body(count, tuple(accesses), loops.inner),), [*rows, (loops.at[flat], max(vectors, 1))])
 
     def _loops(self, member: Member, flat: int) -> _Loops:
         known = self.known.get(member.op)
@@ -173,13 +171,13 @@ class Nests:
             if isinstance(node, ProducerLoad):
                 found[id(node)] = load_access(node)
         others = {id(node): each for node, each in _distinct(value, found)}
-        count: Counter[str] = instructions_of(
+        count: Counter[str] = count_instructions(
             [value], self.machine, taps, lanes, tuple(lanes), lambda node: found[id(node)]
         )
         if op.reduction is not None:
             many = prod(taps.values()) * ceil(prod(lanes.values()) / member.lanes)
             for node in post_order(*op.reduction.combiner.result):
-                for name in classes_of(node, self.machine):
+                for name in instruction_classes(node, self.machine):
                     count[name] += many
         stored = {each: each.output(0) for each, one in self.members.items() if one.is_stored}
         tensors = {tensor: each for each, tensor in stored.items()}
@@ -192,7 +190,7 @@ class Nests:
             if producer is None:
                 accesses.setdefault((access.array, access.pattern[0]), Access(access.array, indices, access.shape))
                 continue
-            name, many = load_of(access, lanes, self.machine)
+            name, many = classify_access(access, lanes, self.machine)
             many *= prod(trips for axis, trips in taps.items() if access.step(axis))
             count[name] -= many
             reads[producer] += many
@@ -202,7 +200,7 @@ class Nests:
         return _Loops(
             count,
             reads,
-            load_of(own, lanes, self.machine)[1],
+            classify_access(own, lanes, self.machine)[1],
             (*inner, *taps.items()),
             tuple(accesses.values()),
             tuple(members.values()),

@@ -21,7 +21,8 @@ from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...schedule.primitives.mirror import is_symmetric
 from ..accesses import op_loads, source
-from ..estimate import Estimate, Lines, estimate, soonest, unforeseen
+from ..cost.cpu import Lines, estimate
+from ..cost.estimate import Estimate, pad_estimate, soonest
 from ..forms.contraction import Contraction, match_contraction, strip_guard
 from ..loops import fused
 from ..matrices import copied, flat, lay_out_matrix, upstream
@@ -188,7 +189,7 @@ def _least(whole: Contraction, machine: Machine) -> Estimate:
 
 def _doubted(time: Estimate) -> Estimate:
     """The time of sums beside that of products of matrices, whose loops come out as they are estimated more often."""
-    return unforeseen(time, DOUBT)
+    return pad_estimate(time, DOUBT)
 
 
 def _description(found: Contraction, way: Plan) -> str:

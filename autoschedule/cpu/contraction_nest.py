@@ -15,7 +15,7 @@ what each access touches is told from its own indices.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log2, prod
 
 from ...codegen.machine import Machine
@@ -23,9 +23,9 @@ from ...ir.analysis.footprint import Access
 from ...ir.expr import IterVar, ProducerLoad, Var
 from ...te.operation import Operation
 from ..accesses import contiguous_axes, load_access, load_axes, row_steps, store_access
-from ..estimate import Body, Nest
+from ..cost.instructions import NEAR, count_transfers
 from ..forms.contraction import Contraction
-from ..instructions import NEAR, pieces
+from ..loop_nest import Body, Nest, nest_loops
 from ..matrices import flat
 from ..operations import fixed_extent, size_of
 from .gemm_plan import Plan
@@ -210,12 +210,12 @@ def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine:
         count = {"fma": fma, "load": way.tile.rows + vectors + spilled, "store": spilled}
         body = Body(count, accesses, inner, ("fma", 1), spilled)
         across = way.tile.rows * wide * found.mirrored  # results that are stored across lanes
-        stores = way.tile.rows * pieces(wide, lanes, machine) + across
+        stores = way.tile.rows * count_transfers(wide, lanes, machine) + across
         end: tuple[Nest | Body, ...] = (Body({"store": stores, "shuffle": across}, stored, inner),)
         if way.depth:  # sums are added to a panel of results
-            end = (_nested((Body({"load": fma, "store": fma}, (), inner),), summed[:1]), *end)
+            end = (nest_loops((Body({"load": fma, "store": fma}, (), inner),), summed[:1]), *end)
         (row, number_of_rows), *other_rows = _in_parts(rows.loops, parts[0])
-        tiles = _nested((_nested((body,), summed), *end), ((row, ceil(number_of_rows * share)), *other_rows))
+        tiles = nest_loops((nest_loops((body,), summed), *end), ((row, ceil(number_of_rows * share)), *other_rows))
         copying = (
             ()
             if known
@@ -224,10 +224,10 @@ def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine:
         (axis, trips), *others = _in_parts(columns.loops, parts[1])
         over_panels = (axis, min(trips, number)), *others
         if way.together:
-            inside = _nested((_nested((body,), summed), *end), over_panels)
-            tiles = _nested((inside,), ((row, ceil(number_of_rows * share)), *other_rows))
-            return Nest(None, 1, (*(_nested((copy,), over_panels) for copy in copying), tiles))
-        return _nested((*copying, tiles), over_panels)
+            inside = nest_loops((nest_loops((body,), summed), *end), over_panels)
+            tiles = nest_loops((inside,), ((row, ceil(number_of_rows * share)), *other_rows))
+            return Nest(None, 1, (*(nest_loops((copy,), over_panels) for copy in copying), tiles))
+        return nest_loops((*copying, tiles), over_panels)
 
     whole, rest = divmod(size_of(found.columns), way.tile.columns)
     nests: tuple[Nest | Body, ...] = (panels(whole + 1, way.tile.columns),)
@@ -240,7 +240,7 @@ def contraction_nest(found: Contraction, elements: Elements, way: Plan, machine:
     if not in_place:
         outer = [(axis, fixed_extent(axis)) for axis in found.outer if elements.a.step(axis)]
         copying = _copying(found.a, elements.a, elements.rows, rows, found, found.rows, machine)
-        copies = _nested((copying,), (*outer, *rows.loops))
+        copies = nest_loops((copying,), (*outer, *rows.loops))
         nests = (Nest(copies.axis, copies.trips, copies.body, way.parallel), *nests)
     return Nest(None, 1, nests)
 
@@ -249,15 +249,6 @@ def _in_parts(loops: Sequence[tuple[Var, int]], parts: int) -> tuple[tuple[Var, 
     """The loops over the tiles of one of so many parts."""
     (axis, trips), *others = loops
     return (axis, ceil(trips / parts)), *others
-
-
-def _nested(parts: tuple[Nest | Body, ...], loops: Sequence[tuple[Var, int]]) -> Nest:
-    """Loops around what runs one after the other."""
-    for axis, trips in reversed(loops):
-        parts = (Nest(axis, trips, parts),)
-    (nest,) = parts
-    assert isinstance(nest, Nest)
-    return nest
 
 
 def _panel(load: ProducerLoad, own: Sequence[IterVar], found: Contraction) -> Access:
@@ -284,7 +275,7 @@ def _copying(
     how = copied_how(load, own, found.summed, width, lanes)
     loops = [(axis, fixed_extent(axis)) for axis in found.summed]
     inner: dict[Var, int] = {**side.tile, **({column: width} if column is not None else {})}
-    number = float(pieces(width, lanes, machine) if how == "beside" else width)
+    number = float(count_transfers(width, lanes, machine) if how == "beside" else width)
     count = {"load": number, "store": number} if how != "apart" else {"picked": number, "put": number}
     if load in found.guarded:
         count["select"] = GUARD * number
@@ -297,5 +288,5 @@ def _copying(
         axis, extent = loops[-1]
         loops[-1], inner[axis] = (axis, ceil(extent / lanes)), lanes
         count["shuffle"] = width * log2(lanes)
-    written = Access(panel.array, panel.indices, panel.shape, stored=True)
-    return _nested((Body(count, (source, written), tuple(inner.items())),), loops)
+    written = replace(panel, stored=True)
+    return nest_loops((Body(count, (source, written), tuple(inner.items())),), loops)

@@ -29,7 +29,8 @@ from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..estimate import estimate, unforeseen
+from ..cost.cpu import estimate
+from ..cost.estimate import pad_estimate
 from ..forms.convolution import Convolution, Layout, match_convolution
 from ..operations import is_known
 from ..plan import Candidate
@@ -84,11 +85,11 @@ def _timed(group: Group, found: Convolution, layer: Layer, whole: Layer, ways: S
         return list(ways)
     rows, channels = _nests(group, found, layer), _nests(group, found, whole)
     times = {
-        str(way): unforeseen(estimate(channels.by_channels(way), group.machine), WITHIN)
+        str(way): pad_estimate(estimate(channels.by_channels(way), group.machine), WITHIN)
         for way in plans(whole, group.machine)
     }
     times["lanes along rows"] = estimate(rows.by_columns(column_tile(layer, group.machine)), group.machine)
-    times["as any reduction"] = unforeseen(time, COPIED)
+    times["as any reduction"] = pad_estimate(time, COPIED)
     return [replace(way, estimate=times[way.description]) for way in ways]
 
 

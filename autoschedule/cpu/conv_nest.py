@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil, log2, prod
 
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access
-from ...ir.expr import Expr, IterVar, Var
+from ...ir.expr import Var
 from ...te.operation import Operation
-from ...te.tensor import Tensor
-from ..accesses import ASSUMED, numeric_shape, op_loads
-from ..estimate import Body, Nest
+from ..accesses import ASSUMED, load_access, op_loads, store_access
 from ..forms.convolution import Convolution
+from ..loop_nest import Body, Nest, nest_loops
 from ..matrices import flat
 from ..operations import fixed_extent
 from .conv_plan import Layer, Plan, Tile, pieces
@@ -35,14 +34,14 @@ class ConvNests:
         self.height, self.width = layer.height or ASSUMED, layer.width or ASSUMED
         self.summed = [(axis, fixed_extent(axis)) for axis in op.reduce_axis]
         reads = {load.producer: load for load in op_loads(op)}
-        self.image = _access(found.image, reads[found.image].indices)
+        self.image = load_access(reads[found.image])
         own = [(axis, fixed_extent(axis)) for axis in op.axis[layout.channels : layout.channels + 1]]
         own += [(op.axis[layout.lane], layer.block)] if layout.lane is not None else []
         channels = prod(extent for _, extent in own)
         self.weights = Access(
             found.weights, (flat(self.summed), flat(own)), (prod(size for _, size in self.summed), channels)
         )
-        self.result = _access(op.output(0), op.axis, stored=True)
+        self.result = store_access(op.output(0), op.axis)
 
     def by_channels(self, plan: Plan) -> Nest:
         """Lanes along channels, under a plan."""
@@ -86,7 +85,7 @@ class ConvNests:
             "shuffle": float(vectors * (stride - 1)),
         }
         body = Body(count, (self.image, self.weights), inner, ("fma", 1))
-        return _nested((body,), self.summed), Body({"store": channels * vectors}, (self.result,), inner)
+        return nest_loops((body,), self.summed), Body({"store": channels * vectors}, (self.result,), inner)
 
     def _channels(self, many: int) -> tuple[tuple[Var, int], ...]:
         lane = self.found.layout.lane
@@ -118,44 +117,22 @@ class ConvNests:
             (self.result,),
             inner,
         )
-        return _nested((body,), self.summed), end
+        return nest_loops((body,), self.summed), end
 
     def _copied(self, rows: int) -> Nest:
         """So many rows of the image, of all its channels, with zeros around them or in another order."""
         row = ceil(self.layer.image(rows) * 8 / self.layer.bits / max(rows, 1) / self.layer.lanes) * self.layer.groups
-        shape = self.image.shape
-        stored = Access(self.image.array, self.image.indices, shape, stored=True)
-        line, vector = Var("line"), Var("vector")
-        return Nest(
-            line, rows, (Nest(vector, row, (Body({"load": 1, "store": 1, "select": 1}, (self.image, stored)),)),)
-        )
+        stored = replace(self.image, stored=True)
+        body = Body({"load": 1, "store": 1, "select": 1}, (self.image, stored))
+        return nest_loops((body,), [(Var("line"), rows), (Var("vector"), row)])
 
     def _packing(self) -> Nest:
         """The weights in blocks of channels."""
         terms, channels = self.weights.shape
         lanes = self.layer.lanes
-        stored = Access(self.weights.array, self.weights.indices, self.weights.shape, stored=True)
+        stored = replace(self.weights, stored=True)
         assert isinstance(terms, int) and isinstance(channels, int)
         body = Body({"load": lanes, "store": lanes, "shuffle": lanes * log2(lanes)}, (stored,), self._channels(lanes))
         term, size = self.summed[0]
-        return Nest(
-            self.channels,
-            ceil(channels / lanes),
-            (Nest(term, size, (Nest(None, 1, (Nest(Var("square"), ceil(terms / size / lanes), (body,)),)),)),),
-            self.parallel,
-        )
-
-
-def _access(tensor: Tensor, indices: Sequence[Expr], stored: bool = False) -> Access:
-    shape = numeric_shape(tensor)
-    return Access(tensor, tuple(indices), shape, stored)
-
-
-def _nested(parts: tuple[Body, ...], loops: Sequence[tuple[IterVar, int]]) -> Nest:
-    """Loops around a body."""
-    inside: tuple[Nest | Body, ...] = parts
-    for axis, trips in reversed(loops):
-        inside = (Nest(axis, trips, inside),)
-    (nest,) = inside
-    assert isinstance(nest, Nest)
-    return nest
+        loops = [(self.channels, ceil(channels / lanes)), (term, size), (Var("square"), ceil(terms / size / lanes))]
+        return nest_loops((body,), loops, self.parallel)

@@ -19,7 +19,7 @@ from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import contiguous_axes, domain_axes, op_loads
-from ..estimate import Estimate, unforeseen
+from ..cost.estimate import Estimate, pad_estimate
 from ..forms.window import is_sliding, is_window
 from ..operations import fixed_extent, inlined_into
 from ..plan import Candidate
@@ -68,7 +68,7 @@ def _windows(group: Group) -> bool:
     sums = time_of_sums(group)
     if sums is not None:
         images = time_of_images(group, group.heads).parts if group.heads else ()
-        sums = Estimate((*unforeseen(sums, UNROLLED).parts, *images))
+        sums = Estimate((*pad_estimate(sums, UNROLLED).parts, *images))
         ways.append(Candidate("as any sum", partial(_any_sums, group), sums))
     group.choose("windows", ways)
     return True

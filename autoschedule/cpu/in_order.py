@@ -16,8 +16,8 @@ from ...codegen.machine import WAYS
 from ...ir.expr import IterVar
 from ...ir.visit import post_order
 from ..accesses import numeric_shape, op_loads
+from ..cost.instructions import instruction_classes
 from ..forms.rows import full_load
-from ..instructions import classes_of
 from ..loops import fused
 from ..operations import fixed_extent
 from .injective import worth_threads
@@ -44,7 +44,7 @@ def are_short(group: Group) -> bool:
         or any(load.dtype.bits < WORD for load in op_loads(group.anchor))
     ):
         return False  # what is narrow is not turned
-    taken = sum(len(classes_of(node, group.machine)) for node in post_order(*reduction.combiner.result))
+    taken = sum(len(instruction_classes(node, group.machine)) for node in post_order(*reduction.combiner.result))
     bits = _bits(group)
     longest = taken * group.machine.lanes(bits)
     if (

@@ -34,7 +34,9 @@ from ...schedule.lowering.text import all_arguments
 from ...schedule.model.axes import declared_ranges
 from ...te.tensor import Tensor
 from ..accesses import ASSUMED, tensor_bytes
-from ..estimate import Body, Lines, Nest, estimate, unforeseen
+from ..cost.cpu import Lines, estimate
+from ..cost.estimate import pad_estimate
+from ..loop_nest import Body, Nest
 from ..lowered import nest_of
 from ..plan import Candidate, Chooser, Decision
 
@@ -280,7 +282,7 @@ def _ways(leader: _Root, other: _Root, bounds: Bounds, machine: Machine) -> list
         time = estimate(Nest(None, 1, (expected,)), machine, lines)
         text = f"in the loops of {leader.computation.name} down to {match.alike[matches[0].shared - 1][0].axis.name}"
         text += "".join(f", and of {each.one.name}" for each in matches[1:])
-        ways.append((Candidate(text, partial(_apply, matches), unforeseen(time, more)), merged))
+        ways.append((Candidate(text, partial(_apply, matches), pad_estimate(time, more)), merged))
     apart = estimate(Nest(None, 1, (leader.nest, renamed)), machine, lines)
     return [*ways, (Candidate("apart", lambda: None, apart), None)] if ways else []
 

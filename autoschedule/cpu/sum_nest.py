@@ -24,8 +24,15 @@ from ...ir.visit import post_order
 from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, load_access, load_axes
-from ..estimate import Body, Nest
-from ..instructions import class_of, classes_of, instructions_of, links_of, load_of, vectors
+from ..cost.instructions import (
+    chain_links,
+    classify_access,
+    count_instructions,
+    count_vectors,
+    instruction_class,
+    instruction_classes,
+)
+from ..loop_nest import Body, Nest, nest_loops
 from .lanes import power_below
 from .packs import order_of
 from .sum_plan import SumPlan
@@ -128,10 +135,8 @@ def _summed(
     """The loops over reduce axes around the terms of a tile."""
     steps = [(each, _extent(each)) for each in value.axes if each not in tile and each not in lanes]
     steps += [(each, ceil(_extent(each) / values)) for each, values in lanes.items() if each.kind == "reduce"]
-    nest: Nest | Body = _terms(value, plan, tile, lanes, steps[-1][0] if steps else None, machine, reads, beside)
-    for each, trips in reversed(steps):
-        nest = Nest(each, trips, (nest,))
-    return nest
+    body = _terms(value, plan, tile, lanes, steps[-1][0] if steps else None, machine, reads, beside)
+    return nest_loops((body,), steps) if steps else body
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,12 +201,11 @@ def _copying(copy: _Copy, machine: Machine, within: Mapping[Var, int] | None, la
     if copy.turned:
         side[copy.at[-1][0]] = width
         count = {"load": width, "store": width, "shuffle": width * log2(width)}
-    written = Access(copy.read.array, copy.read.indices, copy.read.shape, stored=True)
-    nest: Nest | Body = Body(count, (copy.source, written), tuple(side.items()))
-    for var, extent in sorted(trips.items(), key=lambda each: each[0] is inner, reverse=True):
-        nest = Nest(var, ceil(extent / side.get(var, 1)), (nest,))
-    assert isinstance(nest, Nest)
-    return Nest(nest.axis, nest.trips, nest.body, within is None)
+    written = replace(copy.read, stored=True)
+    body = Body(count, (copy.source, written), tuple(side.items()))
+    loops = [(var, ceil(extent / side.get(var, 1))) for var, extent in reversed(trips.items()) if var is not inner]
+    loops += [(inner, ceil(trips[inner] / side[inner]))] if inner in trips else []
+    return nest_loops((body,), loops, parallel=within is None)
 
 
 def _last(access: Access) -> Var:
@@ -249,7 +253,7 @@ def _terms(
     links = prod(size for axis, size in tile.items() if axis.kind == "reduce")
     fused, waiting = (
         _is_fused(value),
-        sum(links_of(node) for node in post_order(*value.combiner.result) if class_of(node)),
+        sum(chain_links(node) for node in post_order(*value.combiner.result) if instruction_class(node)),
     )
     count = _count(value, tile, lanes, around, machine, beside)
     width, sums, values = machine.lanes(value.dtype.bits), prod(size for _, size in plan.rows), prod(lanes.values())
@@ -257,7 +261,7 @@ def _terms(
     if apart:  # sums that fill no registers stay in memory
         whole = sums * (values // width)
         count.update({"load": whole, "store": whole, "masked": 2 * sums})
-    many = vectors(lanes, lanes, width)
+    many = count_vectors(lanes, lanes, width)
     kept = [
         (_kept(load_axes(load), plan.rows), not load_axes(load).isdisjoint(lanes)) for load in collect_loads(source)
     ]
@@ -282,13 +286,18 @@ def _is_fused(value: Reduce) -> bool:
 
 def _combining(value: Reduce, machine: Machine) -> list[str]:
     """The classes of what takes up a term."""
-    return [name for node in post_order(*value.combiner.result) for name in classes_of(node, machine)]
+    return [name for node in post_order(*value.combiner.result) for name in instruction_classes(node, machine)]
 
 
 def _last_class(value: Reduce) -> str:
     """That of what a sum waits for."""
     return next(
-        (class_of(node) for node in reversed(list(post_order(*value.combiner.result))) if class_of(node)), "add"
+        (
+            instruction_class(node)
+            for node in reversed(list(post_order(*value.combiner.result)))
+            if instruction_class(node)
+        ),
+        "add",
     )
 
 
@@ -305,7 +314,7 @@ def _count(
     fused = _is_fused(value)
     values = [source.a, source.b] if fused and isinstance(source, Mul) else [source]
     loops = {around} if around is not None else set[IterVar]()
-    count: Counter[str] = instructions_of(values, machine, tile, lanes, loops, lambda load: beside[id(load)])
+    count: Counter[str] = count_instructions(values, machine, tile, lanes, loops, lambda load: beside[id(load)])
     width, wide = machine.lanes(value.dtype.bits), prod(lanes.values())
     if wide > width and wide % width and not machine.masks:
         wide = 1 << (wide - 1).bit_length()  # LLVM's vectors have a power of two of lanes
@@ -362,11 +371,11 @@ def _end(
     count: Counter[str] = Counter()
     inner = dict(rows)
     if any(each.kind == "reduce" for each in lanes):
-        many = vectors(lanes, lanes, machine.lanes(value.dtype.bits))
+        many = count_vectors(lanes, lanes, machine.lanes(value.dtype.bits))
         halves = log2(machine.lanes(bits))
         count.update({"add": int(results * (many - 1 + halves)), "shuffle": int(results * halves), "put": results})
     else:
-        name, many = load_of(stored, lanes, machine)
+        name, many = classify_access(stored, lanes, machine)
         if name == "gather":  # lanes taken out and stored one by one
             count.update({"shuffle": results * prod(lanes.values()), "put": results * prod(lanes.values())})
         else:

@@ -29,7 +29,8 @@ from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import dimensions, find_axes, load_axes, op_loads, store_access
-from ..estimate import Estimate, Lines, estimate, soonest
+from ..cost.cpu import Lines, estimate
+from ..cost.estimate import Estimate, soonest
 from ..loops import fused
 from ..operations import inlined_into
 from ..plan import Candidate

@@ -17,8 +17,10 @@ from ...te.operation import Operation
 from ...te.rewrite import collect_loads, inline
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, find_axes, load_access, numeric_shape, store_access
-from ..estimate import Body, Estimate, Nest, estimate, unforeseen
-from ..instructions import classes_of, instructions_of
+from ..cost.cpu import estimate
+from ..cost.estimate import Estimate, pad_estimate
+from ..cost.instructions import count_instructions, instruction_classes
+from ..loop_nest import Body, Nest, nest_loops
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -49,7 +51,7 @@ def time_of_windows(
     extents = [constant_extent(axis) for axis in nests.output.axis]
     more = EACH / rows + (FAR if any(extent != 1 for extent in extents[along + 1 : -1]) else 0.0)
     more += APART if nests.in_parts and not group.machine.masks else 0.0
-    return unforeseen(time, more)
+    return pad_estimate(time, more)
 
 
 def time_of_images(group: Group, images: Sequence[Operation]) -> Estimate:
@@ -133,7 +135,7 @@ class _Nests:
                 else Counter(
                     name
                     for node in post_order(*reduction.combiner.result)
-                    for name in classes_of(node, self.group.machine)
+                    for name in instruction_classes(node, self.group.machine)
                 )
             )
             for name, many in each.items():
@@ -185,7 +187,7 @@ class _Nests:
         self.in_parts = self.in_parts or apart
         values = [_unguarded(value) for value in values]
         found = {id(load): load_access(load) for value in values for load in collect_loads(value)}
-        arithmetic = instructions_of(values, self.machine, written_out, lanes, (), lambda load: found[id(load)])
+        arithmetic = count_instructions(values, self.machine, written_out, lanes, (), lambda load: found[id(load)])
         for name in ("load", "gather"):
             arithmetic.pop(name, None)
         count.update(arithmetic)
@@ -237,16 +239,12 @@ class _Nests:
         loads = collect_loads(value)
         found = {id(load): load_access(load) for load in loads}
         lanes = {image.axis[-1]: self.lanes}
-        count = instructions_of([value], self.machine, {}, lanes, (), lambda load: found[id(load)])
+        count = count_instructions([value], self.machine, {}, lanes, (), lambda load: found[id(load)])
         count["store"] += 1
         stored = store_access(image.output(0), image.axis)
-        nest: Nest | Body = Body(count, (*found.values(), stored), ((image.axis[-1], self.lanes),))
-        for axis, extent in zip(
-            reversed(image.axis), reversed([*extents[:-1], ceil(extents[-1] / self.lanes)]), strict=True
-        ):
-            nest = Nest(axis, extent, (nest,))
-        assert isinstance(nest, Nest)
-        return nest
+        body = Body(count, (*found.values(), stored), ((image.axis[-1], self.lanes),))
+        trips = [*extents[:-1], ceil(extents[-1] / self.lanes)]
+        return nest_loops((body,), list(zip(image.axis, trips, strict=True)))
 
     def _region(self, image: Operation) -> list[int]:
         """How long the region is that a task reads."""

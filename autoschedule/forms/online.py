@@ -26,7 +26,7 @@ from .contraction import strip_conversion
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
 
-__all__ = ["OnlineForm", "Rows", "product_heads", "match_online", "product_sides"]
+__all__ = ["OnlineForm", "Rows", "match_online", "product_heads", "product_sides"]
 
 TRIED = 16
 """Terms of a chunk of the schedule that is tried: any number tells as much."""

@@ -25,7 +25,7 @@ from ...te.tensor import Tensor
 from ..accesses import domain_axes, op_loads
 from ..operations import is_plain
 
-__all__ = ["RowChain", "match_rows", "full_load"]
+__all__ = ["RowChain", "full_load", "match_rows"]
 
 Places: TypeAlias = tuple[int | None, ...]
 """For each axis of an operation the dimension of the chain that it runs along; None for one of extent 1 that runs along none."""

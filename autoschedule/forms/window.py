@@ -17,7 +17,7 @@ from ..accesses import dimension, dimensions, domain_axes, find_axes, load_axes,
 from ..operations import fixed_extent, size_of
 from .convolution import match_convolution
 
-__all__ = ["Reach", "Window", "is_sliding", "is_window", "match_windows", "find_reaches"]
+__all__ = ["Reach", "Window", "find_reaches", "is_sliding", "is_window", "match_windows"]
 
 MAX_TAPS = 64
 """Elements of a window on a CPU, which are written out one after the other."""

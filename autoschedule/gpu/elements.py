@@ -23,7 +23,7 @@ from ...te.operation import Operation
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_of
 from ..accesses import contiguous_axes, dimension, find_axes, load_axes, op_loads, tensor_bytes
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..operations import elements, fixed_extent
 from ..plan import Candidate
 from .threads import LAUNCH, SECTOR, THREADS, VECTOR, WARP, lanes_of

@@ -28,7 +28,7 @@ from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import IntImm, IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ..accesses import source
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fused
 from ..matrices import declare_matrices

@@ -28,7 +28,7 @@ from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ..accesses import domain_axes, find_axes, load_axes, source
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..forms.online import OnlineForm, match_online, product_sides
 from ..loops import fused
 from ..operations import fixed_extent, is_plain

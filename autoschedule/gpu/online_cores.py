@@ -28,7 +28,7 @@ from ...ir.expr import IterVar
 from ...ir.fragments import LANES
 from ...te.axis import thread_axis
 from ..accesses import domain_axes
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..forms.online import OnlineForm, product_heads
 from ..loops import fused
 from ..operations import fixed_extent

@@ -26,7 +26,7 @@ from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.ops import bitwise
 from ...te.axis import thread_axis
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import size_of

@@ -23,7 +23,7 @@ from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import tensor_of
 from ..accesses import contiguous_axes, domain_axes, find_axes, op_loads
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..operations import fixed_extent
 from ..plan import Candidate
 from .threads import LAUNCH, lanes_of

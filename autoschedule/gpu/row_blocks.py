@@ -22,7 +22,7 @@ from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import tensor_of
 from ..accesses import contiguous_axes, dimension, find_axes, op_loads
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..loops import fused
 from ..operations import fixed_extent
 from ..plan import Candidate

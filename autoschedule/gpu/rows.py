@@ -23,7 +23,7 @@ from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ..accesses import tensor_bytes
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..forms.rows import RowChain, match_rows
 from ..operations import fixed_extent, is_expensive, is_plain, is_shareable
 from ..plan import Candidate

@@ -25,7 +25,7 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor, tensor_of
 from ..accesses import find_axes, op_loads
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..operations import fixed_extent, is_plain
 from ..plan import Candidate
 from .elements import injective

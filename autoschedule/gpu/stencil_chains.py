@@ -29,7 +29,7 @@ from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.tensor import Tensor
 from ..accesses import tensor_bytes
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..forms.window import Reach, find_reaches
 from ..loops import fused
 from ..operations import elements, fixed_extent, is_expensive, is_plain, size_of, weight

@@ -20,7 +20,7 @@ from ...codegen.gpus import Gpu, gpu_of
 from ...te.operation import Operation
 from ...te.tensor import tensor_of
 from ..accesses import contiguous_axes, find_axes, op_loads, tensor_bytes
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..operations import fixed_extent, is_shareable
 from ..plan import Candidate
 from .elements import element_a_thread

@@ -27,7 +27,7 @@ from ...te.axis import thread_axis
 from ...te.factors import factors
 from ...te.tf32 import within_tf32
 from ..accesses import source
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fused
 from ..matrices import declare_matrices, matrix_axes

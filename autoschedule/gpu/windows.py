@@ -25,7 +25,7 @@ from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..accesses import dimension, numeric_shape, op_loads, tensor_bytes
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..forms.window import Window, match_windows
 from ..loops import fused
 from ..operations import extents_of, fixed_extent, is_expensive, is_plain, size_of

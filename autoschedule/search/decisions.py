@@ -18,7 +18,7 @@ import numpy as np
 from ...codegen.target import Target
 from ...ir.cached import cached_property
 from ...te import Tensor
-from ..estimate import Estimate
+from ..cost.estimate import Estimate
 from ..plan import Candidate, cheapest
 from ..registry import registered
 from ..scheduler import schedule

@@ -9,10 +9,12 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule.accesses import store_access
+from tilewright.autoschedule.cost.cpu import BEGUN, LEAVE, estimate
+from tilewright.autoschedule.cost.estimate import Estimate
+from tilewright.autoschedule.cost.instructions import count_instructions
 from tilewright.autoschedule.cpu.sum_nest import Loads, loops_around, sum_nest
 from tilewright.autoschedule.cpu.sum_plan import SumPlan
-from tilewright.autoschedule.estimate import BEGUN, LEAVE, Body, Estimate, Nest, estimate
-from tilewright.autoschedule.instructions import instructions_of
+from tilewright.autoschedule.loop_nest import Body, Nest
 from tilewright.autoschedule.lowered import estimate_of
 from tilewright.codegen.machine import MACHINES, Instruction, Machine, machine_of
 from tilewright.codegen.target import Target
@@ -108,19 +110,21 @@ def test_instructions_are_of_whole_vectors_and_what_stays_is_not_counted() -> No
     a, b = te.placeholder((6, 100), name="a"), te.placeholder((100, 16), name="b")
     i, j, k = Var("i"), Var("j"), Var("k")
     value = a[i, k] * b[k, j] + te.exp(b[k, j])
-    counted = instructions_of([value], PLAIN, {i: 6}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices))
+    counted = count_instructions(
+        [value], PLAIN, {i: 6}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices)
+    )
     assert counted == {"load": 6 + 2, "mul": 12, "add": 12, "call": 2}, "what occurs twice is computed once"
-    still = instructions_of(
+    still = count_instructions(
         [a[i, 0] * b[0, j]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices)
     )
     assert not still, "k changes nothing of it"
-    across = instructions_of([b[j, k]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices))
+    across = count_instructions([b[j, k]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices))
     assert across == {"gather": 2}
-    thirds = instructions_of(
+    thirds = count_instructions(
         [b[k, j // 3]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices)
     )
     assert thirds == {"gather": 2}, "three lanes read one element, and the next three another"
-    digits = instructions_of(
+    digits = count_instructions(
         [b[j // 16, j % 16]], PLAIN, {}, {j: 16}, (j,), lambda load: access(load.producer, *load.indices)
     )
     assert digits == {"load": 2}, "digits of one place lie side by side"
@@ -232,7 +236,7 @@ def test_parts_of_vectors_are_read_in_pieces_unless_there_are_masks() -> None:
     a, j = te.placeholder((4, 15), name="a"), Var("j")
     counts = {}
     for machine in (PLAIN, replace(PLAIN, padded=True)):
-        counted = instructions_of(
+        counted = count_instructions(
             [a[0, j]], machine, {}, {j: 15}, (), lambda load: access(load.producer, *load.indices)
         )
         counts[machine.masks] = counted["load"]

@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule import Estimate, scheduler
-from tilewright.autoschedule.estimate import soonest
+from tilewright.autoschedule.cost.estimate import soonest
 from tilewright.autoschedule.groups import Group
 from tilewright.autoschedule.plan import Candidate, cheapest, time_text
 from tilewright.autoschedule.registry import registered

@@ -7,8 +7,8 @@ from tilewright import te
 from tilewright.autoschedule import schedule
 from tilewright.autoschedule.cpu.contraction_nest import Elements, Side, contraction_nest, copied_how, read_in_place
 from tilewright.autoschedule.cpu.gemm_plan import Plan
-from tilewright.autoschedule.estimate import Body, Nest
 from tilewright.autoschedule.forms.contraction import Contraction, match_contraction
+from tilewright.autoschedule.loop_nest import Body, Nest
 from tilewright.autoschedule.operations import fixed_extent
 from tilewright.codegen.machine import MACHINES, RegisterTile
 

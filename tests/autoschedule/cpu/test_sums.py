@@ -11,9 +11,9 @@ import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.accesses import op_loads
+from tilewright.autoschedule.cost.estimate import Estimate
 from tilewright.autoschedule.cpu.fusion import axes_shared, computed_again
 from tilewright.autoschedule.cpu.sum_plan import SumPlan, best_plan, gathers, terms_of
-from tilewright.autoschedule.estimate import Estimate
 from tilewright.codegen.machine import MACHINES
 
 AVX512, AVX2 = (next(row for row in MACHINES if row.name == name and not row.cpus) for name in ("avx512", "avx2"))

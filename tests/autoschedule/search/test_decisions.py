@@ -10,7 +10,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import registry
-from tilewright.autoschedule.estimate import Estimate
+from tilewright.autoschedule.cost.estimate import Estimate
 from tilewright.autoschedule.groups import Group
 from tilewright.autoschedule.plan import Candidate, cheapest
 from tilewright.autoschedule.scheduler import schedule

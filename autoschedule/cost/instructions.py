@@ -1,4 +1,4 @@
-"""What expressions take in instructions on vectors, inside of loops that are written out or are lanes.
+"""Instructions on vectors that expressions take, inside of loops that are written out or are lanes.
 
     a[i, k] * b[k, j] + c[i, j]    i in 6 written out, j in 16 lanes of 8       12 multiply-adds, 6 loads of a, 2 of b
 
@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import ceil, prod
 from typing import TypeVar
 
-from ..codegen.machine import Machine
-from ..ir.analysis.footprint import Access
-from ..ir.analysis.linear import is_index
-from ..ir.combine import FUSED
-from ..ir.expr import (
+from ...codegen.machine import Machine
+from ...ir.analysis.footprint import Access
+from ...ir.analysis.linear import is_index
+from ...ir.combine import FUSED
+from ...ir.expr import (
     EQ,
     GE,
     GT,
@@ -44,10 +44,19 @@ from ..ir.expr import (
     TruncMod,
     Var,
 )
-from ..ir.structural import structural_key
-from ..ir.visit import children, post_order
+from ...ir.structural import structural_key
+from ...ir.visit import children, post_order
 
-__all__ = ["NEAR", "class_of", "classes_of", "instructions_of", "links_of", "load_of", "pieces", "vectors"]
+__all__ = [
+    "NEAR",
+    "chain_links",
+    "classify_access",
+    "count_instructions",
+    "count_transfers",
+    "count_vectors",
+    "instruction_class",
+    "instruction_classes",
+]
 
 NEAR = 4
 """Elements apart up to which vectors are loaded whole."""
@@ -76,19 +85,19 @@ _FREE = ("likely", "reinterpret", "target_has", "address_of", "access_ptr", "abs
 """Calls that take no instruction, or one that any unit takes."""
 
 
-def class_of(node: Node) -> str:
+def instruction_class(node: Node) -> str:
     """The class of a node's instruction, of machine.Instructions; empty for what takes none."""
     if isinstance(node, Call):
         return "" if node.name in _FREE else _CALLS.get(node.name, "call")
     return _CLASSES.get(type(node), "")
 
 
-def classes_of(node: Node, machine: Machine) -> tuple[str, ...]:
+def instruction_classes(node: Node, machine: Machine) -> tuple[str, ...]:
     """The classes of a node's instructions, each as often as it has such: a minimum of floats is asked for in both orders, since -0
     is less than 0, and of the greater it is asked whether either is a NaN, which is to stay one; AVX-512's own knows zeros apart
     (codegen/llvm/arithmetic.py)."""
     if not isinstance(node, (Min, Max)) or not node.dtype.is_float:
-        return (class_of(node),) if class_of(node) else ()
+        return (instruction_class(node),) if instruction_class(node) else ()
     if isinstance(node, Min):
         return "select", "select", "logic"
     return (
@@ -98,12 +107,12 @@ def classes_of(node: Node, machine: Machine) -> tuple[str, ...]:
     )
 
 
-def links_of(node: Node) -> int:
-    """How many of them wait for each other."""
+def chain_links(node: Node) -> int:
+    """The number of them that wait for each other."""
     return 2 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
 
 
-def instructions_of(
+def count_instructions(
     values: Iterable[Expr],
     machine: Machine,
     written_out: Mapping[VarT, int],
@@ -111,7 +120,7 @@ def instructions_of(
     around: Collection[Var],
     access: Callable[[BufferLoad | ProducerLoad], Access],
 ) -> Counter[str]:
-    """How many instructions one evaluation takes, by class; equal expressions are computed once. written_out, lanes: the loops in
+    """Count the instructions of one evaluation, by class; equal expressions are computed once. written_out, lanes: the loops in
     the body, each with the values it takes. around: the loop around, if any; what depends on none of all these is hoisted.
     access: what a load touches."""
     count: Counter[str] = Counter()
@@ -119,7 +128,7 @@ def instructions_of(
     variables: dict[int, frozenset[Var]] = {}
     numbers: dict[int, int] = {}
     known: dict[tuple[object, ...], int] = {}
-    for node in post_order(*values, below=_outside_of_indices):
+    for node in post_order(*values, below=_value_children):
         if isinstance(node, (BufferLoad, ProducerLoad)):
             own = frozenset(each for each in post_order(*node.indices) if isinstance(each, Var))
         else:
@@ -134,17 +143,17 @@ def instructions_of(
             continue
         times = prod(trips for axis, trips in written_out.items() if axis in own)
         if isinstance(node, (BufferLoad, ProducerLoad)):
-            name, many = load_of(access(node), lanes, machine)
+            name, many = classify_access(access(node), lanes, machine)
             count[name] += times * many
-        elif (classes := classes_of(node, machine)) and not is_index(node):
-            each = times * vectors(lanes, own, machine.lanes(node.dtype.bits))
+        elif (classes := instruction_classes(node, machine)) and not is_index(node):
+            each = times * count_vectors(lanes, own, machine.lanes(node.dtype.bits))
             for name in classes:
                 count[name] += each
     return count
 
 
 def _key(node: Node, numbers: Mapping[int, int]) -> tuple[object, ...]:
-    """What equal expressions share, which are computed once. numbers: of the nodes below."""
+    """The key that equal expressions share, which are computed once. numbers: of the nodes below."""
     if isinstance(node, BufferLoad):
         return node.buffer, *map(structural_key, node.indices)
     if isinstance(node, ProducerLoad):
@@ -155,24 +164,24 @@ def _key(node: Node, numbers: Mapping[int, int]) -> tuple[object, ...]:
     return type(node), getattr(node, "name", ""), getattr(node, "dtype", ""), *below
 
 
-def _outside_of_indices(node: Node) -> Sequence[Node]:
+def _value_children(node: Node) -> Sequence[Node]:
     return [] if isinstance(node, (BufferLoad, ProducerLoad)) else children(node)
 
 
-def vectors(lanes: Mapping[VarT, int], own: Collection[Var], width: int) -> int:
-    """How many vectors what depends on the variables `own` fills."""
+def count_vectors(lanes: Mapping[VarT, int], own: Collection[Var], width: int) -> int:
+    """The number of vectors that a value of the variables `own` fills."""
     values = prod(trips for axis, trips in lanes.items() if axis in own)
     return ceil(values / width)
 
 
-def pieces(lanes: int, width: int, machine: Machine) -> int:
-    """How many loads or stores so many neighbours take: those that fill no vector are halves, quarters and so on, unless vectors
+def count_transfers(lanes: int, width: int, machine: Machine) -> int:
+    """The number of loads or stores of so many neighbours: those that fill no vector are halves, quarters and so on, unless vectors
     can be masked."""
     whole, rest = divmod(lanes, width)
     return whole + (min(rest, 1) if machine.masks else rest.bit_count())
 
 
-def load_of(access: Access, lanes: Mapping[VarT, int], machine: Machine) -> tuple[str, int]:
+def classify_access(access: Access, lanes: Mapping[VarT, int], machine: Machine) -> tuple[str, int]:
     """The class of what loads or stores along the lanes, and how many: whole vectors where neighbours lie side by side, one element
     where all lanes read the same, exchanges of lanes where they lie few elements apart, gathers else."""
     steps = {axis: access.step(axis) for axis in lanes if access.indices is not None}
@@ -182,13 +191,13 @@ def load_of(access: Access, lanes: Mapping[VarT, int], machine: Machine) -> tupl
     if own and not (even and _side_by_side([(abs(steps[axis]), lanes[axis]) for axis in own])):
         apart = abs(steps[own[0]]) if even else NEAR + 1
         if len(own) == 1 and apart <= NEAR and not access.stored:  # as many loads, of which lanes are picked
-            return "shuffle", vectors(lanes, own, width) * (apart - 1)
-        return "gather", vectors(lanes, own, width)
-    return "store" if access.stored else "load", pieces(prod(lanes[axis] for axis in own), width, machine)
+            return "shuffle", count_vectors(lanes, own, width) * (apart - 1)
+        return "gather", count_vectors(lanes, own, width)
+    return "store" if access.stored else "load", count_transfers(prod(lanes[axis] for axis in own), width, machine)
 
 
 def _side_by_side(steps: Iterable[tuple[int, int]]) -> bool:
-    """Whether lanes read neighbours, given how far one step along each of their axes moves and how many values it takes: those of a
+    """Return whether lanes read neighbours, given how far one step along each of their axes moves and how many values it takes: those of a
     window over rows that are longer than the lanes' do not."""
     reach = 1
     for step, values in sorted(steps):

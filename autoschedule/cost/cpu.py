@@ -1,4 +1,4 @@
-"""How long a nest of loops takes on a machine, in closed form: nothing is lowered, compiled or run.
+"""The time of a loop nest on a CPU, in closed form: nothing is lowered, compiled or run.
 
     nest                                     is counted as
     for task in parallel:                    tasks, shared among the threads; a fork
@@ -25,21 +25,19 @@ as that with the most tasks; and the fork. An estimate says what its time goes t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, inf
-from typing import TypeAlias
+from math import ceil
 
-from ..codegen.machine import Machine
-from ..ir.analysis.footprint import Access, Array, box_of, line_bytes
-from ..ir.cached import cached_property
-from ..ir.expr import Var
-from .accesses import ASSUMED
+from ...codegen.machine import Machine
+from ...ir.analysis.footprint import Access, Array, box_of, line_bytes
+from ...ir.expr import Var
+from ..accesses import ASSUMED
+from ..loop_nest import Body, Nest
+from .estimate import Estimate, Parts
 
-__all__ = ["BEGUN", "Body", "Estimate", "Lines", "Nest", "Parts", "estimate", "soonest", "unforeseen"]
+__all__ = ["BEGUN", "LEAVE", "Lines", "estimate"]
 
-Parts: TypeAlias = tuple[tuple[str, float], ...]
-"""Seconds, each by what they are spent on."""
 
 PAGE = 4096
 """Bytes of which the processor remembers where they are."""
@@ -51,80 +49,8 @@ LOOP, LEAVE = 2, 4
 """Instructions of a loop's own in each iteration, and cycles at its end."""
 
 
-class Estimate:
-    """parts: seconds by what they are spent on ("fma throughput", "latency of the sum", "L2 bandwidth", "memory bandwidth",
-    "fork-join" ...), or what finds them, asked where somebody wants to know. An estimate for a processor with other units has other
-    names, and the same form. least: seconds that it takes at least, known at once."""
-
-    def __init__(self, parts: Parts | Callable[[], Parts], least: float = 0.0) -> None:
-        self._parts, self.least = parts, least
-
-    @cached_property
-    def parts(self) -> Parts:
-        """Seconds by what they are spent on."""
-        return self._parts() if callable(self._parts) else self._parts
-
-    @cached_property
-    def seconds(self) -> float:
-        """All of it."""
-        return sum(seconds for _, seconds in self.parts)
-
-    @property
-    def binds(self) -> str:
-        """What takes the largest part; empty where there is nothing to do."""
-        return max(self.parts, key=lambda part: part[1], default=("", 0.0))[0]
-
-    def __repr__(self) -> str:
-        return f"Estimate({self.parts!r})"
-
-
-def unforeseen(time: Estimate, part: float) -> Estimate:
-    """The time, and a part of it for what is not foreseen, beside times that come out as estimated more often."""
-    if not part:
-        return time
-    return Estimate(lambda: (*time.parts, ("what is not foreseen", part * time.seconds)), (1 + part) * time.least)
-
-
-def soonest(times: Sequence[Estimate], alike: float = 1.0) -> int:
-    """The place of the least of some estimates, the first of those that are no more than `alike` times as much. Those that take
-    longer in any case are not asked further."""
-    asked: dict[int, float] = {}
-    for at in sorted(range(len(times)), key=lambda at: times[at].least):
-        if times[at].least > alike * min(asked.values(), default=inf):
-            break
-        asked[at] = times[at].seconds
-    most = alike * min(asked.values())
-    return min(at for at, seconds in asked.items() if seconds <= most)
-
-
-@dataclass(frozen=True, eq=False)
-class Body:
-    """What one iteration of the loops around it does in one piece. instructions: on whole vectors, by the names of
-    machine.Instructions. accesses: the elements that are read and written in memory, whatever is kept in registers. inner: the
-    loops that are written out in it or are lanes, each axis with how many values it takes. chain: the instructions that wait for
-    those of the iteration before, as name and number one after the other. spilled: how often in a body sums wait until they are
-    stored and loaded again, since they are not in registers."""
-
-    instructions: Mapping[str, float]
-    accesses: tuple[Access, ...] = ()
-    inner: tuple[tuple[Var, int], ...] = ()
-    chain: tuple[str, int] | None = None
-    spilled: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Nest:
-    """A loop, or a sequence (axis None, trips 1). Several loops may be over one axis: each takes it `trips` times as far as those
-    inside. parallel: its iterations are tasks, with those of the one loop inside if that is parallel too."""
-
-    axis: Var | None
-    trips: int
-    body: tuple[Nest | Body, ...]
-    parallel: bool = False
-
-
 class Lines:
-    """What accesses touch, each looked at once in all nests that are estimated with it: the same ones, for one machine."""
+    """The memory that accesses touch, each examined once in all nests that are estimated with it: the same ones, for one machine."""
 
     def __init__(self) -> None:
         self.sizes: dict[tuple[Access, tuple[int, ...]], tuple[float, float]] = {}
@@ -152,7 +78,7 @@ class Lines:
 def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estimate:
     """The time of a nest, of data that stay where they fit when it runs again and again. lines: who estimates several nests of
     the same accesses hands in one dictionary, so that each is looked at once."""
-    pieces = list(_pieces(nest))
+    pieces = list(_sequence(nest))
     second, least = machine.clock * 1e9, 0.0
     cores: list[dict[str, float]] = []
     for part in pieces:
@@ -165,7 +91,7 @@ def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estima
 
     def parts() -> Parts:
         sizes = _Sizes(Lines() if lines is None else lines, machine)
-        run, known = sizes.of_run(nest), machine.pages * PAGE
+        run, known = sizes.run_size(nest), machine.pages * PAGE
         total: dict[str, float] = {}
         for part, core in zip(pieces, cores, strict=True):
             threads, share = _share(part, machine)
@@ -174,7 +100,7 @@ def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estima
                 transfers["pages"] = _pages_crossing(part, known, sizes) / PAGE * machine.page_miss
             if run.held > machine.levels[-2].size:  # lines come from memory, and are read ahead in few pages
                 transfers["runs of memory"] = _pages_crossing(part, STREAMS * PAGE, sizes) / PAGE * BEGUN
-            for name, cycles in _bound_by(core, transfers).items():
+            for name, cycles in _limits(core, transfers).items():
                 total[name] = total.get(name, 0.0) + cycles * share
             if threads > 1:
                 total["fork-join"] = total.get("fork-join", 0.0) + machine.fork
@@ -184,30 +110,30 @@ def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estima
 
 
 def _share(part: Nest, machine: Machine) -> tuple[int, float]:
-    """How many threads share a piece, and the part of it that the one with the most tasks has."""
+    """The number of threads that share a piece, and the part of it that the one with the most tasks has."""
     tasks = _tasks(part)
     threads = max(min(machine.cores, tasks), 1)
     return threads, ceil(tasks / threads) / max(tasks, 1)
 
 
-def _bound_by(core: Mapping[str, float], transfers: Mapping[str, float]) -> Mapping[str, float]:
+def _limits(core: Mapping[str, float], transfers: Mapping[str, float]) -> Mapping[str, float]:
     """The cycles of a piece by what they are spent on: those of its bodies, or of what is moved for them."""
     bodies = {name: cycles for name, cycles in core.items() if name != MOVING}
     moving = core.get(MOVING, 0.0)
     return {"loads": moving, **transfers} if sum(bodies.values()) < moving + sum(transfers.values()) else bodies
 
 
-def _pieces(nest: Nest) -> Iterable[Nest]:
-    """What runs one after the other, each with its tasks."""
+def _sequence(nest: Nest) -> Iterable[Nest]:
+    """The nests that run one after the other, each with its tasks."""
     if nest.axis is not None:
         yield nest
         return
     for part in nest.body:
-        yield from _pieces(part) if isinstance(part, Nest) else [Nest(None, 1, (part,))]
+        yield from _sequence(part) if isinstance(part, Nest) else [Nest(None, 1, (part,))]
 
 
 def _tasks(nest: Nest) -> int:
-    """How many tasks there are: the iterations of the outermost loops that threads share."""
+    """The number of tasks: the iterations of the outermost loops that threads share."""
     tasks, part = 1, nest
     while part.parallel:
         tasks *= part.trips
@@ -225,7 +151,7 @@ MOVING = "loads and stores"
 
 
 def _add_core(nest: Nest, runs: float, machine: Machine, core: dict[str, float]) -> None:
-    """Adds the cycles of `runs` runs of a nest to what binds each body."""
+    """Add the cycles of `runs` runs of a nest to what binds each body."""
     times = runs * nest.trips
     if nest.axis is not None and nest.trips > 1:
         core["loops"] = core.get("loops", 0.0) + runs * LEAVE
@@ -239,7 +165,7 @@ def _add_core(nest: Nest, runs: float, machine: Machine, core: dict[str, float])
 
 
 def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, float]:
-    """What binds a body in a loop of `trips` iterations, its cycles, and those of its loads and stores."""
+    """The limit of a body in a loop of `trips` iterations, its cycles, and those of its loads and stores."""
     count = body.instructions
     loads, stores, shuffles = (
         _cycles(count, machine, *names) for names in (("load", "picked"), ("store", "put"), ("shuffle",))
@@ -268,7 +194,7 @@ def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, 
 
 
 def _cycles(count: Mapping[str, float], machine: Machine, *names: str) -> float:
-    """How long the instructions of some classes take, one after the other."""
+    """The cycles of the instructions of some classes, one after the other."""
     return sum([count[name] / getattr(machine.instructions, name).rate for name in names if name in count])
 
 
@@ -301,22 +227,24 @@ class _Sizes:
         self.touched: dict[int, _Touched] = {}
         self.sizes: dict[tuple[int, bool], _Size] = {}
 
-    def of_run(self, nest: Nest | Body) -> _Size:
+    def run_size(self, nest: Nest | Body) -> _Size:
         """Of a whole run."""
         return self._size(nest, True)
 
-    def of_iteration(self, nest: Nest) -> _Size:
+    def iteration_size(self, nest: Nest) -> _Size:
         """Of one iteration: where it is one loop or body, of a run of that."""
         return self._size(nest.body[0], True) if len(nest.body) == 1 else self._size(nest, False)
 
     def _size(self, nest: Nest | Body, whole: bool) -> _Size:
         size = self.sizes.get((id(nest), whole))
         if size is None:
-            touched = _once(nest) if isinstance(nest, Body) else self._run(nest) if whole else self._iteration(nest)
-            size = self.sizes[id(nest), whole] = self._of(touched)
+            touched = (
+                _body_accesses(nest) if isinstance(nest, Body) else self._run(nest) if whole else self._iteration(nest)
+            )
+            size = self.sizes[id(nest), whole] = self._sum(touched)
         return size
 
-    def _of(self, touched: _Touched) -> _Size:
+    def _sum(self, touched: _Touched) -> _Size:
         """Of the lines under accesses, and those that cross: of those of one form to one array the largest box."""
         held: dict[int, float] = {}
         moved: dict[int, float] = {}
@@ -347,11 +275,11 @@ class _Sizes:
     def _iteration(self, nest: Nest) -> _Touched:
         touched: _Touched = []
         for part in nest.body:
-            touched += self._run(part) if isinstance(part, Nest) else _once(part)
+            touched += self._run(part) if isinstance(part, Nest) else _body_accesses(part)
         return touched
 
 
-def _once(body: Body) -> _Touched:
+def _body_accesses(body: Body) -> _Touched:
     widths: dict[Var, int] = {}
     for axis, values in body.inner:
         widths[axis] = widths.get(axis, 1) * values
@@ -372,19 +300,20 @@ def _transfers(nest: Nest, machine: Machine, sizes: _Sizes, warm: float, threads
 
 def _crossing(nest: Nest, room: float, sizes: _Sizes) -> float:
     """The bytes that cross into a cache with so much room in one run of a nest."""
-    whole = sizes.of_run(nest)
-    if whole.held <= room or sizes.of_iteration(nest).held <= room:
+    whole = sizes.run_size(nest)
+    if whole.held <= room or sizes.iteration_size(nest).held <= room:
         return whole.moved
     return nest.trips * sum(
-        _crossing(part, room, sizes) if isinstance(part, Nest) else sizes.of_run(part).moved for part in nest.body
+        _crossing(part, room, sizes) if isinstance(part, Nest) else sizes.run_size(part).moved for part in nest.body
     )
 
 
 def _pages_crossing(nest: Nest, room: float, sizes: _Sizes) -> float:
     """The same of pages."""
-    whole = sizes.of_run(nest)
-    if whole.pages <= room or sizes.of_iteration(nest).pages <= room:
+    whole = sizes.run_size(nest)
+    if whole.pages <= room or sizes.iteration_size(nest).pages <= room:
         return whole.pages
     return nest.trips * sum(
-        _pages_crossing(part, room, sizes) if isinstance(part, Nest) else sizes.of_run(part).pages for part in nest.body
+        _pages_crossing(part, room, sizes) if isinstance(part, Nest) else sizes.run_size(part).pages
+        for part in nest.body
     )

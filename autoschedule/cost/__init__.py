@@ -1,0 +1,1 @@
+"""Costs: the time of a loop nest on a processor, of a kernel on a GPU."""
