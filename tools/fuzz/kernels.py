@@ -27,10 +27,10 @@ from .attentions import draw_attention, draw_weighted_rows
 from .by_hand import BY_HAND, draw_by_hand
 from .chains import draw_chain
 from .choices import Choices, case_choices, forced
+from .contractions import draw_contraction, draw_itself
 from .control import draw_hybrid, draw_scan
 from .device_programs import draw_device_product, draw_layer, draw_long_rows, draw_ordered, draw_stencils, draw_turned
 from .images import draw_blur, draw_gather
-from .matrices import draw_contraction, draw_itself
 from .norms import draw_norm, draw_running
 from .oracle import Failure, Options, compare, run_kernel, signature
 from .program import Program

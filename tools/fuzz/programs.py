@@ -9,12 +9,12 @@ import numpy as np
 from .boundaries import draw_boundaries
 from .chains import draw_chain, draw_siblings
 from .choices import Choices, forced
+from .contractions import draw_itself
 from .control import draw_hybrid, draw_product, draw_scan
 from .derivatives import draw_gradient
 from .epilogue import windowed
 from .images import draw_blur, draw_gather, draw_layout
 from .large import draw_large
-from .matrices import draw_itself
 from .networks import draw_conv2d, draw_matmul, draw_pool
 from .outside import draw_extern
 from .program import Program

@@ -22,9 +22,9 @@ from ...ir.cached import cached_property
 from ...ir.interpret.interpreter import Interpreter
 from .chains import draw_chain
 from .choices import Choices, case_choices, forced
+from .contractions import draw_contraction, draw_itself
 from .control import draw_product, draw_scan
 from .images import draw_blur, draw_gather, draw_layout
-from .matrices import draw_contraction, draw_itself
 from .networks import draw_conv2d, draw_matmul, draw_pool
 from .norms import draw_norm, draw_running
 from .oracle import Failure, Options, check_bits, compare, expected_bits, interpreted, run_kernel, signature

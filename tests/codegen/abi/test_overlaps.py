@@ -54,7 +54,7 @@ def test_every_pair_with_an_output_is_refused_by_both_names(target: str) -> None
             if not (one.is_output or other.is_output):
                 kernel(*sharing(kernel, i, j))
                 continue
-            with pytest.raises(OverlappingOutput) as caught:
+            with pytest.raises(OverlappingOutput, match="TW") as caught:
                 kernel(*sharing(kernel, i, j))
             assert f"'{one.name}'" in str(caught.value) and f"'{other.name}'" in str(caught.value)
 
