@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overload
 
@@ -11,17 +11,19 @@ from ..codegen.result import BuildOptions, require_switch
 from ..codegen.target import Target
 from ..environment import is_enabled
 from ..errors import user_source
-from ..ir import Var
+from ..ir import Function, Var
 from ..ir.visit import deep_recursion
-from ..runtime import Kernel, Module
+from ..runtime import Kernel
+from ..runtime.module import Module
+from ..schedule import Schedule
 from ..schedule.errors import NotExact
+from ..schedule.model.exactness import Exactness
 from ..te import Tensor
 from .bundle import bundling
 from .cache.lookup import find_place
 from .compile import BuildItem, Request, compile_programs
-from .exactness import tell_exactness
 from .frameworks.origin import tell_origin
-from .lower import Buildable, check_name, evidence_of, lower, require_no_args
+from .lower import Buildable, check_name, evidence_of, lower, require_no_args, scheduled
 from .schedule import calibrated, tuned_schedule
 
 if TYPE_CHECKING:
@@ -213,3 +215,31 @@ def tuned_program(what: Any, target: Target, database: str | PathLike[str] | Dat
         return cast("Any", what)
     schedule = tuned_schedule(tensors, target, database, exact)
     return cast("Any", what) if schedule is None else (schedule, tensors)
+
+
+# The bits of what was built, beside those of the program without a schedule.
+
+
+def tell_exactness(module: Module, request: Request) -> None:
+    """Lets each kernel of a module answer `is_exact`; what is asked for now is remembered, and looked at when somebody asks."""
+    for name, program in zip(module, request.programs, strict=True):
+        module[name].exactness = _answer(program, request)
+
+
+def _answer(program: BuildItem, request: Request) -> Callable[[], Exactness]:
+    if request.options.contracts:
+        word = "fast_math" if request.options.fast_math else "fp_contract"
+        known = Exactness(
+            f"{word} allows the compiler other roundings than are written", code=f"tw.build(..., {word}=True)"
+        )
+        return lambda: known
+    what = program.what
+    if isinstance(what, Function):
+        return lambda: Exactness("nothing tells how a function that was lowered before was scheduled")
+    parts: Sequence[Any] = [what] if isinstance(what, Schedule) else list(cast("Sequence[Any]", what))
+    given = parts[0]
+    if isinstance(given, Schedule):
+        records, outputs = list(given.records), list(given.outputs)
+        return lambda: Schedule.replay(records, outputs).is_exact
+    target, exact = request.target, request.exact
+    return lambda: scheduled(parts, target, exact).is_exact

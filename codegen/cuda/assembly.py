@@ -24,7 +24,7 @@ _PLACE = re.compile(rf'/{LOOPS}", line (\d+)')
 
 
 def sass_lines(function: Function, target: Target) -> list[AssemblyLine]:
-    """The SASS of `function`, of stage "loops", whose statements have their lines noted (ir.line_numbers), kernel by kernel.
+    """The SASS of `function`, of stage "loops", whose statements have their lines noted (number_lines), kernel by kernel.
 
     Raises what a build raises, CompilerMissing and DisassemblerMissing.
     """

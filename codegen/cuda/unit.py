@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import user_source
+from ...ir.buffer import Buffer
+from ...ir.cached import cached_property
+from ...ir.errors import AssertionFailed
+from ...ir.expr import Var
+from ...ir.interpret.interpreter import Interpreter
 from ...ir.passes.common.options import AS_USUAL
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import Function
+from ...ir.visit import free_vars, seq
 from ...runtime.cuda_launch import KernelLaunch, Workspace
+from ...runtime.errors import KernelAssertion
 from ...runtime.signature import BufferParam, ScalarParam, Signature
 from ..abi.packed import calls_packed
 from ..abi.signature import shape_symbols, signature_of, unique_names
@@ -21,13 +28,12 @@ from ..gpus import GPUS, architecture_of, architectures_of, features_of
 from ..llvm.pipeline import pipeline_of
 from ..result import BuildOptions
 from ..target import Target
-from .checks import Trial, trial_of
 from .errors import HostCallback
 from .grid_order import check_grid_order
 from .module import CudaText, cuda_text
 from .nvrtc import DeviceCode
 from .plan import launches, workspaces
-from .split import FEATURES, split
+from .split import FEATURES, SplitFunction, split
 
 __all__ = ["DeviceUnit", "exporter_of", "unit_of"]
 
@@ -130,3 +136,38 @@ def exporter_of(functions: Sequence[GpuFunction], options: BuildOptions, is_modu
     """What writes a library of them alone, for any processor of this machine's kind."""
     host = baseline_target(Target())
     return Exporter((), options.fast_math, options.fp_contract, host, gpu=tuple(functions), is_module=is_module)
+
+
+# What the host tries out before it launches kernels: that their static indices stay inside, where only a call tells.
+
+
+@dataclass(frozen=True)
+class Trial:
+    """function: of scalars and shape symbols, whose names in the signature are in `names`."""
+
+    function: Function
+    names: Mapping[Buffer | Var, str]
+
+    @cached_property
+    def _interpreter(self) -> Interpreter:
+        return Interpreter(self.function, False)
+
+    def raise_for(self, values: Mapping[str, int]) -> None:
+        """Raises KernelAssertion (TW0518) where it fails on values, given by name."""
+        try:
+            self._interpreter(*(values[self.names[param]] for param in self.function.params))
+        except AssertionFailed as failure:
+            raise KernelAssertion(
+                failure.headline,
+                reason=failure.reason,
+                called=user_source(),
+                fix="pass arguments whose shapes keep every index inside",
+            ) from None
+
+
+def trial_of(program: SplitFunction, names: Mapping[Buffer | Var, str]) -> Trial | None:
+    """None where there is nothing to try. names: of the function's parameters and symbols."""
+    if not program.checks:
+        return None
+    body = seq(*program.checks)
+    return Trial(Function("checks", tuple(free_vars(body)), body, (), {"stage": "loops"}), names)

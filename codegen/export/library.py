@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shutil
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -25,7 +26,6 @@ from ..llvm.jit import object_code
 from ..names import machine_and_system
 from ..target import Target
 from ..tools import tool_failed
-from .archive import archive_bytes
 from .cases import case_declarations, case_text
 from .companion import ALONE, Companion, handles_of
 from .cpu import baseline, cpu_text, needed_features
@@ -46,7 +46,7 @@ from .statuses import status_texts
 from .threads import check_threads, hook_name, threads_text
 from .variants import Variant, choice_text, feature_mask, messages_of
 
-__all__ = ["Exporter"]
+__all__ = ["Exporter", "archive_bytes"]
 
 _KINDS = {".so": "a shared library", ".a": "a static library", ".o": "an object file"}
 _FUNCTION = re.compile(r"^(?:declare|define) [^@\n]*@([\w$]+)\(", re.MULTILINE)
@@ -368,3 +368,27 @@ class _Library:
             }
             for function in self.exporter.gpu
         ]
+
+
+# Static libraries: the `ar` format with the symbol table that linkers read, as GNU and LLVM write it.
+#
+# The same object gives the same bytes: no time, no owner.
+
+_MAGIC = b"!<arch>\n"
+_HEADER = "{name:<16}{time:<12}{owner:<6}{group:<6}{mode:<8}{size:<10}`\n"
+
+
+def archive_bytes(member: str, content: bytes, symbols: Sequence[str]) -> bytes:
+    """An archive of one object file. member: its file name, at most 15 characters of ASCII. symbols: what it defines for
+    others."""
+    names = b"".join(symbol.encode() + b"\0" for symbol in symbols)
+    table_size = 4 + 4 * len(symbols) + len(names)
+    offset = len(_MAGIC) + 60 + table_size + table_size % 2
+    table = struct.pack(f">{1 + len(symbols)}I", len(symbols), *[offset] * len(symbols)) + names
+    return _MAGIC + _member("/", table, "0") + _member(f"{member}/", content, "644")
+
+
+def _member(name: str, content: bytes, mode: str) -> bytes:
+    assert len(name) <= 16, "longer names would need a table of their own"
+    header = _HEADER.format(name=name, time=0, owner=0, group=0, mode=mode, size=len(content)).encode()
+    return header + content + b"\n" * (len(content) % 2)

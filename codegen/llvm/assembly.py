@@ -23,7 +23,7 @@ _LABEL = re.compile(r"([.\w$]+):")
 
 
 def assembly_lines(function: Function, target: Target) -> list[AssemblyLine]:
-    """The assembly of `function`, of stage "loops", whose statements have their lines noted (ir.line_numbers).
+    """The assembly of `function`, of stage "loops", whose statements have their lines noted (number_lines).
 
     The instructions are those that a build gives; the stub by which Python calls the kernel is left out. Raises what a
     build raises.

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import llvmlite.binding as llvm
+
+from ...errors import user_source
 from ...ir.constant import Constant
 from ...ir.expr import Var
 from ...ir.stmt import Function
+from ...runtime.shield import in_turn
 from ..abi.signature import shape_symbols
 from ..abi.stub import kernel_symbol
 from ..c.imported import imported_addresses, imported_c
 from ..constants import declaration, symbols_of
+from ..errors import RejectedImport
 from ..sve import length_attribute
 from ..target import Target
 from .debug import DebugLines
 from .emit_stmt import emit_kernel
 from .features import conversions, maths_options
-from .imported import with_imports
 from .jit import CompiledModule, compile_text, declared
 from .text import ModuleText
 from .tiles import tile_functions
@@ -122,3 +127,35 @@ def unit_of(functions: Sequence[Function], target: Target, options: CodegenOptio
     symbols = {**imported_addresses(from_c, declared(text)), **options.symbols} if from_c else options.symbols
     exports = [*(kernel_symbol(function.name) for function in functions), *options.exports]
     return Unit(target, (text, *options.parts), tuple(exports), messages, symbols, options.quick)
+
+
+# LLVM IR of the user's (the pragma import_llvm), linked into the module of the kernels that call it.
+
+_TARGET = re.compile(r"^target (?:datalayout|triple) = .*$", re.MULTILINE)
+
+
+@in_turn
+def with_imports(text: str, imported: Sequence[str]) -> str:
+    """The module `text` with what the imported texts define. They are compiled for the kernel's target, whatever theirs.
+
+    Raises RejectedImport."""
+    if not imported:
+        return text
+    with llvm.create_context() as context:
+        modules = [llvm.parse_assembly(text, context)]
+        try:
+            for number, theirs in enumerate(imported):
+                try:
+                    modules.append(llvm.parse_assembly(_TARGET.sub("", theirs), context))
+                    modules[0].link_in(modules[-1])
+                except RuntimeError as fault:
+                    raise RejectedImport(
+                        f"LLVM refuses the text number {number} of those imported",
+                        reason=str(fault).strip(),
+                        called=user_source(),
+                        fix="give LLVM IR as text, as `clang -S -emit-llvm -o -` writes it, in which no name is defined twice",
+                    ) from None
+            return str(modules[0])
+        finally:
+            for module in modules:  # before their context, whoever still refers to them
+                module.close()

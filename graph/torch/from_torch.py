@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import io
+import math
+import operator
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy, deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from ...errors import user_source
+from ...errors import FAULTS, is_interruption, user_source
 from ..errors import NotAModel, UnsupportedModel
 from ..graph import Graph
 from ..open_graph import OpenGraph, graph_of
 from .archive import Archive
-from .composed import taken_apart, with_plain_results
 from .flexible import without_flex_attention
 from .frame import is_known
 from .importer import Importer
-from .rounded import without_rounding
 
 __all__ = ["from_torch"]
 
@@ -89,3 +91,79 @@ def _saved(program: Any) -> bytes:
 
 def _graph(archive: Archive, name: str, state: Mapping[str, str] | None) -> Graph | OpenGraph:
     return graph_of(Importer(archive, re.sub(r"[^A-Za-z0-9_.]", "_", name) or "main", state or {}))
+
+
+# Operators of a program that have no row here, taken apart by torch into others; and results that torch writes to no file.
+
+_MOST_LEVELS = 4
+"""An operator may be made of others that are not known either."""
+
+
+def taken_apart(program: Any, is_known: Callable[[str], bool]) -> Any:
+    """A torch.export.ExportedProgram in which torch has decomposed the operators that are not known, until all are; itself where
+    that does not come to be. is_known: whether an operator, "torch.ops.aten.relu.default", has a row. What is known stays as the
+    user wrote it."""
+    torch, made = sys.modules["torch"], program
+    for _ in range(_MOST_LEVELS):
+        others = {
+            node.target
+            for node in made.graph.nodes
+            if isinstance(node.target, torch._ops.OpOverload) and not is_known(f"torch.ops.{node.target!s}")
+        }
+        if not others:
+            return made
+        table = torch.export.default_decompositions()
+        if any(operator not in table for operator in others):
+            break
+        try:
+            made = made.run_decompositions({operator: table[operator] for operator in others})
+        except FAULTS as error:
+            if is_interruption(error):
+                raise
+            break  # it is refused for what the user wrote then
+    return program
+
+
+def with_plain_results(program: Any) -> Any:
+    """A torch.export.ExportedProgram that gives its results as a list: torch writes no tuples with names, as topk returns them."""
+    tree = sys.modules["torch.utils._pytree"]
+    whole, *inner = program.module_call_graph
+    leaves = tree.tree_structure([0] * whole.signature.out_spec.num_leaves)
+    plain = copy(program)
+    plain._module_call_graph = [replace(whole, signature=replace(whole.signature, out_spec=leaves)), *inner]
+    return plain
+
+
+# Whole numbers that a program makes of quotients of sizes by `math.floor` and `math.ceil`, which torch writes to no
+# file, as quotients, which it writes.
+#
+#     floor(x)    x // 1
+#     ceil(x)     -(-x // 1)
+
+
+def without_rounding(program: Any) -> Any:
+    """A torch.export.ExportedProgram whose graph calls no such function; itself where there is none."""
+    if not any(node.target in (math.floor, math.ceil) for node in program.graph.nodes):
+        return program
+    below: Any = getattr(operator, "floordiv")  # noqa: B009  (typeshed gives its parameters no types)
+    module, signature = deepcopy(program.graph_module), deepcopy(program.graph_signature)
+    graph = module.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in (math.floor, math.ceil):
+            continue
+        value, what = node.args[0], node.meta["val"]
+        with graph.inserting_before(node):
+            if node.target is math.floor:
+                made = graph.call_function(below, (value, 1))
+            else:
+                turned = graph.call_function(operator.neg, (value,))
+                turned.meta["val"] = -value.meta["val"] if hasattr(value, "meta") else -value
+                quotient = graph.call_function(below, (turned, 1))
+                quotient.meta["val"] = -what
+                made = graph.call_function(operator.neg, (quotient,))
+        made.meta.update(node.meta)
+        node.replace_all_uses_with(made)
+        signature.replace_all_uses(node.name, made.name)
+        graph.erase_node(node)
+    module.recompile()
+    return program._update(module, signature)

@@ -7,25 +7,24 @@ as large as the region that is computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.constant import ALIGNMENT, Constant
-from ...ir.expr import Expr, IterVar, StringImm, Var
+from ...ir.expr import BufferLoad, Expr, IterVar, Node, StringImm, Var
 from ...ir.passes.common.large_values import name_large_values
-from ...ir.stmt import Function, If, Stmt
-from ...ir.visit import deep_recursion, free_vars, seq
+from ...ir.stmt import BufferStore, Function, If, Stmt
+from ...ir.visit import deep_recursion, free_vars, rewrite, seq
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..model.attributes import IMPORTS
 from ..model.primitive import lowerings
 from ..model.schedule import Schedule
 from ..model.stage import Stage
-from .alignment import with_alignments
 from .bounds import infer_bounds
 from .checks import check_loops
 from .computation import Computation, Dataflow
@@ -354,3 +353,26 @@ def _check_symbols(function: Function) -> None:
                 reason=f"no argument's shape tells {var.name}, so its value must be passed",
                 fix=f"add {var.name} to the list of arguments",
             )
+
+
+# Arguments whose addresses a schedule relies on: a declared buffer with data_alignment stands for a part of them.
+#
+#     def main(A: float32[64]):   →   def main(A: float32[64, align=64]):
+#
+# The call checks the address, and code generation makes use of it.
+
+
+def with_alignments(function: Function, wanted: Mapping[Buffer, int]) -> tuple[Function, dict[Buffer, Buffer]]:
+    """The function whose parameters are aligned to so many bytes, and the new parameters by the old ones."""
+    renamed = {buffer: replace(buffer, alignment=max(bytes_, buffer.alignment)) for buffer, bytes_ in wanted.items()}
+    if not renamed:
+        return function, {}
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in renamed:
+            return replace(node, buffer=renamed[node.buffer])
+        return None
+
+    params = tuple(renamed.get(param, param) if isinstance(param, Buffer) else param for param in function.params)
+    outputs = tuple(renamed.get(buffer, buffer) for buffer in function.outputs)
+    return replace(function, params=params, outputs=outputs, body=rewrite(function.body, rule)), renamed

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ...errors import LoweringError, user_source
 from ...ir.accesses import reads_memory
-from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...ir.expr import And, Call, Expr, IfThenElse, IterVar, LogicalOp, Node, ProducerLoad, Reduce, Select
 from ...ir.ops import const, is_const
-from ...ir.visit import free_vars, post_order, substitute
-from ...te.reads import unguarded_loads
+from ...ir.visit import children, free_vars, post_order, substitute
 from ...te.scan import ScanOp
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_of
@@ -346,3 +345,38 @@ def _outside(computation: Computation, scan: Computation, what: str) -> Lowering
         loops=outline(scan.stage),
         fix=f"s[{computation.name}].compute_root() puts it into the step; outside the scan read {scan.name}",
     )
+
+
+# The reads that an element does whatever its conditions say.
+
+
+def unguarded_loads(value: Expr, layouts: bool = False) -> Iterator[ProducerLoad]:
+    """The reads that happen for every element. layouts: guards of `likely` conditions, as the layouts of caches have them,
+    do not count."""
+    stack: list[Node] = [value]
+    seen: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, (IfThenElse, Select)):
+            stack.append(node.condition)
+            if layouts and all(isinstance(part, Call) and part.name == "likely" for part in _conjuncts(node.condition)):
+                stack.append(node.true_value)
+        elif isinstance(node, Reduce) and not is_const(node.condition, 1):
+            stack.extend((node.condition, *node.init))
+        elif not isinstance(node, LogicalOp):
+            if isinstance(node, ProducerLoad):
+                yield node
+            stack.extend(children(node))
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    stack = [condition]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, And):
+            stack += [part.a, part.b]
+        else:
+            yield part

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 
 from ...errors import InternalError, user_source
 from ...ir.expr import IterVar, Var
+from ...ir.visit import free_vars
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..errors import NothingToSchedule, UnknownStage
@@ -17,7 +18,6 @@ from .group import Group
 from .methods import SchedulePrimitives
 from .records import Record
 from .stage import Stage
-from .symbols import free_symbols
 
 __all__ = ["Schedule", "create_schedule", "operations_of"]
 
@@ -351,3 +351,16 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     def __repr__(self) -> str:
         return f"schedule({', '.join(stage.name for stage in self.stages)})"
+
+
+# The symbols of operations.
+
+
+def free_symbols(operations: Sequence[Operation]) -> list[Var]:
+    """The variables that the operations leave open, in the order of first use: those of shapes and scalar arguments."""
+    symbols: dict[Var, None] = {}
+    for op in operations:
+        axes = {*op.axis, *op.reduce_axis}
+        for part in (*(extent for shape in op.output_shapes for extent in shape), *op.parts):
+            symbols.update(dict.fromkeys(var for var in free_vars(part) if var not in axes))
+    return list(symbols)

@@ -11,19 +11,22 @@ asks for it: what a primitive costs is up to the stages that it speaks of, not t
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from ...ir.dtype import INT32
 from ...ir.expr import Expr, IterVar, Var
+from ...ir.stmt import For, LoopKind
 from ...ir.visit import substitute
+from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
+from ...te.tensor_compute import TensorComputeOp, intrinsic_call
 from .attachment import ATTACHED_AT_ROOT, Attachment
 from .attributes import AttachType, AxisKind, IterAttr
-from .first_loops import first_loops
 from .methods import StagePrimitives
 from .overlap import Overlap
-from .relations import Relation
+from .relations import Relation, Singleton
 
 if TYPE_CHECKING:
     from .group import Group
@@ -323,3 +326,49 @@ class Stage(StagePrimitives):
 
 
 _PLAIN = IterAttr()
+
+
+# The loops that a stage begins with, before any primitive: what its operation declares.
+
+
+@dataclass(slots=True, eq=False)
+class FirstLoops:
+    """axes: the loops, outermost first. relations: of those that are no axes of the operation. attrs: what is noted about them."""
+
+    axes: list[IterVar]
+    relations: list[Relation] = field(default_factory=list[Relation])
+    attrs: dict[IterVar, IterAttr] = field(default_factory=dict[IterVar, IterAttr])
+
+
+def first_loops(op: Operation) -> FirstLoops:
+    """A serial loop for each data axis, then for each reduce axis; of a call of a tensor intrinsic and of a script what they
+    say."""
+    call = intrinsic_call(op)
+    if call is not None:
+        return _around_intrinsic(call)
+    declared = ((axis, _declared(loop)) for axis, loop in op.declared_loops.loops.items() if isinstance(axis, IterVar))
+    return FirstLoops([*op.axis, *op.reduce_axis], attrs={axis: attr for axis, attr in declared if attr is not None})
+
+
+def _around_intrinsic(op: TensorComputeOp) -> FirstLoops:
+    """The axes around the intrinsic, outermost, then those that it takes in, under a tensorized loop."""
+    inner = (*op.tensor_axis, *op.inner_reduce)
+    loops = FirstLoops([*(axis for axis in (*op.axis, *op.reduce_axis) if axis not in inner), *inner])
+    if not inner:  # one element a call
+        call = Singleton(IterVar("call", INT32, kind="opaque"))
+        loops.relations.append(call)
+        loops.axes.append(call.iter)
+    loops.attrs[inner[0] if inner else loops.axes[-1]] = IterAttr(kind="tensorized", intrinsic=op.intrinsic)
+    return loops
+
+
+def _declared(loop: For) -> IterAttr | None:
+    """A loop of a script as it is written: parallel, vectorized, unrolled, on a thread; None for a serial one."""
+    if loop.kind is LoopKind.THREAD:
+        return IterAttr(kind="thread", bind_thread=thread_axis(loop.thread))
+    kinds: dict[LoopKind, AxisKind] = {
+        LoopKind.PARALLEL: "parallel",
+        LoopKind.VECTORIZED: "vectorized",
+        LoopKind.UNROLLED: "unrolled",
+    }
+    return IterAttr(kind=kinds[loop.kind]) if loop.kind in kinds else None

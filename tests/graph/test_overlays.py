@@ -9,8 +9,8 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.codegen.target import Target
+from tilewright.driver.compile import put_over
 from tilewright.driver.lower import function_of
-from tilewright.driver.over import put_over
 from tilewright.graph import Builder
 from tilewright.graph.plan import Plan
 from tilewright.ir.stmt import Allocate

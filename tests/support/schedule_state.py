@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.schedule import Schedule, Stage
-from tilewright.tools.fuzz.state import exact
+from tilewright.tools.fuzz.schedules import exact
 
 __all__ = ["exact", "shape_of"]
 

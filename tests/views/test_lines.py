@@ -18,7 +18,6 @@ from tilewright.codegen.llvm.build import CodegenOptions, module_text
 from tilewright.codegen.llvm.jit import assembly
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
 from tilewright.codegen.target import Target
-from tilewright.ir.line_numbers import number_lines
 from tilewright.ir.passes.common.runner import run_pipeline
 from tilewright.ir.stmt import BufferStore, For, Function
 from tilewright.ir.text.printer import to_text
@@ -26,7 +25,7 @@ from tilewright.ir.visit import walk
 from tilewright.tools.fuzz.case import draw_case
 from tilewright.tools.fuzz.programs import draw_program
 from tilewright.tools.fuzz.schedules import draw_schedule
-from tilewright.views.report import page
+from tilewright.views.report import number_lines, page
 
 
 def blocked_matmul(n: int = 64) -> tuple[te.Schedule, list[te.Tensor]]:

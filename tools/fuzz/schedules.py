@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from inspect import Parameter
 from typing import Any, TypeVar
 
+from ...arguments import is_a, is_sequence
 from ...errors import TilewrightError
 from ...ir.expr import IterVar
 from ...ir.ops import constant_of, is_const
@@ -21,9 +22,8 @@ from ...te.axis import thread_axis
 from .choices import Choices
 from .epilogue import WINDOW
 from .gpu import begin, finish
-from .state import exact
 
-__all__ = ["PRIMITIVES", "Drawn", "draw_schedule"]
+__all__ = ["PRIMITIVES", "Drawn", "draw_schedule", "exact"]
 
 T = TypeVar("T")
 
@@ -238,3 +238,21 @@ def _draw_primitives(mutator: Mutator, drawn: Drawn, s: Any, text: bool) -> None
             if name != "wild" and subject is not None:
                 drawn.taken.append((subject, name))
             shown = s.as_python() if text else ""
+
+
+# Everything that a refused primitive must leave as it was.
+
+
+def exact(schedule: Any) -> Any:
+    """The schedule as plain data, in which objects stand for themselves: equal before and after where nothing changed."""
+    schedule.refresh()
+    stages = [(id(stage), _ids(stage.saved())) for stage in schedule.stages]
+    return stages, {id(op): id(stage) for op, stage in schedule.stage_map.items()}, _ids(schedule.records)
+
+
+def _ids(value: Any) -> Any:
+    if is_sequence(value):
+        return [_ids(item) for item in value]
+    if is_a(value, dict):
+        return {id(key): id(item) for key, item in value.items()}
+    return value if isinstance(value, (str, bool)) else id(value)

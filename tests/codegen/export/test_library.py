@@ -13,7 +13,7 @@ import pytest
 import tilewright as tw
 from exported import compile_program, needs_compiler, run, scale_add
 from tilewright import te
-from tilewright.codegen.export.archive import archive_bytes
+from tilewright.codegen.export.library import archive_bytes
 from tilewright.codegen.export.names import parameter_names
 from tilewright.runtime.metadata import read_metadata
 from tilewright.runtime.signature import BufferParam, Signature

@@ -14,7 +14,7 @@ from te_evaluate import evaluate
 from tilewright import te
 from tilewright.schedule import Schedule, Stage
 from tilewright.schedule.model.exactness import is_exact_after
-from tilewright.tools.fuzz.state import exact
+from tilewright.tools.fuzz.schedules import exact
 
 
 def chain(length: int) -> list[te.Tensor]:

@@ -13,7 +13,7 @@ from tilewright.ir.interpret.interpreter import run
 from tilewright.ir.ops import const, convert
 from tilewright.ir.stmt import If
 from tilewright.ir.visit import free_vars, walk
-from tilewright.schedule.tensorize.guard import without_inner
+from tilewright.schedule.tensorize.nest import without_inner
 
 
 @pytest.mark.parametrize("step", [8, 12, 16, 32])
