@@ -12,28 +12,11 @@ from ..ir.arith.analyzer import simplify
 from ..ir.arith.interval import EVERYTHING, Interval
 from ..ir.dtype import INT32, INT64, SCALAR_TYPES, DType
 from ..ir.errors import UnknownDType
-from ..ir.expr import (
-    NE,
-    Add,
-    BinaryOp,
-    BufferLoad,
-    Call,
-    Cast,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    IterVar,
-    Node,
-    ProducerLoad,
-    Range,
-    SizeVar,
-    Var,
-)
+from ..ir.expr import BinaryOp, CompareOp, Expr, IntImm, IterVar, ProducerLoad, Range, Var
 from ..ir.ops import cast as cast_to
-from ..ir.ops import const, constant_of, index_ceildiv, is_const
+from ..ir.ops import const, constant_of
 from ..ir.structural import equal
-from ..ir.visit import post_order, rewrite
+from ..ir.visit import post_order
 from ..ir.widen import widened
 from ..limits import INT32_EXTENT_LIMIT
 from .errors import BadExtent
@@ -139,30 +122,12 @@ def integer_expr(value: Any, subject: str) -> Expr:
 
 
 def index_expr(expr: Expr) -> Expr:
-    """An integer expression as int32 or int64, whichever holds its values, with quotients that are rounded up as proofs know them."""
+    """An integer expression as int32 or int64, whichever holds its values; with a condition, as of what te.ceildiv rounds up, it is
+    simplified."""
     dtype = expr.dtype
     if dtype in (INT32, INT64):
-        return expr if isinstance(expr, (Var, IntImm)) else rewrite(expr, _rounded_up)
+        return simplify(expr) if any(isinstance(node, CompareOp) for node in post_order(expr)) else expr
     return cast_to(expr, INT32 if dtype.bits < 32 else INT64)
-
-
-def _rounded_up(node: Node) -> Node | None:
-    """ceildiv of indices, which do not overflow: `n // 4 + (n % 4 != 0)` is `(n + 3) // 4`."""
-    if not (isinstance(node, Add) and isinstance(node.a, FloorDiv) and isinstance(node.b, Cast)):
-        return None
-    quotient, rest = node.a, node.b.value
-    if not (isinstance(rest, NE) and isinstance(rest.a, FloorMod) and is_const(rest.b, 0)):
-        return None
-    divisor = quotient.b
-    if rest.a.a is not quotient.a or rest.a.b is not divisor or node.dtype not in (INT32, INT64):
-        return None
-    if not (isinstance(divisor, SizeVar) or isinstance(divisor, IntImm) and divisor.value > 0):
-        return None
-    return (
-        None
-        if any(isinstance(part, (ProducerLoad, BufferLoad, Call)) for part in post_order(quotient.a))
-        else index_ceildiv(quotient.a, divisor)
-    )
 
 
 def _no_integer(value: object, kind: object, subject: str) -> BadExtent:

@@ -56,6 +56,7 @@ __all__ = [
     "Rule",
     "RuleTable",
     "Wild",
+    "as_integer",
     "broadcast",
     "build",
     "c0",
@@ -215,6 +216,11 @@ def equal(a: Operand, b: Operand) -> Operation:
 
 def unequal(a: Operand, b: Operand) -> Operation:
     return operation(NE, a, b)
+
+
+def as_integer(condition: Operand) -> Operation:
+    """A condition as 0 or 1."""
+    return operation(Cast, condition)
 
 
 def select(c: Operand, a: Operand, b: Operand) -> Operation:

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..dtype import DType
-from ..expr import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub
+from ..expr import NE, Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub
 from .bounds import is_exact, value_form
 from .divide import divided
 from .linear import LinearForm
 from .pattern import WATCHERS, Operation, Pattern, Rule, Wild, build, evaluate, has_wild, match, variants
-from .prove import always_nonzero, expanded
+from .prove import always_nonzero, expanded, nonnegative
 from .remainders import modular_of
 from .rules.add import EXACT_SUM_RULES, SUM_RULES
 from .scope import Scope
@@ -165,12 +165,13 @@ class _SumRule(NamedTuple):
         return None
 
     def _given(self, scope: Scope, bound: dict[str, Any]) -> bool:
-        """Conditions of sum rules all say that something is not 0."""
-        subjects = [condition.operands[0] for condition in self.rule.given]
-        return all(
-            isinstance(subject, Wild) and always_nonzero(scope, value_form(scope, bound[subject.name]))
-            for subject in subjects
-        )
+        """Conditions of sum rules all say of one thing that it is not 0, or that it is at least 0."""
+        for condition in self.rule.given:
+            subject = condition.operands[0]
+            proves = always_nonzero if condition.kind is NE else nonnegative
+            if not isinstance(subject, Wild) or not proves(scope, value_form(scope, bound[subject.name])):
+                return False
+        return True
 
 
 def _terms(pattern: Operation) -> tuple[_Term, _Term]:

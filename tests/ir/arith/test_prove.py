@@ -10,8 +10,7 @@ from tilewright.ir.analysis.bounds import symbolic_bounds
 from tilewright.ir.arith import Analyzer, Interval, Modular
 from tilewright.ir.dtype import DType
 from tilewright.ir.expr import LT, Add, FloorDiv, FloorMod, Max, Min, Mul, Range, SizeVar, Sub, Var
-from tilewright.ir.ops import cast, const, likely, logical_and, logical_not, logical_or, maximum, minimum
-from tilewright.ir.ops import index_ceildiv as ceildiv
+from tilewright.ir.ops import cast, ceildiv, const, likely, logical_and, logical_not, logical_or, maximum, minimum
 from tilewright.ir.structural import equal
 
 

@@ -121,6 +121,7 @@ OPERATORS = {
     E.Not: lambda a, k: a == 0,
     E.Select: lambda c, a, b, k: numpy.where(c, a, b),
     E.IfThenElse: lambda c, a, b, k: numpy.where(c, a, b),
+    E.Cast: lambda condition, k: numpy.where(condition, 1, 0),
     E.Ramp: lambda base, stride, k: base + k * stride,
     E.Broadcast: lambda value, k: value,
 }
@@ -195,6 +196,11 @@ def z3_divide(a, b, bound):
         z3.Implies(b > 0, z3.And(a == b * quotient + rest, rest >= 0, rest < b)),
         z3.Implies(b < 0, z3.And(a == b * quotient + rest, b < rest, rest <= 0)),
     ]
+    for divisor, other in bound["quotients"]:  # b * p and b * q are unrelated to z3, which does not multiply symbols
+        for low, high, apart in itertools.product((quotient, other), (quotient, other), (1, 2)):
+            if divisor.eq(b):
+                bound["facts"].append(z3.Implies(z3.And(b > 0, low + apart <= high), b * low + b * apart <= b * high))
+    bound["quotients"].append((b, quotient))
     return quotient, rest
 
 
@@ -212,6 +218,7 @@ Z3_OPERATORS = {
     E.GE: lambda a, b, _: a >= b,
     E.EQ: lambda a, b, _: a == b,
     E.NE: lambda a, b, _: a != b,
+    E.Cast: lambda condition, _: z3.If(condition, 1, 0),
     E.Ramp: lambda base, stride, bound: base + bound["k"] * stride,
     E.Broadcast: lambda value, _: value,
 }
@@ -223,7 +230,7 @@ def test_rule_is_proved_over_the_integers(table: str, rule) -> None:
     for constants in constant_choices(rule, -6, 12):
         bound = {name: z3.Int(name) for name in leaves(rule.pattern, P.Wild)}
         bound |= {name: z3.IntVal(value) for name, value in constants.items()}
-        bound |= {"lanes": z3.Int("lanes"), "k": z3.Int("k"), "facts": []}
+        bound |= {"lanes": z3.Int("lanes"), "k": z3.Int("k"), "facts": [], "quotients": []}
         solver = z3.Solver()
         solver.set("timeout", 20_000)
         solver.add(bound["k"] >= 0, bound["k"] < bound["lanes"])
@@ -407,6 +414,8 @@ def made(pattern, bound, dtype, lanes):
     operands = [made(operand, bound, dtype, lanes) for operand in pattern.operands]
     if pattern.kind is E.Broadcast and operands[0].dtype.lanes > 1:
         operands[0] = E.Shuffle((operands[0],), (0,))
+    if pattern.kind is E.Cast:
+        return E.Cast(operands[0], dtype)
     return pattern.kind(*operands, lanes) if pattern.lanes else pattern.kind(*operands)
 
 

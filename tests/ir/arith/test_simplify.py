@@ -35,6 +35,7 @@ from tilewright.ir.ops import (
     TRUE,
     call,
     cast,
+    ceildiv,
     const,
     index_ceildiv,
     likely,
@@ -81,7 +82,8 @@ CASES = {
     "mod-from-div": (m - m // 4 * 4, m % 4),
     "mod-drops-multiples": ((m * 8 + i * 4 + j) % 4, j),
     "div-known": ((i * 4 + j) // 256, zero()),
-    "ceildiv-less-one": (index_ceildiv(m, 32) - (m - 1) // 32, const(1)),
+    "ceildiv": (ceildiv(m, 4) - index_ceildiv(m, 4) + ceildiv(m, n) - (m + n - 1) // n, const(0)),
+    "ceildiv-less-one": (ceildiv(m, 32) - (m - 1) // 32, const(1)),
     "negative-terms": ((m * 4 - j) // 4, m + Sub(const(0), j) // 4),
     # sums
     "cancel": (m + i - m - i, zero()),
