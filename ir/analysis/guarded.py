@@ -252,6 +252,8 @@ class _Walk:
         elif isinstance(node, LetStmt):
             yield from self.loads(node.value)
             self.names[node.var] = self.plain(node.value)
+            if depends_on_data(self.names[node.var], self.data):
+                self.data.add(node.var)  # shapes name it: memory may have as many elements
             yield from self.statement(node.body)
         elif isinstance(node, BufferStore):
             yield from self.loads(*node.indices, node.value)

@@ -255,7 +255,11 @@ def _from_nothing(op: Operation, analyzer: Analyzer, box: Box) -> Iterable[tuple
         ):
             continue
         for dimension, (index, extent) in enumerate(zip(access.indices, access.shape, strict=True)):
-            if depends_on_data(index, access.data) and not analyzer.can_prove(extent > 0):
+            if (
+                depends_on_data(index, access.data)
+                and not depends_on_data(extent, access.data)  # memory of the program's own, counted out by itself
+                and not analyzer.can_prove(extent > 0)
+            ):
                 yield access.at(dimension, const(0, index.dtype), TRUE), dimension
 
 

@@ -282,3 +282,12 @@ def differs(seed: int) -> str:
 @pytest.mark.parametrize("at", range(drawn.count(4, 1000)))
 def test_drawn_programs(at: int) -> None:
     assert not differs(int(drawn.rng("programs", at).integers(2**31)))
+
+
+def test_what_is_kept_of_loops_whose_number_is_data_is_judged_where_it_is_counted() -> None:
+    a = te.placeholder((2, 3, 3), "float64", "a")
+    (by_a,) = te.gradient(topi.sum(topi.det(a)), [a])
+    given, got = np.random.default_rng(0).standard_normal((2, 3, 3)), np.empty((2, 3, 3))
+    tw.build([a, by_a], target="interpret")(given, got)
+    wanted = np.linalg.det(given)[:, None, None] * np.linalg.inv(given).transpose(0, 2, 1)
+    np.testing.assert_allclose(got, wanted, rtol=1e-9)
