@@ -25,6 +25,7 @@ from ..te.shape import same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text
 from .checks import shape_of, tensor, tensors
 from .errors import BadOperand, BadParameter
+from .signatures import Number
 
 __all__ = [
     "abs",
@@ -269,12 +270,12 @@ def _log_add_exp(a: Any, b: Any) -> Any:
     x, y = ops.match_types(a, b)
     if not x.dtype.is_float:  # the difference of two int8 is no int8
         x, y = ops.cast(x, FLOAT32.with_lanes(x.dtype.lanes)), ops.cast(y, FLOAT32.with_lanes(x.dtype.lanes))
-    high, far = (
-        te.max(x, y),
-        te.abs(x - y),
-    )  # where they are equal, max follows x and |x - y| rises: half of it for each
+    if ops.is_const(y):
+        x, y = y, x  # max(x, 0) would be flat where they are equal
+    high = te.max(x, y)
+    near = te.min(y - x, x - y)  # where they are equal, max follows x and this y - x: half of it for each
     same = te.all(x == y, te.isinf(x))  # infinities of one sign, whose difference is no number
-    return te.select(same, high, high + te.log1p(te.exp(-far)))
+    return te.select(same, high, high + te.log1p(te.exp(near)))
 
 
 # Comparisons and logic
@@ -528,7 +529,9 @@ def ones_like(x: Tensor) -> Tensor:
     return full_like(x, 1)
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: object = "float32") -> Tensor:
+def arange(
+    start: Expr | Number, stop: Expr | Number | None = None, step: Expr | Number = 1, dtype: object = "float32"
+) -> Tensor:
     """start, start + step, ... up to but without stop; arange(stop) begins at 0.
 
     start, stop, step: numbers; integer expressions with steps of 1. The result has one dimension, of ceil((stop - start) / step)

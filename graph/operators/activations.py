@@ -54,7 +54,7 @@ def _softsign_of(x: Any) -> Any:
 
 def _mish(x: Any) -> Any:
     value = _floating(x)
-    return value * te.tanh(te.max(value, 0) + te.log1p(te.exp(-te.abs(value))))
+    return value * te.tanh(te.max(value, 0) + te.log1p(te.exp(te.min(value, -value))))
 
 
 _row("relu", lambda x: np.maximum(x, 0), lambda x: topi.nn.relu(x))

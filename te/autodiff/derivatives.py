@@ -2,9 +2,9 @@
 
 A row takes the node and `g`, the adjoint of its value (the derivative of the final output by it), and gives the
 adjoint that each operand receives, in the order of `children`: an expression, `Where(condition, expression)` for one
-that is zero elsewhere, or None for zero. Where a function has a kink the row chooses one side, as TVM did: of equal
-operands min and max follow the first, and |x| rises at 0. What is constant in pieces (floor, casts to integers,
-comparisons) has derivative zero. hypot and atan2 have zero at the origin.
+that is zero elsewhere, or None for zero. Where a function has a kink the row chooses one side: of equal operands
+min and max follow the first, as TVM did; max(x, 0) and |x| are flat at 0, as torch's are. What is constant in pieces
+(floor, casts to integers, comparisons) has derivative zero. hypot and atan2 have zero at the origin.
 """
 
 from __future__ import annotations
@@ -107,10 +107,15 @@ def _truncated_remainder(node: TruncMod, g: Expr) -> Sequence[Part]:
 
 def _extremum(kind: type[GE] | type[LE]) -> Row:
     def row(node: Min | Max, g: Expr) -> Sequence[Part]:
-        first = ops.compare(kind, node.a, node.b)
+        first = ops.compare(GT if _is_relu(node) else kind, node.a, node.b)
         return Where(first, g), Where(ops.invert(first), g)
 
     return row
+
+
+def _is_relu(node: Min | Max) -> bool:
+    """Whether this is max(x, 0), which is flat at 0. A clip, max(min(x, high), 0), passes at its bounds."""
+    return isinstance(node, Max) and ops.is_const(node.b, 0) and not isinstance(node.a, Min)
 
 
 def _choice(node: Select | IfThenElse, g: Expr) -> Sequence[Part]:
@@ -144,7 +149,8 @@ def _atan2(node: Call, g: Expr) -> Sequence[Part]:
 
 
 def _absolute(node: Call, g: Expr) -> Sequence[Part]:
-    return (ops.select(ops.compare(GE, node.args[0], 0.0), g, ops.negative(g)),)
+    (x,) = node.args
+    return (Where(ops.compare(NE, x, 0.0), ops.select(ops.compare(GT, x, 0.0), g, ops.negative(g))),)
 
 
 def _copysign(node: Call, g: Expr) -> Sequence[Part]:

@@ -48,7 +48,8 @@ def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | N
 
     Zero counts as the derivative of what is constant in pieces: indices, conditions, casts to integers, floor; an
     input that `output` does not depend on gets zeros. At kinks one side is taken: of equal operands te.min and te.max
-    follow the first, a reduction by te.min or te.max follows the first element in loop order. te.prod divides the
+    follow the first, but te.max(x, 0) and te.abs(x) are flat at 0, a reduction by te.min or te.max follows the first element
+    in loop order. te.prod divides the
     product by the factor, zeros apart. A combiner of one's own that chooses nothing takes work that is quadratic in the
     length of the reduction. The gradient of a read at indices that are data is a scatter: an operation of loops, as hybrid
     scripts are, that adds to the elements that were read; over dimensions of up to 16 elements, which ask each read instead,

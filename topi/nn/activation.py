@@ -129,7 +129,8 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 def softplus(x: Tensor) -> Tensor:
     """log(1 + exp(x)), without overflow on the way, in the shape of x and its dtype, float32 for integers. Raises BadOperand
     (TW0181)."""
-    return _activation("softplus", x, lambda value: te.max(value, 0.0) + te.log1p(te.exp(-te.abs(value))))
+    # At 0 max(x, 0) is flat and min(x, -x) rises: half of it.
+    return _activation("softplus", x, lambda value: te.max(value, 0.0) + te.log1p(te.exp(te.min(value, -value))))
 
 
 def hard_sigmoid(x: Tensor) -> Tensor:

@@ -12,9 +12,10 @@ from tilewright import te, topi
 INF = np.inf
 KINKS: dict[str, tuple[Any, list[list[float]], list[list[float]]]] = {
     "maximum": (topi.maximum, [[0, 1], [0, 2]], [[1, 0], [0, 1]]),
-    "relu": (topi.nn.relu, [[-1, 0, 1]], [[0, 1, 1]]),
+    "relu": (topi.nn.relu, [[-1, 0, 1]], [[0, 0, 1]]),
     "clip": (lambda x: topi.clip(x, -1, 1), [[-2, -1, 0, 1, 2]], [[0, 1, 1, 1, 0]]),
-    "abs": (topi.abs, [[-1, 0, 1]], [[-1, 1, 1]]),
+    "a clip from 0 on": (lambda x: topi.clip(x, 0, 1), [[-1, 0, 1, 2]], [[0, 1, 1, 0]]),
+    "abs": (topi.abs, [[-1, 0, 1]], [[-1, 0, 1]]),
     "sign": (topi.sign, [[-1, -0.0, 0, 1]], [[0, 0, 0, 0]]),
     "softplus": (topi.nn.softplus, [[-800, 0, 800]], [[0, 0.5, 1]]),
     "log_add_exp": (
@@ -22,6 +23,7 @@ KINKS: dict[str, tuple[Any, list[list[float]], list[list[float]]]] = {
         [[0, 5, -3, -INF, 0], [0, 5, -3, 0, -INF]],
         [[0.5, 0.5, 0.5, 0, 1], [0.5, 0.5, 0.5, 1, 0]],
     ),
+    "log_add_exp of a number": (lambda x: topi.log_add_exp(x, 0.0), [[-800, 0, 800]], [[0, 0.5, 1]]),
     "atan2": (topi.atan2, [[0, 0, 1], [0, 2, 0]], [[0, 0.5, 0], [0, 0, -1]]),
     "hypot": (topi.hypot, [[0, 3], [0, 4]], [[0, 0.6], [0, 0.8]]),
     "power": (topi.power, [[0, 0, 0], [0, 1, 2]], [[0, 1, 0], [0, 0, 0]]),
