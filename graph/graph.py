@@ -78,7 +78,7 @@ class Graph(Parts):
 
         steps: list[Step] = []
         after: Parts = self
-        for passes in [passes_named(names)] if names else [default_passes(), passes_named(["groups"])]:
+        for passes in [passes_named(names)] if names else [default_passes(built=False), passes_named(["groups"])]:
             after = transformed(
                 after, passes, lambda name, before, now: steps.append(Step(name, difference_text(before, now)))
             )

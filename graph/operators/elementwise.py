@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import topi
+from ... import te, topi
 from ...ir.dtype import DType
 from ...ir.ops import common_dtype
+from ...te.operation import ZERO_GRADIENT
 from ...te.tensor import Tensor
 from ..types import array_dtype
 from .row import operator
@@ -71,6 +72,11 @@ def _trunc_divide(a: Any, b: Any) -> Any:
     return np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
 
 
+def _stopped(x: Any) -> Any:
+    """x itself, of which te.gradient takes no derivative either: it may stand in a kernel."""
+    return te.compute(x.shape, lambda *i: x[i], "stop_gradient", tag="elemwise", attrs={ZERO_GRADIENT: True})
+
+
 _Rows = dict[str, tuple[Callable[..., Any], Callable[..., Any]]]
 
 _UNARY: _Rows = {
@@ -79,7 +85,7 @@ _UNARY: _Rows = {
     "sign": (topi.sign, _numbers(np.sign)),
     "square": (topi.square, np.square),
     "identity": (topi.identity, np.copy),
-    "stop_gradient": (topi.identity, np.copy),
+    "stop_gradient": (_stopped, np.copy),
     "floor": (topi.floor, np.floor),
     "ceil": (topi.ceil, np.ceil),
     "trunc": (topi.trunc, np.trunc),

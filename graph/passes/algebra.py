@@ -27,7 +27,7 @@ import numpy as np
 from .pattern import Match, Rule, by_rules, of_floats, of_integers
 from .row import GraphPass
 
-__all__ = ["ALGEBRA", "RULES"]
+__all__ = ["ALGEBRA", "RULES", "STOPS"]
 
 
 def _bools(match: Match) -> bool:
@@ -106,7 +106,6 @@ def _one_type(match: Match) -> bool:
 
 RULES = (
     Rule("identity", "identity(x)", "x"),
-    Rule("stop-gradient", "stop_gradient(x)", "x"),
     Rule("add-zero", "add(x, 0)", "x", when=of_integers),
     Rule("add-negative-zero", "add(x, -0.0)", "x", when=of_floats),
     Rule("subtract-zero", "subtract(x, 0)", "x"),
@@ -159,4 +158,12 @@ ALGEBRA = GraphPass(
     "exact",
     by_rules(RULES),
     __doc__,
+)
+
+STOPS = GraphPass(
+    "stops",
+    "stop_gradient(x) is x, which only derivatives tell apart: builds run it, g.transform() where it is named",
+    "exact",
+    by_rules((Rule("stop-gradient", "stop_gradient(x)", "x"),)),
+    None,
 )

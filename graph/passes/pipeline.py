@@ -14,7 +14,7 @@ from ..node import Parts
 from ..paged import release
 from ..printer import graph_text
 from ..rewrite import with_bodies
-from .algebra import ALGEBRA
+from .algebra import ALGEBRA, STOPS
 from .attention import ATTENTION
 from .blocks import BLOCKS
 from .common import COMMON
@@ -45,6 +45,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     COMMON,
     CONSTANTS,
     FOLDED,  # what it folds is there for the rules to see
+    STOPS,
     ALGEBRA,
     POWERS,
     FAST_ALGEBRA,
@@ -69,16 +70,16 @@ PASSES: dict[str, GraphPass] = {one.name: one for one in (*PIPELINE, WEIGHTS_INT
 _MOST_ROUNDS = 8
 
 
-def default_passes(fast_math: bool = False, exact: bool = False) -> list[GraphPass]:
+def default_passes(fast_math: bool = False, exact: bool = False, built: bool = True) -> list[GraphPass]:
     """The pipeline of a build, which groups nodes itself: with fast_math the passes that hold of real numbers too, with exact none
-    that round otherwise."""
+    that round otherwise. built: whether nobody asks the result for its gradient any more."""
     allowed = ("exact",) if exact else ("exact", "rounds", "fast") if fast_math else ("exact", "rounds")
-    return [one for one in PIPELINE if one.rounding in allowed and one is not GROUPS]
+    return [one for one in PIPELINE if one.rounding in allowed and one is not GROUPS and (built or one is not STOPS)]
 
 
 def grouped(g: Parts) -> Parts:
     """The graph after the default pipeline, with a node for each kernel."""
-    return transformed(transformed(g, default_passes()), [GROUPS])
+    return transformed(transformed(g, default_passes(built=False)), [GROUPS])
 
 
 def passes_named(names: Sequence[str]) -> list[GraphPass]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.cli.command import main
-from tilewright.graph import PASSES
+from tilewright.graph import PASSES, Builder
 
 TEXT = """graph g {
   input x: float32[2, 3]
@@ -136,3 +136,15 @@ def test_what_is_known_is_read_at_a_place_that_symbols_tell() -> None:
         given = np.ones((n, 2), "float32")
         for got, expected in zip(tw.build(g)(given), g.run(given), strict=True):
             np.testing.assert_array_equal(got, expected)
+
+
+def test_a_transformed_graph_keeps_what_derivatives_do_not_pass() -> None:
+    b = Builder()
+    x = b.input("x", (3,), "float64")
+    kept = b.node("stop_gradient", b.node("square", x))
+    b.output("y", b.node("sum", b.node("multiply", x, kept), axes=(0,)))
+    numbers = np.array([1.0, 2.0, 3.0])
+    for g in (b.graph(), b.graph().transform(), b.graph().transform("algebra", "common")):
+        np.testing.assert_allclose(g.gradient("y", ["x"]).run(numbers)[1], numbers**2)
+        assert tw.build(g)(numbers) == 36
+    assert "stop_gradient" not in operators(b.graph().transform("stops"))
