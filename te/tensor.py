@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 from ..arguments import as_tuple, is_a
 from ..errors import InternalError, SourceLine, user_source
@@ -305,6 +305,14 @@ class TensorSlice(TensorOperators, Producer):
         if not more:
             raise wrong_number(self.tensor, len(self.indices))
         return self.tensor[self.indices + more]
+
+    def astype(self, dtype: object) -> NoReturn:
+        """Refuse what only values have. Raises WrongNumberOfIndices (TW0112)."""
+        raise wrong_number(self.tensor, len(self.indices))
+
+    def equal(self, other: object) -> NoReturn:
+        """Refuse what only values have. Raises WrongNumberOfIndices (TW0112)."""
+        raise wrong_number(self.tensor, len(self.indices))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tensor)

@@ -16,7 +16,7 @@ from ..te import either as te
 from ..te.indices import index_from_end, signed_index
 from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
-from .checks import axes_of, axis_of, integers, shape_of, tensor, tensors
+from .checks import axes_of, axis_of, counted, integers, shape_of, tensor, tensors
 from .errors import BadOperand, BadParameter
 from .reduction import sum as sum_of
 from .transform import injective, reshape
@@ -102,8 +102,10 @@ def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
     """The sum, in `target_shape`, over what broadcasting that to the data's shape would repeat. Raises BadOperand (TW0181)."""
     source, wanted = tensor(data, "collapse_sum"), shape_of(target_shape, "collapse_sum")
     lead = source.ndim - len(wanted)
+    if lead < 0:
+        raise _no_collapse(source, wanted)
     axes = [
-        *range(max(lead, 0)),
+        *range(lead),
         *(
             lead + at
             for at, extent in enumerate(wanted)
@@ -111,14 +113,18 @@ def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
         ),
     ]
     kept = [at for at in range(source.ndim) if at not in axes]
-    if lead < 0 or not all(same_extent(source.shape[at], wanted[at - lead]) for at in kept):
-        raise BadOperand(
-            f"collapse_sum cannot bring {tensor_text(source)} to ({', '.join(map(str, wanted))})",
-            declared=source.source,
-            called=user_source(),
-            fix="a shape that broadcasts to the tensor's",
-        )
+    if not all(same_extent(source.shape[at], wanted[at - lead]) for at in kept):
+        raise _no_collapse(source, wanted)
     return reshape(sum_of(source, axes), wanted) if axes else source
+
+
+def _no_collapse(source: Tensor, wanted: Sequence[Any]) -> BadOperand:
+    return BadOperand(
+        f"collapse_sum cannot bring {tensor_text(source)} to ({', '.join(map(str, wanted))})",
+        declared=source.source,
+        called=user_source(),
+        fix="a shape that broadcasts to the tensor's",
+    )
 
 
 def expand_like(a: Tensor, shape_like: Tensor, axis: Any) -> Tensor:
@@ -206,12 +212,11 @@ def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RI
     BadParameter (TW0182).
     """
     source, given = _matrix(data, "matrix_set_diag"), tensor(diagonal, "matrix_set_diag")
-    numbers = integers(k, "k of matrix_set_diag")
+    numbers = counted(integers(k, "k of matrix_set_diag"), "k of matrix_set_diag", 2, 1)
     low, high = numbers[0], numbers[-1]
     several = given.ndim == source.ndim
     if (
-        len(numbers) > 2
-        or low > high
+        low > high
         or align not in ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
         or given.ndim not in (source.ndim - 1, source.ndim)
         or (low < high and not several)
@@ -310,7 +315,13 @@ def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides
     )
 
 
-def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None) -> Tensor:
+def strided_set(
+    a: Tensor,
+    v: Tensor,
+    begin: Tensor | Sequence[Any],
+    end: Tensor | Sequence[Any],
+    strides: Tensor | Sequence[Any] | None = None,
+) -> Tensor:
     """`a` with a[begin:end:stride] replaced by `v`; begin, end and strides: tensors of integers, or numbers, one for each
     dimension. v has the shape of the slice. Raises BadOperand (TW0181)."""
     source, new = tensor(a, "strided_set"), tensor(v, "strided_set")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ..arguments import as_list, is_a, is_array, is_sequence
 from ..errors import user_source
@@ -13,7 +13,9 @@ from ..te.shape import as_shape
 from ..te.tensor import Tensor, tensor_text
 from .errors import BadAxis, BadOperand, BadParameter
 
-__all__ = ["axes_of", "axis_of", "divides", "integers", "known", "shape_of", "tensor", "tensors", "weights"]
+__all__ = ["axes_of", "axis_of", "counted", "divides", "integers", "known", "shape_of", "tensor", "tensors", "weights"]
+
+T = TypeVar("T")
 
 
 def tensor(value: Any, subject: str, rank: int | None = None) -> Tensor:
@@ -94,8 +96,8 @@ def axes_of(data: Tensor, axis: Any, subject: str) -> tuple[int, ...]:
     return tuple(sorted(dimensions))
 
 
-def integers(values: Any, subject: str) -> list[int]:
-    """A Python integer or several, as a list. Raises BadParameter (TW0182)."""
+def integers(values: Any, subject: str, count: int | None = None) -> list[int]:
+    """A Python integer or several, as a list, of `count` where that is given. Raises BadParameter (TW0182)."""
     several = is_a(values, Iterable) and not is_a(values, (str, Expr))
     given: list[Any] = list(values) if several else [values]
     numbers = [_integer(value) for value in given]
@@ -106,7 +108,20 @@ def integers(values: Any, subject: str) -> list[int]:
             called=user_source(),
             fix="pass Python's integers: they shape the program, and are known when it is written",
         )
-    return [number for number in numbers if number is not None]
+    whole = [number for number in numbers if number is not None]
+    return whole if count is None else counted(whole, subject, count)
+
+
+def counted(values: Sequence[T], subject: str, count: int, least: int | None = None) -> list[T]:
+    """The elements of a list of `count`, or of `least` up to `count`. Raises BadParameter (TW0182)."""
+    if not (count if least is None else least) <= len(values) <= count:
+        raise BadParameter(
+            f"{subject} takes {count} numbers" if least is None else f"{subject} takes {least} to {count} numbers",
+            reason=f"got {len(values)}: {values!r}"[:200],
+            called=user_source(),
+            fix="write one for each dimension",
+        )
+    return list(values)
 
 
 def _integer(value: Any) -> int | None:

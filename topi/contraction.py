@@ -13,7 +13,7 @@ from ..ir.expr import Expr
 from ..ir.ops import common_dtype, is_const
 from ..te.shape import same_extent
 from ..te.tensor import Tensor, tensor_text
-from .checks import axis_of, tensor
+from .checks import axis_of, integers, tensor
 from .errors import BadOperand, BadParameter
 from .matmul import product
 
@@ -28,7 +28,14 @@ def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
     if is_sequence(axes):
         named = [as_list(dims) for dims in (axes if len(axes) == 2 else (axes, axes))]
     else:
-        named = [list(range(left.ndim - axes, left.ndim)), list(range(axes))]
+        (count,) = integers(axes, "axes of tensordot", 1)
+        if not 0 <= count <= min(left.ndim, right.ndim):
+            raise BadParameter(
+                f"tensordot sums over no {count} dimensions of {tensor_text(left)} and {tensor_text(right)}",
+                called=user_source(),
+                fix="axes=1 for the product of matrices",
+            )
+        named = [list(range(left.ndim - count, left.ndim)), list(range(count))]
     ours, theirs = (
         [axis_of(left, at, "tensordot") for at in named[0]],
         [axis_of(right, at, "tensordot") for at in named[1]],

@@ -14,7 +14,7 @@ from ..te.indices import signed_index
 from ..te.tensor import Tensor, tensor_text
 from .checks import shape_of, tensor
 from .elementwise import full
-from .errors import BadOperand
+from .errors import BadOperand, BadParameter
 from .order import scatter_nd
 from .transform import injective, reshape, transpose
 
@@ -33,7 +33,15 @@ def argwhere(output_shape: Any, condition: Tensor) -> Tensor:
             called=user_source(),
             fix="topi.expand_dims(x, 0)",
         )
-    count = output_shape.shape[0] if isinstance(output_shape, Tensor) else shape_of(output_shape, "argwhere")[0]
+    rows = output_shape.shape if isinstance(output_shape, Tensor) else shape_of(output_shape, "argwhere")
+    if not rows:
+        raise BadParameter(
+            "argwhere takes a number of rows",
+            reason=f"got {output_shape!r}"[:200],
+            called=user_source(),
+            fix="output_shape=(n, rank), for at most n places",
+        )
+    count = rows[0]
     flat = reshape(source, (math.prod(source.shape),))
     found: Any = _places(injective(flat.shape, lambda *i: ~flat[i].equal(te.const(0, flat.dtype)), "met"), count)
     strides = [math.prod(source.shape[dim + 1 :]) for dim in range(source.ndim)]

@@ -7,6 +7,7 @@ Sums of n terms of float32 in so many steps are within log2(n) * 2**-23 * (the g
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from ..ir.expr import IntImm
 from ..ir.ops import constant_of
 from ..te import either as te
 from ..te.tensor import Tensor, tensor_text
-from .checks import axis_of, integers, tensor
+from .checks import axis_of, counted, integers, tensor
 from .errors import BadOperand
+from .signatures import Positive
 from .transform import injective, reshape, transpose
 
 __all__ = ["dft", "fourier", "stft"]
@@ -30,7 +32,7 @@ _MOST_OF_A_TABLE = 512
 """So many points are a matrix; of more, which are prime, its elements are looked up among the roots of unity."""
 
 
-def dft(re_data: Tensor, im_data: Tensor, inverse: Any = False) -> list[Tensor]:
+def dft(re_data: Tensor, im_data: Tensor, inverse: bool = False) -> list[Tensor]:
     """The real and the imaginary part of the transform over the last dimension, in the shape and dtype of each part, float32 or
     float64; the inverse one is divided by the length. Raises BadOperand (TW0181)."""
     real, imaginary = tensor(re_data, "dft"), tensor(im_data, "dft")
@@ -186,19 +188,21 @@ def _roots(n: int, inverse: bool) -> np.ndarray[Any, Any]:
 
 def stft(
     data: Tensor,
-    n_fft: int,
-    hop_length: int,
-    win_length: int,
+    n_fft: Positive,
+    hop_length: Positive,
+    win_length: Positive,
     window: Tensor,
     normalized: bool = False,
     onesided: bool = True,
-    output_shape: Any = None,
+    output_shape: Sequence[Any] | None = None,
 ) -> Tensor:
     """The transforms of windows of win_length elements, hop_length apart, of data (batch, n): (batch, frequencies, windows, 2),
     each weighed by window (win_length,). onesided: of the n_fft // 2 + 1 first frequencies alone. normalized: divided by
     sqrt(n_fft). output_shape: what it comes to, if it is given. Raises BadOperand (TW0181)."""
     source, weights = tensor(data, "stft", 2), tensor(window, "the window of stft", 1)
     frequencies = n_fft // 2 + 1 if onesided else n_fft
+    if output_shape is not None:
+        counted(output_shape, "output_shape of stft", 4)
     shape = output_shape or (source.shape[0], frequencies, te.indexdiv(source.shape[1] - win_length, hop_length) + 1, 2)
     k = te.reduce_axis((0, win_length), "k")
     by = te.const(1 / math.sqrt(n_fft) if normalized else 1.0, source.dtype)

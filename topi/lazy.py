@@ -19,13 +19,14 @@ __all__ = ["lazily"]
 
 
 class _Face(ModuleType):
-    """A package that hands on names from its modules. homes: name -> module, set by lazily()."""
+    """A package that hands on names from its modules. homes: name -> module; decorate: of what they hand on; set by lazily()."""
 
     homes: Mapping[str, str]
+    decorate: Callable[[Any], Any]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ModuleType) and self.__dict__.get("homes", {}).get(name) == name:
-            value = getattr(value, name)
+            value = self.decorate(getattr(value, name))
         super().__setattr__(name, value)
 
 
@@ -33,11 +34,13 @@ def lazily(
     package: str,
     homes: Mapping[str, str],
     subpackages: tuple[str, ...] = (),
+    decorate: Callable[[Any], Any] = lambda value: value,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The __getattr__ and __dir__ of `package`, whose names live where `homes` says (name -> module below it)."""
+    """The __getattr__ and __dir__ of `package`, whose names live where `homes` says (name -> module below it). decorate: what is
+    made of each that lives below it."""
     module = sys.modules[package]
     module.__class__ = _Face
-    module.__dict__["homes"] = homes
+    module.__dict__.update(homes=homes, decorate=decorate)
 
     def get(name: str) -> Any:
         if name in subpackages:
@@ -45,9 +48,12 @@ def lazily(
         home = homes.get(name)
         if home is None:
             raise _unknown(module, name, names(), subpackages)
-        value = getattr(import_on_thread(home if home.startswith(".") else f".{home}", package), name)
-        module.__dict__[name] = value
-        return value
+        below = not home.startswith(".")
+        value = getattr(import_on_thread(f".{home}" if below else home, package), name)
+        if home == name:
+            return module.__dict__[name]  # which the import has put there
+        module.__dict__[name] = decorate(value) if below else value
+        return module.__dict__[name]
 
     def names() -> list[str]:
         return sorted({*homes, *subpackages})

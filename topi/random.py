@@ -19,6 +19,7 @@ from ..te.shape import scalar_dtype
 from ..te.tensor import Tensor
 from .checks import integers, tensor
 from .errors import BadOperand, BadParameter
+from .signatures import checked
 from .transform import flat_index, injective
 
 __all__ = ["normal", "threefry_generate", "threefry_key", "threefry_split", "uniform"]
@@ -28,11 +29,13 @@ _PARITY = 0x1BD11BDAA9FC1A22
 _WHOLE = 2**64 - 1
 
 
+@checked("topi.random")
 def threefry_key(seed: int) -> list[int]:
     """The ten words of a generator whose key is `seed`: numpy.array(words, "uint64") is passed to what takes one."""
     return [0, 0, 0, seed % 2**64, 0, 0, 0, 0, 1 << 63, 0]
 
 
+@checked("topi.random")
 def threefry_generate(gen: Tensor, out_shape: Any) -> tuple[Tensor, Tensor]:
     """The generator afterwards, and random words of uint64, of out_shape. Where the counter has no room for them, the path grows by
     a bit, or, where it is full, a new key is made of what there is. Raises BadOperand (TW0181), BadParameter (TW0182)."""
@@ -62,6 +65,7 @@ def threefry_generate(gen: Tensor, out_shape: Any) -> tuple[Tensor, Tensor]:
     return after, injective(tuple(shape), element, "threefry_words")
 
 
+@checked("topi.random")
 def threefry_split(gen: Tensor) -> tuple[Tensor, Tensor]:
     """Two generators of one, which is not to be used any more. Raises BadOperand (TW0181)."""
     source = _generator(gen)
@@ -81,6 +85,7 @@ def threefry_split(gen: Tensor) -> tuple[Tensor, Tensor]:
     return words(False), words(True)
 
 
+@checked("topi.random")
 def uniform(gen: Tensor, low: Any, high: Any, out_shape: Any, out_dtype: str = "float32") -> tuple[Tensor, Tensor]:
     """The generator afterwards, and numbers of [low, high), float32 or float64: low and high are tensors of rank 0, or numbers.
     Raises BadOperand (TW0181), BadParameter (TW0182)."""
@@ -104,6 +109,7 @@ def uniform(gen: Tensor, low: Any, high: Any, out_shape: Any, out_dtype: str = "
     return after, injective(bits.shape, element, "uniform")
 
 
+@checked("topi.random")
 def normal(gen: Tensor, mean: Any, scale: Any, out_shape: Any, out_dtype: str = "float32") -> tuple[Tensor, Tensor]:
     """The generator afterwards, and numbers of the normal distribution with that mean and deviation, by Box and Muller's method.
     Raises BadOperand (TW0181), BadParameter (TW0182)."""

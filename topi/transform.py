@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import as_list, is_sequence
+from ..arguments import as_list, is_array, is_sequence
 from ..errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
@@ -155,7 +155,9 @@ def _product(extents: Sequence[Expr | int]) -> Expr | int:
 
 
 def _new_shape(source: Tensor, newshape: Any) -> tuple[Expr, ...]:
-    given = as_list(newshape)
+    given = newshape.tolist() if is_array(newshape) and newshape.ndim == 1 else as_list(newshape)
+    if any(is_array(extent) and extent.ndim for extent in given):
+        shape_of(given, "reshape")
     holes = [at for at, extent in enumerate(given) if not isinstance(extent, Expr) and extent == -1]
     if not holes:
         return shape_of(given, "reshape")
@@ -368,7 +370,7 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
             fix="te.compute says which elements a part has",
         )
     size, several = extent.value, is_sequence(indices_or_sections)
-    numbers = integers(indices_or_sections, "indices_or_sections of split")
+    numbers = integers(indices_or_sections, "indices_or_sections of split", None if several else 1)
     if not several and (numbers[0] <= 0 or size % numbers[0]):
         raise BadParameter(
             f"cannot split {size} elements into {numbers[0]} equal parts",

@@ -173,6 +173,8 @@ TensorExpressionError TW0112: tensor A has 2 dimensions and was read with 3 indi
         lambda x: te.sum(x, te.reduce_axis((0, 4))),
         lambda x: te.select(True, x, 0),
         lambda x: x < 3,
+        lambda x: x.astype("int32"),
+        lambda x: x.equal(0),
         lambda x: te.compute((1,), lambda i: x),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..lazy import lazily
+from ..signatures import checked
 
 _HOMES: dict[str, str] = {
     "affine_grid": "sampling",
@@ -21,4 +22,4 @@ _HOMES: dict[str, str] = {
 }
 """Where each name lives: the module below this package."""
 
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = lazily(__name__, _HOMES, decorate=checked("topi.image"))

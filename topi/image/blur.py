@@ -19,6 +19,7 @@ from ... import te
 from ...errors import user_source
 from ...ir.expr import Expr
 from ...te.tensor import Tensor
+from ..signatures import ElementType
 from ..weighted import weighted_sum
 from .errors import BadImage
 from .planes import Plane
@@ -30,7 +31,7 @@ FRACTION = 8
 
 
 def box_blur(
-    image: Tensor, size: int = 3, border: str = "edge", layout: str | None = None, sum_dtype: Any = None
+    image: Tensor, size: int = 3, border: str = "edge", layout: str | None = None, sum_dtype: ElementType | None = None
 ) -> Tensor:
     """The mean of the size x size pixels around each.
 

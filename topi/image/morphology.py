@@ -11,6 +11,7 @@ from ...te.tensor import Tensor, tensor_text
 from ..checks import tensor
 from ..nn.convolutions import tap_count
 from ..nn.window import out_extent, pad_amounts, padded, pair
+from ..signatures import ElementType
 from ..transform import transpose
 from .errors import BadImage
 
@@ -18,7 +19,7 @@ __all__ = ["dilation2d_nchw", "dilation2d_nhwc"]
 
 
 def dilation2d_nchw(
-    input: Tensor, filter: Tensor, stride: Any, padding: Any, dilations: Any = 1, out_dtype: Any = None
+    input: Tensor, filter: Tensor, stride: Any, padding: Any, dilations: Any = 1, out_dtype: ElementType | None = None
 ) -> Tensor:
     """max over p, q of input[n, c, y * stride + p * dilation, x * stride + q * dilation] + filter[c, p, q], over input (N, C, H, W)
     padded by zeros and filter (C, KH, KW). padding: as of topi.nn.conv2d. Raises BadImage (TW0195), BadWindow (TW0190)."""
@@ -50,7 +51,7 @@ def dilation2d_nchw(
 
 
 def dilation2d_nhwc(
-    input: Tensor, filter: Tensor, stride: Any, padding: Any, dilations: Any = 1, out_dtype: Any = None
+    input: Tensor, filter: Tensor, stride: Any, padding: Any, dilations: Any = 1, out_dtype: ElementType | None = None
 ) -> Tensor:
     """dilation2d_nchw of input (N, H, W, C) and filter (KH, KW, C). Raises BadImage (TW0195), BadWindow (TW0190)."""
     image = transpose(tensor(input, "dilation2d", 4), (0, 3, 1, 2))

@@ -14,7 +14,7 @@ of bytes bilinear results are made in fixed point, within 0.55 grey levels of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import Any
@@ -124,7 +124,7 @@ def resize(
 
 def resize2d(
     data: Tensor,
-    roi: Any,
+    roi: Sequence[float] | None,
     size: Any,
     layout: str = "NCHW",
     method: str = "linear",

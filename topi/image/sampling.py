@@ -16,7 +16,7 @@ from ...ir import ops
 from ...ir.expr import Expr
 from ...te import either as te
 from ...te.tensor import Tensor, tensor_text
-from ..checks import tensor
+from ..checks import counted, tensor
 from ..errors import BadOperand, BadParameter
 from ..weighted import keys_weights
 from .resize import NAMES
@@ -151,7 +151,7 @@ def affine_grid(data: Tensor, target_shape: Sequence[Any]) -> Tensor:
     """The places to which affine maps (N, 2, 3) take the points of an image of target_shape (height, width), whose coordinates run
     from -1 to 1, corners aligned: (N, 2, height, width), x before y, in the maps' dtype. Raises BadOperand (TW0181)."""
     source = tensor(data, "affine_grid", 3)
-    high, wide = target_shape
+    high, wide = counted(target_shape, "target_shape of affine_grid", 2)
     kind = source.dtype
 
     def along(index: Any, extent: Any) -> Any:

@@ -15,6 +15,7 @@ from ...ir.expr import Expr
 from ...te import either as te
 from ...te.tensor import Tensor
 from .. import transform
+from ..signatures import ElementType
 from .convolutions import check_channels, check_rank, tap_count
 from .dilation import dilate
 from .errors import BadConvolution, BadWindow
@@ -43,7 +44,7 @@ def conv1d(
     groups: int = 1,
     data_layout: str = "NCW",
     kernel_layout: str = "",
-    out_dtype: Any = None,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """Convolution over one dimension: data (N, C, W) and kernel (O, C / groups, KW), or "NWC" with (KW, C / groups, O).
 
@@ -62,7 +63,12 @@ def conv1d(
 
 
 def conv1d_ncw(
-    data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, out_dtype: Any = None
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """conv1d over data (N, C, W) and kernel (O, C, KW); the result is (N, O, OW). Raises BadConvolution (TW0191), BadWindow
     (TW0190)."""
@@ -70,7 +76,12 @@ def conv1d_ncw(
 
 
 def conv1d_nwc(
-    data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, out_dtype: Any = None
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """conv1d over data (N, W, C) and kernel (KW, C, O); the result is (N, OW, O). Raises BadConvolution (TW0191), BadWindow
     (TW0190)."""
@@ -84,7 +95,7 @@ def group_conv1d_ncw(
     padding: Any = "VALID",
     dilation: Any = 1,
     groups: int = 1,
-    out_dtype: Any = None,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """conv1d in groups over data (N, C, W) and kernel (O, C / groups, KW); the result is (N, O, OW). Raises BadConvolution
     (TW0191), BadWindow (TW0190)."""
@@ -98,7 +109,7 @@ def group_conv1d_nwc(
     padding: Any = "VALID",
     dilation: Any = 1,
     groups: int = 1,
-    out_dtype: Any = None,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """conv1d in groups over data (N, W, C) and kernel (KW, C / groups, O); the result is (N, OW, O). Raises BadConvolution
     (TW0191), BadWindow (TW0190)."""
@@ -106,7 +117,7 @@ def group_conv1d_nwc(
 
 
 def conv2d_hwcn(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: ElementType | None = None
 ) -> Tensor:
     """conv2d over data (H, W, C, N) and kernel (KH, KW, C, O); the result is (OH, OW, O, N). Raises BadConvolution (TW0191),
     BadWindow (TW0190)."""
@@ -114,7 +125,13 @@ def conv2d_hwcn(
 
 
 def conv3d_ncdhw(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    groups: int = 1,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """Convolution over three dimensions: data (N, C, D, H, W), kernel (O, C / groups, KD, KH, KW).
 
@@ -125,7 +142,13 @@ def conv3d_ncdhw(
 
 
 def conv3d_ndhwc(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    groups: int = 1,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """conv3d_ncdhw over data (N, D, H, W, C) and kernel (KD, KH, KW, C / groups, O); the result is (N, OD, OH, OW, O). Raises
     BadConvolution (TW0191), BadWindow (TW0190)."""
@@ -133,7 +156,12 @@ def conv3d_ndhwc(
 
 
 def conv1d_transpose_ncw(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, out_dtype: Any = None, output_padding: Any = 0
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    out_dtype: ElementType | None = None,
+    output_padding: Any = 0,
 ) -> Tensor:
     """The transposed convolution over one dimension: data (N, C, W), kernel (C, O, KW), result
     (N, O, (W - 1) * stride - left - right + KW + output_padding). Raises BadConvolution (TW0191), BadWindow (TW0190)."""
@@ -141,7 +169,12 @@ def conv1d_transpose_ncw(
 
 
 def conv3d_transpose_ncdhw(
-    data: Tensor, kernel: Tensor, strides: Any, padding: Any, out_dtype: Any = None, output_padding: Any = 0
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    out_dtype: ElementType | None = None,
+    output_padding: Any = 0,
 ) -> Tensor:
     """The transposed convolution over three dimensions: data (N, C, D, H, W), kernel (C, O, KD, KH, KW), the result (N, O, ...)
     with the extents of conv1d_transpose_ncw in each dimension. Raises BadConvolution (TW0191), BadWindow (TW0190)."""

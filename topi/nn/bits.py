@@ -15,7 +15,8 @@ from ...ir.expr import IntImm
 from ...te import either as te
 from ...te.tensor import Tensor, tensor_text
 from ..checks import axis_of, tensor
-from ..errors import BadOperand
+from ..errors import BadOperand, BadParameter
+from ..signatures import Positive
 from ..transform import pad
 from .window import out_extent, pad_amounts, pair
 
@@ -29,21 +30,32 @@ __all__ = [
 ]
 
 
+_WORDS = ("uint8", "uint16", "uint32", "uint64")
+
+
 def bitpack(
-    data: Tensor, bits: int, pack_axis: int, bit_axis: int, pack_type: str = "uint32", name: str = "QuantizeInput"
+    data: Tensor, bits: Positive, pack_axis: int, bit_axis: int, pack_type: str = "uint32", name: str = "QuantizeInput"
 ) -> Tensor:
     """The `bits` lowest bits of integers, in planes: axis pack_axis is in words of pack_type, and bit_axis, which is new, counts
     the planes. Raises BadOperand (TW0181)."""
     source = tensor(data, "bitpack")
-    width = _width(source, pack_axis, int(pack_type[4:]))
-    shape: list[Any] = [extent // width if dim == pack_axis else extent for dim, extent in enumerate(source.shape)]
-    shape.insert(bit_axis, bits)
+    if pack_type not in _WORDS:
+        raise BadParameter(
+            f"bitpack makes no words of {pack_type}",
+            called=user_source(),
+            allowed=", ".join(_WORDS),
+            fix='pack_type="uint32"',
+        )
+    words, planes = axis_of(source, pack_axis, "bitpack"), axis_of(source, bit_axis, "bitpack", 1)
+    width = _width(source, words, int(pack_type[4:]))
+    shape: list[Any] = [extent // width if dim == words else extent for dim, extent in enumerate(source.shape)]
+    shape.insert(planes, bits)
     place = te.reduce_axis((0, width), "place")
 
     def word(*index: Any) -> Any:
         at = [*index]
-        plane = at.pop(bit_axis)
-        at[pack_axis] = at[pack_axis] * width + place
+        plane = at.pop(planes)
+        at[words] = at[words] * width + place
         bit = (source[tuple(at)] >> plane.astype(source.dtype)) & te.const(1, source.dtype)
         return te.sum(bit.astype(pack_type) << (width - 1 - place).astype(pack_type), axis=place)
 
@@ -53,8 +65,8 @@ def bitpack(
 def bitserial_dense(
     data: Tensor,
     weight: Tensor,
-    data_bits: int,
-    weight_bits: int,
+    data_bits: Positive,
+    weight_bits: Positive,
     pack_dtype: str = "uint32",
     out_dtype: str = "int16",
     unipolar: bool = True,
@@ -62,7 +74,13 @@ def bitserial_dense(
     """data (M, K) times the transposed of weight (N, K), or of its planes (N, weight_bits, K / word): (M, N) in out_dtype. Raises
     BadOperand (TW0181)."""
     rows = bitpack(tensor(data, "bitserial_dense", 2), data_bits, 1, 1, pack_dtype)
-    packed = weight if weight.ndim == 3 else bitpack(weight, weight_bits, 1, 1, pack_dtype, "QuantizeWeight")
+    packed = (
+        weight
+        if weight.ndim == 3
+        else bitpack(
+            tensor(weight, "the weight of bitserial_dense", 2), weight_bits, 1, 1, pack_dtype, "QuantizeWeight"
+        )
+    )
     k, db, wb = (
         te.reduce_axis((0, extent), name)
         for extent, name in ((rows.shape[2], "k"), (rows.shape[1], "db"), (packed.shape[1], "wb"))
@@ -79,8 +97,8 @@ def bitserial_conv2d_nchw(
     kernel: Tensor,
     stride: Any,
     padding: Any,
-    activation_bits: int,
-    weight_bits: int,
+    activation_bits: Positive,
+    weight_bits: Positive,
     pack_dtype: str = "uint32",
     out_dtype: str = "int16",
     unipolar: bool = True,
@@ -88,7 +106,13 @@ def bitserial_conv2d_nchw(
     """The convolution of data (N, C, H, W) by kernel (O, C, KH, KW), or its planes (O, C / word, KH, KW, weight_bits), in
     out_dtype. Raises BadOperand (TW0181), BadWindow (TW0190)."""
     image = bitpack(tensor(data, "bitserial_conv2d", 4), activation_bits, 1, 2, pack_dtype)
-    packed = kernel if kernel.ndim == 5 else bitpack(kernel, weight_bits, 1, 4, pack_dtype, "QuantizeWeight")
+    packed = (
+        kernel
+        if kernel.ndim == 5
+        else bitpack(
+            tensor(kernel, "the kernel of bitserial_conv2d", 4), weight_bits, 1, 4, pack_dtype, "QuantizeWeight"
+        )
+    )
     outputs, _, *taps, planes = packed.shape
     return _windows(
         image,
@@ -109,8 +133,8 @@ def bitserial_conv2d_nhwc(
     kernel: Tensor,
     stride: Any,
     padding: Any,
-    activation_bits: int,
-    weight_bits: int,
+    activation_bits: Positive,
+    weight_bits: Positive,
     pack_dtype: str = "uint32",
     out_dtype: str = "int16",
     unipolar: bool = True,
@@ -118,7 +142,13 @@ def bitserial_conv2d_nhwc(
     """The convolution of data (N, H, W, C) by kernel (KH, KW, C, O), or its planes (KH, KW, C / word, O, weight_bits), in
     out_dtype. Raises BadOperand (TW0181), BadWindow (TW0190)."""
     image = bitpack(tensor(data, "bitserial_conv2d", 4), activation_bits, 3, 4, pack_dtype)
-    packed = kernel if kernel.ndim == 5 else bitpack(kernel, weight_bits, 2, 4, pack_dtype, "QuantizeWeight")
+    packed = (
+        kernel
+        if kernel.ndim == 5
+        else bitpack(
+            tensor(kernel, "the kernel of bitserial_conv2d", 4), weight_bits, 2, 4, pack_dtype, "QuantizeWeight"
+        )
+    )
     *taps, _, outputs, planes = packed.shape
     return _windows(
         image,
@@ -202,7 +232,7 @@ def _counted(value: Any, weight: Any, by: Any, out_dtype: str, unipolar: bool) -
 def binarize_pack(data: Tensor, axis: int | None = None, name: str = "PackedInput") -> Tensor:
     """Whether elements are from 0 on, 32 of `axis` (the last one) in a uint32. Raises BadOperand (TW0181), BadAxis (TW0180)."""
     source = tensor(data, "binarize_pack")
-    packed = source.ndim - 1 if axis is None else axis_of(source, axis, "binarize_pack")
+    packed = axis_of(source, -1 if axis is None else axis, "binarize_pack")
     _width(source, packed, 32)
     place = te.reduce_axis((0, 32), "place")
 

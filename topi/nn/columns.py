@@ -27,6 +27,8 @@ def im2col(data: Tensor, kernel: Sequence[int], stride: Any = 1, padding: Any = 
     """
     source = tensor(data, "im2col")
     rank = source.ndim - 2
+    if rank < 1:
+        tensor(source, "im2col", 3)
     taps, steps, far, low, out = _windows(source.shape[2:], rank, kernel, stride, padding, dilation)
 
     def element(n: Any, row: Any, column: Any) -> Any:

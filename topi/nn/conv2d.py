@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
@@ -30,6 +31,7 @@ from ...te import either as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..checks import weights
+from ..signatures import ElementType, Positive
 from .algorithm import ALGORITHMS, takes_winograd, winograd_wins
 from .convolutions import check_channels, check_rank, misfit, tap_count
 from .errors import BadConvolution
@@ -60,7 +62,7 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
     layout: str = "NCHW",
-    out_dtype: Any = None,
+    out_dtype: ElementType | None = None,
     algorithm: str = "direct",
 ) -> Tensor:
     """Convolution in any layout.
@@ -134,7 +136,7 @@ def _by_winograd(
 
 
 def conv2d_nchw(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: ElementType | None = None
 ) -> Tensor:
     """conv2d over data (N, C, H, W) and kernel (O, C, KH, KW); the result is (N, O, OH, OW). Raises BadConvolution (TW0191),
     BadWindow (TW0190)."""
@@ -142,7 +144,13 @@ def conv2d_nchw(
 
 
 def group_conv2d_nchw(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """conv2d in groups over data (N, C, H, W) and kernel (O, C / groups, KH, KW); the result is (N, O, OH, OW). Raises
     BadConvolution (TW0191), BadWindow (TW0190)."""
@@ -150,7 +158,13 @@ def group_conv2d_nchw(
 
 
 def group_conv2d_nhwc(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """conv2d in groups over data (N, H, W, C) and kernel (KH, KW, C / groups, O); the result is (N, OH, OW, O). Raises
     BadConvolution (TW0191), BadWindow (TW0190)."""
@@ -158,7 +172,7 @@ def group_conv2d_nhwc(
 
 
 def conv2d_nhwc(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: ElementType | None = None
 ) -> Tensor:
     """conv2d over data (N, H, W, C) and kernel (KH, KW, C, O); the result is (N, OH, OW, O). Raises BadConvolution (TW0191),
     BadWindow (TW0190)."""
@@ -171,7 +185,7 @@ def conv2d_transpose(
     stride: Any = 1,
     padding: Any = 0,
     output_padding: Any = 0,
-    out_dtype: Any = None,
+    out_dtype: ElementType | None = None,
     groups: int = 1,
 ) -> Tensor:
     """The transposed convolution (the gradient of a convolution towards its data) of data (N, C, H, W) with kernel
@@ -313,7 +327,7 @@ def conv2d_NCHWc(
     dilation: Any = 1,
     layout: str = "NCHWc",
     out_layout: str = "NCHWc",
-    out_dtype: Any = None,
+    out_dtype: ElementType | None = None,
     groups: int = 1,
 ) -> Tensor:
     """conv2d over data (N, C/c, H, W, c) and kernel (O/o, C/groups/c, KH, KW, c, o); the result is (N, O/o, OH, OW, o).
@@ -358,7 +372,7 @@ def conv2d_NCHWc(
     )
 
 
-def conv2d_prepack(kernel: Any, groups: int = 1, block: int = PACK) -> Any:
+def conv2d_prepack(kernel: Tensor | NDArray[Any], groups: Positive = 1, block: Positive = PACK) -> Any:
     """Weights (O, I, KH, KW) as (groups * ceil(O / groups / block), I, KH, KW, block): `block` output channels side by side, those
     of a group filled up with zeros. For conv2d_prepacked.
 
@@ -366,8 +380,14 @@ def conv2d_prepack(kernel: Any, groups: int = 1, block: int = PACK) -> Any:
     result. Raises BadOperand (TW0181) for anything but four dimensions.
     """
     given = weights(kernel, "topi.nn.conv2d_prepack", 4)
+    outputs = tap_count(kernel.shape[0]) if isinstance(kernel, Tensor) else kernel.shape[0]
+    if outputs % groups:
+        raise BadConvolution(
+            f"{outputs} output channels are no {groups} groups of one size",
+            called=user_source(),
+            fix="groups=1, or a number that divides them",
+        )
     if isinstance(kernel, Tensor):
-        outputs = tap_count(kernel.shape[0])
         each, blocks = outputs // groups, -(-(outputs // groups) // block)
 
         def element(ob: Any, c: Any, p: Any, q: Any, v: Any) -> Expr:
@@ -378,7 +398,7 @@ def conv2d_prepack(kernel: Any, groups: int = 1, block: int = PACK) -> Any:
         return te.compute(
             (groups * blocks, *kernel.shape[1:], block), element, name=f"{kernel.name}_packed", tag="injective"
         )
-    outputs, *rest = given.shape
+    rest = given.shape[1:]
     each, blocks = outputs // groups, -(-(outputs // groups) // block)
     wide = np.zeros((groups, blocks * block, *rest), given.dtype)
     wide[:, :each] = given.reshape(groups, each, *rest)
@@ -394,7 +414,7 @@ def conv2d_prepacked(
     padding: Any,
     dilation: Any = 1,
     groups: int = 1,
-    out_dtype: Any = None,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """conv2d over data (N, C, H, W) with the weights that conv2d_prepack gives; channels: O. The result is (N, O, OH, OW). Raises
     BadConvolution (TW0191), BadWindow (TW0190)."""

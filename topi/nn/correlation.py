@@ -6,6 +6,7 @@ from typing import Any
 
 from ...te import either as te
 from ...te.tensor import Tensor
+from ..signatures import Positive
 from .convolutions import check_rank, tap_count
 from .window import pad_amounts, padded
 
@@ -17,8 +18,8 @@ def correlation_nchw(
     data2: Tensor,
     kernel_size: int,
     max_displacement: int,
-    stride1: int,
-    stride2: int,
+    stride1: Positive,
+    stride2: Positive,
     padding: Any,
     is_multiply: bool = True,
 ) -> Tensor:

@@ -8,6 +8,7 @@ from ...te import either as te
 from ...te.tensor import Tensor
 from ..checks import tensor
 from ..image.sampling import weighed
+from ..signatures import ElementType, Positive
 from ..transform import reshape, transpose
 from .conv2d import conv2d
 from .convolutions import check_channels, check_rank, misfit, tap_count
@@ -23,9 +24,9 @@ def deformable_conv2d_nchw(
     strides: Any = 1,
     padding: Any = 0,
     dilation: Any = 1,
-    deformable_groups: int = 1,
-    groups: int = 1,
-    out_dtype: Any = None,
+    deformable_groups: Positive = 1,
+    groups: Positive = 1,
+    out_dtype: ElementType | None = None,
     mask: Tensor | None = None,
     partial: bool = True,
 ) -> Tensor:
@@ -82,9 +83,9 @@ def deformable_conv2d_nhwc(
     strides: Any = 1,
     padding: Any = 0,
     dilation: Any = 1,
-    deformable_groups: int = 1,
-    groups: int = 1,
-    out_dtype: Any = None,
+    deformable_groups: Positive = 1,
+    groups: Positive = 1,
+    out_dtype: ElementType | None = None,
     mask: Tensor | None = None,
     partial: bool = True,
 ) -> Tensor:

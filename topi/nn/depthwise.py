@@ -16,6 +16,7 @@ from ...ir.ops import is_const
 from ...te import either as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
+from ..signatures import ElementType
 from .convolutions import check_rank, tap_count
 from .errors import BadConvolution
 from .window import out_extent, pad_amounts, padded, pair
@@ -30,7 +31,7 @@ def depthwise_conv2d(
     padding: Any,
     dilation: Any = 1,
     layout: str = "NCHW",
-    out_dtype: Any = None,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """Depthwise convolution in either layout.
 
@@ -58,7 +59,7 @@ def depthwise_conv2d_nchw(
     stride: Any,
     padding: Any,
     dilation: Any = 1,
-    out_dtype: Any = None,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """depthwise_conv2d over data (N, C, H, W) and kernel (C, M, KH, KW); the result is (N, C * M, OH, OW). Raises BadConvolution
     (TW0191), BadWindow (TW0190)."""
@@ -91,7 +92,7 @@ def depthwise_conv2d_nhwc(
     stride: Any,
     padding: Any,
     dilation: Any = 1,
-    out_dtype: Any = None,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """depthwise_conv2d over data (N, H, W, C) and kernel (KH, KW, C, M); the result is (N, OH, OW, C * M). Raises BadConvolution
     (TW0191), BadWindow (TW0190)."""

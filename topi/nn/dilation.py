@@ -17,6 +17,7 @@ from ...te.tensor import Tensor, tensor_text
 from .. import transform
 from ..checks import axis_of, integers, tensor
 from ..errors import BadOperand, BadParameter
+from ..signatures import Number
 
 __all__ = [
     "batch_to_space_nd",
@@ -158,11 +159,13 @@ def space_to_batch_nd(
     batch (y * bx + x) * N + n. Raises BadParameter (TW0182), BadOperand (TW0181)."""
     source, block = tensor(data, "space_to_batch_nd"), integers(block_shape, "block_shape of space_to_batch_nd")
     count = len(block)
+    if not 0 < count < source.ndim or min(block) < 1:
+        raise _no_such_block(source, block)
     rest = [0] * (source.ndim - 1 - count)
     image = transform.pad(
         source,
-        [0, *integers(pad_before, "pad_before"), *rest],
-        [0, *integers(pad_after, "pad_after"), *rest],
+        [0, *integers(pad_before, "pad_before of space_to_batch_nd", count), *rest],
+        [0, *integers(pad_after, "pad_after of space_to_batch_nd", count), *rest],
         pad_value,
     )
     batch, *space = image.shape[: count + 1]
@@ -193,8 +196,11 @@ def batch_to_space_nd(
 ) -> Tensor:
     """The inverse of space_to_batch_nd, what was padded taken away. Raises BadParameter (TW0182), BadOperand (TW0181)."""
     source, block = tensor(data, "batch_to_space_nd"), integers(block_shape, "block_shape of batch_to_space_nd")
-    first, last = integers(crop_begin_list, "crop_begin_list"), integers(crop_end_list, "crop_end_list")
     count, total = len(block), 1
+    if not 0 < count < source.ndim or min(block) < 1:
+        raise _no_such_block(source, block)
+    first = integers(crop_begin_list, "crop_begin_list of batch_to_space_nd", count)
+    last = integers(crop_end_list, "crop_end_list of batch_to_space_nd", count)
     for size in block:
         total *= size
     if isinstance(source.shape[0], IntImm) and source.shape[0].value % total:
@@ -219,8 +225,8 @@ def batch_to_space_nd(
 
 def upsampling(
     data: Tensor,
-    scale_h: float,
-    scale_w: float,
+    scale_h: Number,
+    scale_w: Number,
     layout: str = "NCHW",
     method: str = "nearest_neighbor",
     align_corners: bool = False,
@@ -269,6 +275,16 @@ def _image(data: Tensor, block_size: Any, layout: str, subject: str) -> tuple[Te
             fix=f"topi.nn.{subject}(x, 2)",
         )
     return source, block
+
+
+def _no_such_block(source: Tensor, block: list[int]) -> BadParameter:
+    return BadParameter(
+        f"{tensor_text(source)} has no blocks of {block}",
+        declared=source.source,
+        called=user_source(),
+        allowed="sizes from 1 on, for dimensions after the first",
+        fix="block_shape=[2, 2] for two of them",
+    )
 
 
 def _not_blocks(source: Tensor, extent: Any, block: int) -> BadOperand:

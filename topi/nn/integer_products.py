@@ -237,6 +237,8 @@ def _less_zero(weight: Expr, zero: Tensor | None, channel: Expr, kind: str) -> E
     wide: Expr = weight.astype(kind)
     if zero is None:
         return wide
+    if zero.ndim:
+        tensor(zero, "the zero of the weights", 1)
     many = zero.ndim and not is_const(zero.shape[0], 1)
     return wide - zero(*([channel] if many else [0] * zero.ndim)).astype(kind)
 

@@ -258,6 +258,7 @@ def packed_dense_int8(x: Tensor, packed: Tensor, sums: Tensor) -> Tensor:
     """
     usage = "topi.nn.packed_dense_int8(x, packed, sums): (m, k) of bytes, and what prepack_int8 made of (out, k)"
     tensor(x, "topi.nn.packed_dense_int8")
+    tensor(sums, "the sums of topi.nn.packed_dense_int8", 1)
     if x.dtype not in ("int8", "uint8") or x.ndim != 2:
         raise BadQuantised(
             f"topi.nn.packed_dense_int8 cannot take {tensor_text(x)} as x",
@@ -338,6 +339,8 @@ def quantized_dense(
     4 u (|sum * scales| + |bias|) before it is rounded, u = 2**-24. Raises BadQuantised (TW0198).
     """
     whole = packed_dense_int8(x, packed, sums)
+    if bias is not None:
+        tensor(bias, "the bias of topi.nn.quantized_dense", 1)
     depth = x.shape[1]
     rows = _row_sums(x) if isinstance(w_zero_point, (Tensor, Expr)) or w_zero_point != 0 else None
     shift = _at(x_zero_point, (), x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir.expr import Expr
 from ...ir.ops import convert
 from ...te import either as te
 from ...te.tensor import Tensor
@@ -18,7 +19,7 @@ SQNN_CODE_TO_DTYPE = {code: dtype for dtype, code in SQNN_DTYPE_TO_CODE.items()}
 
 def simulated_quantize(
     data: Tensor,
-    out_dtype: Any,
+    out_dtype: int | Expr | Tensor,
     output_scale: Tensor | None = None,
     output_zero_point: Tensor | None = None,
     axis: int = -1,
@@ -46,7 +47,7 @@ def simulated_quantize(
 
 def simulated_dequantize(
     data: Tensor,
-    in_dtype: Any,
+    in_dtype: int | Expr | Tensor,
     input_scale: Tensor | None = None,
     input_zero_point: Tensor | None = None,
     axis: int = -1,
@@ -69,4 +70,5 @@ def simulated_dequantize(
 
 
 def _is(code: Any, dtype: str) -> Any:
-    return (code() if isinstance(code, Tensor) else convert(code)).equal(SQNN_DTYPE_TO_CODE[dtype])
+    value = tensor(code, "the code of a type", 0)() if isinstance(code, Tensor) else convert(code)
+    return value.equal(SQNN_DTYPE_TO_CODE[dtype])

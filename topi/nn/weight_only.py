@@ -132,6 +132,13 @@ def dequantize_groups(
             called=user_source(),
             fix="pass what quantize_groups made of an array",
         )
+    if packed.dtype != numpy.uint8 or packed.ndim != 5 or scales.shape != (*packed.shape[:2], PANEL):
+        raise BadQuantised(
+            f"topi.nn.dequantize_groups cannot take {packed.dtype} of shape {packed.shape}, and scales of shape {scales.shape}",
+            reason="they are what quantize_groups gives for an array",
+            called=user_source(),
+            fix="pass both as they come from it",
+        )
     panels, groups = packed.shape[:2]
     quads = packed if bits == 8 else numpy.concatenate([packed & 15, packed >> 4], axis=2)
     levels = quads.astype(numpy.float32) - _ZERO[bits]
@@ -266,8 +273,8 @@ def _check_packed(x: Tensor, packed: Tensor, scales: Tensor, outs: Expr, bits: i
     inner = [extent.value for extent in packed.shape[2:] if isinstance(extent, IntImm)]
     if packed.dtype != "uint8" or inner != [bits, PANEL, QUAD]:
         raise bad(f"packed weights of {bits} bits are uint8[panels, groups, {bits}, {PANEL}, {QUAD}]")
-    last = scales.shape[-1]
-    if scales.dtype != "float16" or scales.ndim != 3 or not (isinstance(last, IntImm) and last.value == PANEL):
+    last = scales.shape[-1] if scales.ndim == 3 else None
+    if scales.dtype != "float16" or not (isinstance(last, IntImm) and last.value == PANEL):
         raise bad(f"scales are float16[panels, groups, {PANEL}]")
     wanted = (index_ceildiv(outs, PANEL), index_ceildiv(x.shape[1], GROUP))
     for what, operand in (("packed weights", packed), ("scales", scales)):

@@ -14,8 +14,8 @@ from ...te import either as te
 from ...te import hybrid
 from ...te.hybrid.runtime import allocate, output_tensor
 from ...te.tensor import Tensor, tensor_text
-from ..checks import tensor
-from ..errors import BadOperand
+from ..checks import counted, tensor
+from ..errors import BadOperand, BadParameter
 from ..order import argsort
 from ..transform import injective
 from .boxes import non_max_suppression
@@ -36,13 +36,18 @@ def multibox_prior(
     across, -1 for 1 / H and 1 / W. offsets: of the centre within a place. clip: to [0, 1]. Raises BadOperand (TW0181)."""
     source = tensor(data, "multibox_prior", 4)
     height, width = _known(source, 2, "multibox_prior"), _known(source, 3, "multibox_prior")
+    _check_positive(sizes, "sizes of multibox_prior")
+    _check_positive(ratios, "ratios of multibox_prior")
+    steps, offsets = counted(steps, "steps of multibox_prior", 2), counted(offsets, "offsets of multibox_prior", 2)
     shapes = [(size, 1.0) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
-    aspect = height / width
+    aspect = height / max(width, 1)  # of no places, where there are none
     halves = np.asarray(
         [(size * aspect * math.sqrt(ratio) / 2, size / math.sqrt(ratio) / 2) for size, ratio in shapes], "float32"
     )
     half = te.constant(halves, "halves")
-    down, across = (step if step > 0 else 1.0 / extent for step, extent in zip(steps, (height, width), strict=True))
+    down, across = (
+        step if step > 0 else 1.0 / max(extent, 1) for step, extent in zip(steps, (height, width), strict=True)
+    )
     count = len(shapes)
 
     def corner(_: Any, box: Any, at: Any) -> Any:
@@ -70,6 +75,8 @@ def multibox_transform_loc(
     scores = tensor(cls_prob, "the scores of multibox_transform_loc", 3)
     offsets, boxes = tensor(loc_pred, "its offsets", 2), tensor(anchor, "its anchors", 3)
 
+    counted(variances, "variances of multibox_transform_loc", 4)
+
     def moved(b: Any, j: Any, at: Any) -> Any:
         low, high = boxes[0, j, at % 2], boxes[0, j, at % 2 + 2]
         near, far = (
@@ -83,6 +90,16 @@ def multibox_transform_loc(
     corners = injective((scores.shape[0], scores.shape[2], 4), moved, "corners")
     best, counts = _best(scores, corners, te.const(float(threshold), scores.dtype))
     return [best, counts]
+
+
+def _check_positive(numbers: Sequence[float], subject: str) -> None:
+    if not len(numbers) or not all(0 < number < math.inf for number in numbers):
+        raise BadParameter(
+            f"{subject} are numbers above 0",
+            reason=f"got {numbers!r}"[:200],
+            called=user_source(),
+            fix="write one or more",
+        )
 
 
 @hybrid.script
@@ -204,6 +221,8 @@ def proposal(
 
 def _anchors(scales: Sequence[float], ratios: Sequence[float], stride: int) -> Any:
     """(K, 4): around a cell of stride pixels, a row for each scale of each ratio, with whole sides before they are scaled."""
+    _check_positive(scales, "scales of proposal")
+    _check_positive(ratios, "ratios of proposal")
     centre, rows = 0.5 * (stride - 1.0), list[tuple[float, ...]]()
     for ratio in ratios:
         wide = math.floor(math.sqrt(math.floor(stride * stride / ratio)) + 0.5)

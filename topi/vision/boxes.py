@@ -13,12 +13,15 @@ from ...te.tensor import Tensor, tensor_text
 from ..checks import tensor
 from ..errors import BadOperand
 from ..order import argsort
+from ..signatures import Number
 from ..transform import injective
 
 __all__ = ["get_valid_counts", "non_max_suppression"]
 
 
-def get_valid_counts(data: Tensor, score_threshold: Any = 0, id_index: int = 0, score_index: int = 1) -> list[Tensor]:
+def get_valid_counts(
+    data: Tensor, score_threshold: Number = 0, id_index: int = 0, score_index: int = 1
+) -> list[Tensor]:
     """Of boxes (batch, boxes, numbers) those whose score is above score_threshold, and whose class is no negative number: how many
     they are, int32 (batch,); these first, in the shape and dtype of data, -1 behind them; and where they stood, int32 (batch,
     boxes), -1 behind them. id_index: where the class stands, -1 for none. Raises BadOperand (TW0181)."""
