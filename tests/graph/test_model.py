@@ -115,6 +115,39 @@ def test_calls_take_names_views_and_outputs() -> None:
         m(x)
 
 
+def test_calls_of_known_shapes_are_checked_like_the_first() -> None:
+    b = Builder("sums")
+    x, y = b.input("x", ("n", "k")), b.input("y", ("k",))
+    b.output("z", b.node("add", x, y))
+    b.output("total", b.node("sum", x, axes=(0, 1), keepdims=False))
+    m = tw.build(b.graph())
+    random = np.random.default_rng(5)
+
+    def right(x: Any, y: Any) -> None:
+        z, total = m(x, y)
+        np.testing.assert_array_equal(z, x + y)
+        np.testing.assert_allclose(total, x.sum(dtype="float64"), rtol=1e-4, atol=1e-4)
+
+    def draw(*shape: int) -> Any:
+        return random.standard_normal(shape).astype("float32")
+
+    for n, k in [(3, 4), (1, 1), (7, 2), (3, 4), (0, 5), (2, 7), *((n, 3) for n in range(1, 20)), (3, 4)]:
+        for _ in range(3):  # the second and third are of known shapes
+            right(draw(n, k), draw(k))
+        right(draw(k, n).T, draw(2 * k)[::2])
+        right(np.asfortranarray(draw(n, k)), draw(k))
+        with pytest.raises(tw.TilewrightError, match=r"(?s)TW0906.*float64"):
+            m(draw(n, k).astype("float64"), draw(k))
+        with pytest.raises(tw.TilewrightError, match=r"(?s)TW0906.*got the shape"):
+            m(draw(n, k), draw(k + 1))
+        with pytest.raises(tw.TilewrightError, match=r"(?s)TW0906.*not given y"):
+            m(draw(n, k))
+    first, _ = m(draw(3, 4), draw(4))
+    kept = first.copy()
+    m(draw(3, 4), draw(4))
+    np.testing.assert_array_equal(first, kept)
+
+
 def test_threads_call_one_model_at_once() -> None:
     g = blocks(3)
     m = tw.build(g)

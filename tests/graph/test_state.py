@@ -46,6 +46,16 @@ def followed(g: tw.graph.Graph, *arrays: Any, calls: int = 3) -> tw.graph.Graph:
     return g
 
 
+def test_state_that_may_not_be_written_is_refused_after_good_calls_too() -> None:
+    m = tw.build(cache())
+    past, row, at = values(2, 7, 5), values(2, 1, 5), np.array([3])
+    m(past, row, at)
+    m(past, row, at)
+    past.flags.writeable = False
+    with pytest.raises(GraphError, match=r"(?s)TW0906.*it may not be written"):
+        m(past, row, at)
+
+
 def test_state_is_written_where_the_caller_has_it_and_is_no_further_output() -> None:
     g = cache()
     assert tw.graph.parse(str(g)) == g and "state past = present" in str(g)
