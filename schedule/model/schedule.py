@@ -270,8 +270,12 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     def undo(self, compound: Compound) -> None:
         """Back to where the compound primitive began, from where it may go on, and be undone again."""
-        for member in (*compound.new_stages, *compound.kept):
+        known = set(compound.stages)
+        gone = compound.new_stages | {each for each in compound.kept if isinstance(each, Stage) and each not in known}
+        for member in {**dict.fromkeys(gone), **compound.kept}:
             member.unlink()
+        for outer in self.compounds:  # of a stage that is gone there is no state to go back to
+            outer.kept = {member: state for member, state in outer.kept.items() if member not in gone}
         self.stages, self._places = list(compound.stages), {}
         for member, state in compound.kept.items():
             member.restore(state)
@@ -280,7 +284,6 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
             self.stage_map.popitem()
         for growing, length in zip((self.retired, self._records, self._threads, self.losses), lengths, strict=True):
             del growing[length:]
-        known = set(self.stages)
         for member in compound.kept:
             if member in known or isinstance(member, Group):
                 member.link()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from te_evaluate import evaluate
-from tilewright import te
+from tilewright import lower, te
 from tilewright.schedule import Schedule, Stage
 from tilewright.schedule.model.exactness import is_exact_after
 from tilewright.tools.fuzz.schedules import exact
@@ -194,6 +194,35 @@ def test_a_compound_primitive_struck_anywhere_leaves_everything_as_it_was(name: 
         ], f"struck at line {line}"
     assert line > 20
     assert exact(s) != before
+
+
+def test_attempts_within_an_attempt_leave_nothing_to_go_back_to() -> None:
+    A, B, C = chain(2)
+    s = te.create_schedule(C)
+    before = exact(s)
+
+    def copies() -> None:
+        first = s.cache_read(B.op.output(0), "global", [C])
+        second = s.cache_read(first, "local", [C])
+        for copy in (first, second):
+            s[copy].split(s[copy].op.axis[0], 2)
+
+    with s.attempt() as outer:
+        s[B].split(B.op.axis[0], 2)
+        for _ in range(2):
+            with s.attempt() as inner:
+                copies()
+                s.undo(inner)
+        with s.attempt() as inner:
+            copies()
+            s[B].compute_at(s[C], C.op.axis[0])
+            s.undo(inner)
+            copies()
+        s.undo(outer)
+        assert exact(s) == before
+        copies()
+    assert [record.primitive for record in s.trace] == ["cache_read", "cache_read", "split", "split"]
+    lower(s, [A, C])
 
 
 def test_an_attempt_is_noted_as_ever_and_can_be_taken_back() -> None:
