@@ -15,7 +15,7 @@ from os import PathLike
 
 from ..arguments import as_path
 from ..codegen.target import Target
-from ..errors import InternalError, ScheduleError, TilewrightError, user_source
+from ..errors import ScheduleError, TilewrightError, user_source
 from ..ir.expr import IntImm
 from ..ir.visit import deep_recursion
 from ..schedule import Schedule, from_json
@@ -24,7 +24,7 @@ from ..te import Tensor
 from ..untrusted import printable
 from .errors import DatabaseBusy, NoRecord, RecordDoesNotFit, WorkerFailed, WrongRecord
 from .measure import Measurer
-from .outcome import Failure, Limits
+from .outcome import SCHEDULE_FAULTS, Failure, Limits
 from .records import Database
 from .task import Key, Task, machine_text
 from .trial import Trial
@@ -33,18 +33,7 @@ __all__ = ["best_schedule", "best_trial", "find_schedule"]
 
 _AT_ONCE = 4
 """Of trials that somebody else measured: so many are checked before one is used, because their times may be no times of here."""
-_REPLAY_FAULTS = (
-    TilewrightError,
-    InternalError,
-    AssertionError,
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    RecursionError,
-    MemoryError,
-)
+_REPLAY_FAULTS = (*SCHEDULE_FAULTS, RecursionError, MemoryError)
 
 
 def best_schedule(

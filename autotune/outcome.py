@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["HOPELESS", "Failure", "Limits", "Outcome", "lower_quartile"]
+from ..errors import InternalError, TilewrightError
 
+__all__ = ["HOPELESS", "SCHEDULE_FAULTS", "Failure", "Limits", "Outcome", "lower_quartile"]
+
+SCHEDULE_FAULTS = (
+    TilewrightError,
+    InternalError,
+    AssertionError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)
+"""What a schedule that does not hold together may raise, ours or a template's."""
 HOPELESS = 1.5
 """How many times slower than the fastest one a candidate may be to be timed with care."""
 

@@ -18,13 +18,13 @@ import numpy.typing as npt
 
 from ..autoschedule.search.space import Config, Rejected
 from ..codegen.machine import Machine, machine_of
-from ..errors import InternalError, TilewrightError
 from ..ir.stmt import Function
 from ..ir.visit import deep_recursion
 from ..schedule import Schedule, to_json
 from ..schedule.lowering.lower import lower
 from .features import features
 from .model import Measurements, Model, make_model
+from .outcome import SCHEDULE_FAULTS
 from .task import Task
 
 __all__ = [
@@ -44,18 +44,6 @@ EPSILON = 0.2
 PARENTS = 16
 _ATTEMPTS = 64
 """How often a candidate is drawn for each one wanted, before the space counts as exhausted."""
-
-_BUILD_FAULTS = (
-    TilewrightError,
-    InternalError,
-    AssertionError,
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-)
-"""What a schedule that does not hold together may raise, ours or a template's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +109,7 @@ class CandidateFactory:
                 row, text = features(function, self.machine), self.text(schedule, function)
         except Rejected:
             return None
-        except _BUILD_FAULTS as error:
+        except SCHEDULE_FAULTS as error:
             kind = type(error).__name__
             self.dropped[kind] += 1
             self.first_message.setdefault(kind, str(error).partition("\n")[0][:300])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,43 +98,26 @@ def add_commands(commands: Any) -> None:
 
 def add_shape(parser: Any) -> None:
     """Adds the option by which a command fixes, or names, dimensions of a model's inputs."""
-    parser.add_argument(
-        "--shape",
-        action="append",
-        metavar="INPUT=1,3,h,w",
-        type=_shape,
-        default=[],
-        help=(
-            "the shape of an input, whose dimensions are numbers, or names where any size is to do; may be given several times"
-        ),
-    )
+    text = "the shape of an input, whose dimensions are numbers, or names where any size is to do"
+    _add_repeated(parser, "--shape", "INPUT=1,3,h,w", _shape, text)
 
 
 def _add_state(parser: Any) -> None:
-    parser.add_argument(
-        "--state",
-        action="append",
-        metavar="INPUT=OUTPUT",
-        type=_pair,
-        default=[],
-        help=(
-            "an input that a call updates in place, and the output that follows it (.onnx and .pt2); may be given several times"
-        ),
-    )
+    text = "an input that a call updates in place, and the output that follows it (.onnx and .pt2)"
+    _add_repeated(parser, "--state", "INPUT=OUTPUT", _pair, text)
 
 
 def _add_value(parser: Any) -> None:
-    parser.add_argument(
-        "--value",
-        action="append",
-        metavar="INPUT=16000",
-        type=_value,
-        default=[],
-        help=(
-            "the value of an input on which shapes depend, or of another, which the function does not take then: a number, or 2,3 for "
-            "several; may be given several times"
-        ),
+    text = (
+        "the value of an input on which shapes depend, or of another, which the function does not take then: a number, or 2,3 for "
+        "several"
     )
+    _add_repeated(parser, "--value", "INPUT=16000", _value, text)
+
+
+def _add_repeated(parser: Any, name: str, metavar: str, kind: Callable[[str], object], text: str) -> None:
+    text = f"{text}; may be given several times"
+    parser.add_argument(name, action="append", metavar=metavar, type=kind, default=[], help=text)
 
 
 def _value(text: str) -> tuple[str, Any]:

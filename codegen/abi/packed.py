@@ -25,9 +25,9 @@ from ...ir.pointers import WRITES, pointed_to
 from ...ir.stmt import Function
 from ...ir.visit import post_order, rewrite
 from ...runtime.array import numpy_dtype
-from ..errors import PackedNotRegistered
+from ..errors import PackedNotRegistered, UnsupportedIntrinsic
 
-__all__ = ["CALLBACK_RAISED", "FAILED", "PACKED_PREFIX", "PackedCalls", "calls_packed"]
+__all__ = ["CALLBACK_RAISED", "FAILED", "PACKED_PREFIX", "PackedCalls", "bound_symbol", "calls_packed"]
 
 FAILED = 1 << 32
 """The result of a call whose Python function raised; else the low 32 bits are the result."""
@@ -42,6 +42,20 @@ def calls_packed(function: Function) -> str | None:
         if isinstance(node, Call) and node.name == "call_packed":
             return _name(node)
     return None
+
+
+def bound_symbol(call: Call, target: str) -> str:
+    """The symbol to which a call of a Python function is bound. Raises UnsupportedIntrinsic (TW0413) where it is not, being built
+    for elsewhere than this process."""
+    symbol = _name(call)
+    if not symbol.startswith(PACKED_PREFIX):
+        raise UnsupportedIntrinsic(
+            f"the program calls the Python function {symbol!r}",
+            called=user_source(),
+            reason="only a kernel that is built to run in this process can",
+            fix=f'tw.build(..., target="{target}")',
+        )
+    return symbol
 
 
 def _name(call: Call) -> str:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import user_source
-from ..abi.packed import calls_packed
 from ..errors import UnsupportedIntrinsic
-from ..export.errors import CallsPython, UnknownLibraryKind, UnknownThreads
+from ..export.errors import UnknownLibraryKind, UnknownThreads
 from ..export.files import check_place, write_together
-from ..export.final_kernel import KernelExporter
+from ..export.final_kernel import KernelExporter, refuse_callback
 from ..export.header import header_text
 from ..export.manifest import describe, manifest_text, own_version
 from ..export.names import check_names, check_parameters
@@ -97,14 +96,7 @@ class CExporter(KernelExporter):
             )
         for program in self.programs:
             check_parameters(program.signature)
-            callback = calls_packed(program.function)
-            if callback is not None:
-                raise CallsPython(
-                    f"cannot export {program.signature.name}",
-                    called=user_source(),
-                    reason=f"it calls the Python function {callback!r}, which is in this process alone",
-                    fix="call a C function by te.call_extern, and link the library that has it",
-                )
+            refuse_callback(program.signature.name, program.function)
             if program.function.attrs.get("import_c"):
                 raise UnsupportedIntrinsic(
                     f"cannot export {program.signature.name}",

@@ -6,7 +6,7 @@ from ...errors import user_source
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ...ir.pointers import pointed_to
-from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
+from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX, bound_symbol
 from ..clike import intrinsics as clike
 from ..clike.emit_expr import CallTable
 from ..clike.types import bare
@@ -122,16 +122,8 @@ def _unaligned_elements(em: CExprEmitter, call: Call, lane: int) -> str:
 
 def _packed(em: CExprEmitter, call: Call, lane: int) -> str:
     """A Python function, by the pointer that the process sets. Where it fails the kernel is left."""
-    symbol, *args = call.args
-    assert isinstance(symbol, StringImm), "the first operand of a packed call is its name"
-    if not symbol.value.startswith(PACKED_PREFIX):
-        raise UnsupportedIntrinsic(
-            f"the program calls the Python function {symbol.value!r}",
-            called=user_source(),
-            reason="only a kernel that is built to run in this process can",
-            fix='tw.build(..., target="c")',
-        )
-    return f"({value_type(call.dtype)}){_call_python(em, symbol.value, args, lane)}"
+    symbol = bound_symbol(call, "c")
+    return f"({value_type(call.dtype)}){_call_python(em, symbol, list(call.args[1:]), lane)}"
 
 
 def _call_python(em: CExprEmitter, symbol: str, args: list[Expr], lane: int) -> str:

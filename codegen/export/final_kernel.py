@@ -5,16 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from ...errors import user_source
 from ...ir.expr import Var
 from ...ir.stmt import Function
 from ...runtime.signature import Signature
+from ..abi.packed import calls_packed
+from .errors import CallsPython
 from .names import library_identifier
 from .variants import Variant
 
-__all__ = ["FinalKernel", "KernelExporter"]
+__all__ = ["FinalKernel", "KernelExporter", "refuse_callback"]
 
 _DEFAULT_NAME = "main"
 """What a kernel is called that was given no name; C has a `main` of its own."""
+
+
+def refuse_callback(name: str, function: Function) -> None:
+    """Raises CallsPython (TW0709) where a function calls one of Python."""
+    callback = calls_packed(function)
+    if callback is not None:
+        raise CallsPython(
+            f"cannot export {name}",
+            called=user_source(),
+            reason=f"it calls the Python function {callback!r}, which is in this process alone",
+            fix="call a C function by te.call_extern, and link the library that has it",
+        )
 
 
 @dataclass(frozen=True)

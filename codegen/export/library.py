@@ -16,7 +16,6 @@ from typing import Any
 from ...errors import user_source
 from ...ir.constant import Constant
 from ...runtime.metadata import NoMetadata, sealed
-from ..abi.packed import calls_packed
 from ..abi.parallel import PARALLEL_FOR
 from ..abi.stub import stub_text
 from ..constants import definitions, filled, symbols_of
@@ -30,9 +29,9 @@ from .cases import case_declarations, case_text
 from .companion import ALONE, Companion, handles_of
 from .cpu import baseline, cpu_text, needed_features
 from .entries import entries_text
-from .errors import CallsPython, DoesNotFit, UnknownLibraryKind
+from .errors import DoesNotFit, UnknownLibraryKind
 from .files import check_place, make_folders, write_together
-from .final_kernel import FinalKernel, KernelExporter
+from .final_kernel import FinalKernel, KernelExporter, refuse_callback
 from .gpu import GpuFunction, GpuVariant, gpu_statuses, gpu_text
 from .gpu_driver import driver_text
 from .header import declarations, header_text
@@ -81,14 +80,7 @@ class Exporter(KernelExporter):
             check_parameters(function.signature)
         for program in self.programs:
             check_parameters(program.signature)
-            callback = calls_packed(program.function)
-            if callback is not None:
-                raise CallsPython(
-                    f"cannot export {program.signature.name}",
-                    called=user_source(),
-                    reason=f"it calls the Python function {callback!r}, which is in this process alone",
-                    fix="call a C function by te.call_extern, and link the library that has it",
-                )
+            refuse_callback(program.signature.name, program.function)
             if program.function.attrs.get("import_c") and shutil.which("clang") is None:
                 raise NoCompiler(
                     f"cannot export {program.signature.name}",

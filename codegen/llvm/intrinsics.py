@@ -12,7 +12,7 @@ from ...errors import user_source
 from ...ir.dtype import BOOL, FLOAT64, INT64, DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ...ir.ops import constant_of
-from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
+from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX, bound_symbol
 from ..errors import UnsupportedIntrinsic
 from .arithmetic import compare, convert
 from .emitter import ExprEmitter
@@ -269,16 +269,8 @@ def _outside(em: ExprEmitter, call: Call) -> str:
 
 def _packed(em: ExprEmitter, call: Call) -> str:
     """A Python function, by the symbol that codegen.packed has bound it to. Where it fails the kernel is left."""
-    symbol, *args = call.args
-    assert isinstance(symbol, StringImm), "the first operand of a packed call is its name"
-    if not symbol.value.startswith(PACKED_PREFIX):
-        raise UnsupportedIntrinsic(
-            f"the program calls the Python function {symbol.value!r}",
-            called=user_source(),
-            reason="only a kernel that is built to run in this process can",
-            fix='tw.build(..., target="llvm")',
-        )
-    result = _call_python(em, symbol.value, [(arg, em.value(arg)) for arg in args])
+    symbol = bound_symbol(call, "llvm")
+    result = _call_python(em, symbol, [(arg, em.value(arg)) for arg in call.args[1:]])
     failed = em.f.op(f"icmp uge i64 {result}, {FAILED}")
     em.leave_if(failed, str(CALLBACK_RAISED))
     return em.f.op(f"trunc i64 {result} to {llvm_type(call.dtype)}")

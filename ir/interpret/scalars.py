@@ -20,6 +20,7 @@ from ..expr import Add, BinaryOp, Div, FloorDiv, FloorMod, Max, Min, Mul, Sub, T
 from ..rounding import round_float, wrap_int
 
 __all__ = [
+    "FLOAT_FUNCTIONS",
     "FLOAT_TYPES",
     "binary_text",
     "cast_function",
@@ -189,7 +190,7 @@ def _round_half_away(value: float) -> float:
     return math.copysign(whole + (abs(value) - whole >= 0.5), value)
 
 
-_FLOAT_FUNCTIONS: dict[str, Callable[[Any], Any] | Callable[[Any, Any], Any]] = {
+FLOAT_FUNCTIONS: dict[str, Callable[[Any], Any] | Callable[[Any, Any], Any]] = {
     "exp": np.exp,
     "exp2": np.exp2,
     "exp10": lambda x: np.power(10.0, x),
@@ -226,6 +227,7 @@ _FLOAT_FUNCTIONS: dict[str, Callable[[Any], Any] | Callable[[Any, Any], Any]] = 
     "abs": np.abs,
     "fmod": np.fmod,
 }
+"""Functions of mathematics by their names, of numpy's floats."""
 
 
 def _float_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
@@ -243,7 +245,7 @@ def _float_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
     }
     if name in tests:
         return tests[name]
-    function = _FLOAT_FUNCTIONS.get(name)
+    function = FLOAT_FUNCTIONS.get(name)
     if function is None:
         return None
     double, rounded = np.float64, _rounded_once(dtype)

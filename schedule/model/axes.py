@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from ...errors import user_source
+from ...errors import ScheduleError, user_source
 from ...ir.expr import Expr, IntImm, IterVar, Range
 from ...ir.visit import free_vars
 from ..errors import AnnotationWouldBeLost, AxisIsNoLoop, BadReorder, NotAnAxisOfStage, WrongArgument
@@ -23,9 +23,12 @@ __all__ = [
     "in_program_order",
     "outline",
     "place_of",
+    "refusal",
     "refuse_lost_annotation",
     "what_became_of",
 ]
+
+ErrorT = TypeVar("ErrorT", bound=ScheduleError)
 
 
 def place_of(axes: Sequence[IterVar], axis: object) -> int:
@@ -61,6 +64,20 @@ def outline(stage: Stage, marked: Sequence[IterVar] = ()) -> str:
         if place_of(marked, axis) >= 0:
             lines.append("  " * depth + "    " + "^" * len(axis.name))
     return "\n".join(lines)
+
+
+def refusal(
+    kind: type[ErrorT], stage: Stage, headline: str, marked: Sequence[IterVar], reason: str, fix: str
+) -> ErrorT:
+    """The error of a primitive that the stage does not admit, with its loops, those that it is about marked."""
+    return kind(
+        headline,
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, marked),
+        fix=fix,
+    )
 
 
 def in_program_order(stage: Stage) -> list[tuple[int, IterVar]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, overload
 
 from ...errors import user_source
@@ -14,7 +15,7 @@ from ...te.rewrite import substitute_axes
 from ...te.tensor import Tensor
 from ...te.tensor_compute import intrinsic_call
 from ..errors import BadCacheWrite
-from ..model.axes import declared_ranges, mixes_data_and_reduce, outline, refuse_lost_annotation
+from ..model.axes import declared_ranges, mixes_data_and_reduce, outline, refusal, refuse_lost_annotation
 from ..model.checks import check_scope
 from ..model.foreign import SCOPE, TENSORS
 from ..model.hybrid_loops import refuse_hybrid
@@ -106,15 +107,7 @@ def _check_cacheable(stage: Stage, tensors: Sequence[Tensor]) -> ComputeOp:
         f's.cache_read({name}, "local", readers), or allocate(shape, dtype, "local") in the script',
     )
 
-    def bad(reason: str, fix: str) -> BadCacheWrite:
-        return BadCacheWrite(
-            f"cannot cache writes of {name}",
-            reason=reason,
-            declared=stage.op.source,
-            called=user_source(),
-            loops=outline(stage),
-            fix=fix,
-        )
+    bad = partial(refusal, BadCacheWrite, stage, f"cannot cache writes of {name}", ())
 
     if op is None:
         raise bad(f"{name} is a {stage.op.kind}: nothing writes it", f's.cache_read({name}, "local", readers)')

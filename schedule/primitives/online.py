@@ -31,7 +31,7 @@ from ...te.shape import constant_extent
 from ...te.tensor import Tensor, tensor_of
 from ...te.weighted import WeightedSum, rows_of_total, weighted_sum
 from ..errors import BadOnline
-from ..model.axes import outline
+from ..model.axes import refusal
 from ..model.foreign import TENSORS, integer
 from ..model.layout import as_axis, check_outputs, retire
 from ..model.methods import SchedulePrimitives
@@ -106,13 +106,8 @@ def online(schedule: Schedule, tensor: Tensor, factor: int) -> list[Tensor]:
 
 
 def _bad(stage: Stage, reason: str, fix: str) -> BadOnline:
-    return BadOnline(
-        f"cannot compute {stage.name} by chunks that are merged",
-        reason=reason,
-        declared=stage.op.source,
-        called=user_source(),
-        loops=outline(stage, stage.leaf_iter_vars),
-        fix=fix,
+    return refusal(
+        BadOnline, stage, f"cannot compute {stage.name} by chunks that are merged", stage.leaf_iter_vars, reason, fix
     )
 
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from math import copysign, gcd
 from typing import Any
 
-from ...errors import user_source
 from ...ir.analysis.linear import linear, terms
 from ...ir.arith.analyzer import Analyzer
 from ...ir.combine import is_sum
@@ -45,7 +44,7 @@ from ...te.operation import ComputeOp
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..errors import BadPhases
-from ..model.axes import outline
+from ..model.axes import refusal
 from ..model.foreign import AXIS, TENSORS, integer
 from ..model.inlined import expanded
 from ..model.layout import as_axis, check_outputs, refuse_dangling_predicate, retire
@@ -123,14 +122,7 @@ def polyphase(schedule: Schedule, tensor: Tensor, axis: IterVar, step: int) -> l
 
 
 def _bad(stage: Stage, reason: str, fix: str) -> BadPhases:
-    return BadPhases(
-        f"cannot take {stage.name} apart by remainders",
-        reason=reason,
-        declared=stage.op.source,
-        called=user_source(),
-        loops=outline(stage, stage.leaf_iter_vars),
-        fix=fix,
-    )
+    return refusal(BadPhases, stage, f"cannot take {stage.name} apart by remainders", stage.leaf_iter_vars, reason, fix)
 
 
 def _check(stage: Stage, axis: IterVar, step: int) -> ComputeOp:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ...errors import user_source
@@ -49,7 +50,7 @@ from ..lowering.nest import Nest
 from ..lowering.spans import relaxed_over, span_over, spans_within
 from ..lowering.stage_bounds import Loop
 from ..model.attributes import LoopNote
-from ..model.axes import find_leaf, outline
+from ..model.axes import find_leaf, outline, refusal
 from ..model.foreign import AXIS, FLAG, LARGEST, TENSORS, integer
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives
@@ -360,15 +361,7 @@ def prefetch(
     )
     headline = f"cannot prefetch at '{axis.name}' of stage {stage.name}"
 
-    def bad(reason: str, fix: str) -> BadPrefetch:
-        return BadPrefetch(
-            headline,
-            reason=reason,
-            declared=stage.op.source,
-            called=user_source(),
-            loops=outline(stage, [axis]),
-            fix=fix,
-        )
+    bad = partial(refusal, BadPrefetch, stage, headline, [axis])
 
     read = ", ".join(tensor.name for tensor in stage.op.input_tensors) or "nothing"
     if not isinstance(tensor, Tensor):

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from ...errors import user_source
 from ...ir.expr import Expr, IterVar
 from ...ir.ops import const, floormod
 from ..errors import BadStorageAlign
 from ..lowering.extension import Extension
-from ..model.axes import find_axis, outline, place_of
+from ..model.axes import find_axis, place_of, refusal
 from ..model.foreign import AXIS, integer
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives
@@ -75,15 +75,7 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
         f's.cache_read({stage.name}, "global", readers) gives a copy to align',
     )
 
-    def bad(reason: str, fix: str) -> BadStorageAlign:
-        return BadStorageAlign(
-            headline,
-            reason=reason,
-            declared=stage.op.source,
-            called=user_source(),
-            loops=outline(stage, [axis]),
-            fix=fix,
-        )
+    bad = partial(refusal, BadStorageAlign, stage, headline, [axis])
 
     dimensions = [dim for dims in stage.op.dimensions for dim in dims]
     if place_of(dimensions, axis) < 0:

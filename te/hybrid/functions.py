@@ -18,6 +18,7 @@ import numpy as np
 from ...arguments import is_a, is_number
 from ...ir import ops
 from ...ir.dtype import SCALAR_TYPES, DType
+from ...ir.interpret.scalars import FLOAT_FUNCTIONS
 from ...ir.rounding import (
     ceil_quotient,
     floor_quotient,
@@ -54,7 +55,7 @@ def _float(value: Any) -> Any:
     return np.float32(value)
 
 
-def _unary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _unary(function: Callable[..., Any]) -> Callable[[Any], Any]:
     def emulated(x: Any) -> Any:
         value = _float(x)
         with np.errstate(all="ignore"):
@@ -63,7 +64,7 @@ def _unary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return emulated
 
 
-def _joined(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _joined(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def emulated(x: Any, y: Any) -> Any:
         a, b = _float(x) if not isinstance(x, (int, float)) else x, _float(y) if not isinstance(y, (int, float)) else y
         if isinstance(a, (int, float)) and isinstance(b, (int, float)):
@@ -187,42 +188,12 @@ def _math(name: str, emulated: Callable[..., Any], arity: int | None = 1) -> Hyb
     return HybridFunction(getattr(te_math, name), emulated, arity)
 
 
-_FLOATS: dict[str, Callable[[Any], Any]] = {
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "exp10": lambda x: np.power(x.dtype.type(10), x),
-    "log": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "expm1": np.expm1,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "tanh": np.tanh,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "erf": lambda x: math.erf(float(x)),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-}
-_PAIRS: dict[str, Callable[[Any, Any], Any]] = {
-    "atan2": np.arctan2,
-    "hypot": np.hypot,
-    "copysign": np.copysign,
-    "fmod": np.fmod,
-}
+_UNARY = "exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf sigmoid"
+_PAIRS = "atan2 hypot copysign fmod"
 
 FUNCTIONS: dict[str, HybridFunction] = {
-    **{name: _math(name, _unary(function)) for name, function in _FLOATS.items()},
-    **{name: _math(name, _joined(function), 2) for name, function in _PAIRS.items()},
+    **{name: _math(name, _unary(FLOAT_FUNCTIONS[name])) for name in _UNARY.split()},
+    **{name: _math(name, _joined(FLOAT_FUNCTIONS[name]), 2) for name in _PAIRS.split()},
     "floor": _math("floor", _whole(np.floor)),
     "ceil": _math("ceil", _whole(np.ceil)),
     "trunc": _math("trunc", _whole(np.trunc)),

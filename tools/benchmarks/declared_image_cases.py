@@ -159,25 +159,26 @@ def unsharp(draw: Draw) -> Case:
     return program(f"unsharp {high}x{wide}", declare, [(high, wide)], everywhere(chain), flops=12 * high * wide)
 
 
+def _differences(x: te.Tensor, shape: tuple[int, int]) -> tuple[te.Tensor, te.Tensor]:
+    """Sobel's, across and down."""
+    dx = te.compute(
+        shape,
+        lambda i, j: (x[i, j + 2] - x[i, j]) + (x[i + 1, j + 2] - x[i + 1, j]) * 2 + (x[i + 2, j + 2] - x[i + 2, j]),
+        name="dx",
+    )
+    dy = te.compute(
+        shape,
+        lambda i, j: (x[i + 2, j] - x[i, j]) + (x[i + 2, j + 1] - x[i, j + 1]) * 2 + (x[i + 2, j + 2] - x[i, j + 2]),
+        name="dy",
+    )
+    return dx, dy
+
+
 def harris(draw: Draw) -> Case:
     high, wide = draw.near(700), draw.near(1100)
 
     def declare(x: te.Tensor) -> te.Tensor:
-        shape = (high - 2, wide - 2)
-        dx = te.compute(
-            shape,
-            lambda i, j: (
-                (x[i, j + 2] - x[i, j]) + (x[i + 1, j + 2] - x[i + 1, j]) * 2 + (x[i + 2, j + 2] - x[i + 2, j])
-            ),
-            name="dx",
-        )
-        dy = te.compute(
-            shape,
-            lambda i, j: (
-                (x[i + 2, j] - x[i, j]) + (x[i + 2, j + 1] - x[i, j + 1]) * 2 + (x[i + 2, j + 2] - x[i, j + 2])
-            ),
-            name="dy",
-        )
+        dx, dy = _differences(x, shape := (high - 2, wide - 2))
         pairs = (dx, dx), (dx, dy), (dy, dy)
         products = [te.compute(shape, lambda i, j, a=a, b=b: a[i, j] * b[i, j], name="p") for a, b in pairs]
         smaller = (high - 4, wide - 4)
@@ -220,21 +221,7 @@ def sobel(draw: Draw) -> Case:
     high, wide = draw.near(900), draw.near(1300)
 
     def declare(x: te.Tensor) -> te.Tensor:
-        shape = (high - 2, wide - 2)
-        dx = te.compute(
-            shape,
-            lambda i, j: (
-                (x[i, j + 2] - x[i, j]) + (x[i + 1, j + 2] - x[i + 1, j]) * 2 + (x[i + 2, j + 2] - x[i + 2, j])
-            ),
-            name="dx",
-        )
-        dy = te.compute(
-            shape,
-            lambda i, j: (
-                (x[i + 2, j] - x[i, j]) + (x[i + 2, j + 1] - x[i, j + 1]) * 2 + (x[i + 2, j + 2] - x[i, j + 2])
-            ),
-            name="dy",
-        )
+        dx, dy = _differences(x, shape := (high - 2, wide - 2))
         return te.compute(shape, lambda i, j: te.sqrt(dx[i, j] * dx[i, j] + dy[i, j] * dy[i, j]), name="edge")
 
     def chain(library: Any, x: Any) -> Any:

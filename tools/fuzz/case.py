@@ -14,7 +14,7 @@ from .programs import draw_program
 from .reproduction import explain
 from .schedules import Drawn, draw_schedule
 
-__all__ = ["TARGETS", "draw_case", "label_of", "run_case"]
+__all__ = ["TARGETS", "draw_case", "empty_report", "label_of", "run_case"]
 
 TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": (*["llvm"] * 24, "cuda -emulate")}
 """What each choice of a target runs: a GPU's kernels take ten times as long, by way of the C++ compiler."""
@@ -54,6 +54,11 @@ def label_of(program: Program, op: Any) -> tuple[str, str]:
     return op.body[0].combiner.name if op.reduce_axis else "elementwise", dtype
 
 
+def empty_report(case: int) -> dict[str, Any]:
+    """The report of a case of which nothing is known yet."""
+    return {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
+
+
 def run_case(
     seed: int,
     case: int,
@@ -64,15 +69,7 @@ def run_case(
 ) -> dict[str, Any]:
     """Draws and checks one case. A failure brings its text and a program that repeats it, made smaller for so long. about: the
     primitive that the schedule is about, instead of a drawn one or none. nth: which of the program's schedules."""
-    report: dict[str, Any] = {
-        "case": case,
-        "name": "?",
-        "failure": "",
-        "refused": {},
-        "tried": {},
-        "lowering": "",
-        "cells": [],
-    }
+    report = empty_report(case)
     program: Program | None = None
     s, began = None, time.perf_counter()
     numbers, choices, options = draw_case(seed, case, target, nth)

@@ -25,6 +25,7 @@ from ...errors import CudaError, TilewrightError
 from ...views.sparse import SparseArray
 from .attentions import draw_attention, draw_weighted_rows
 from .by_hand import BY_HAND, draw_by_hand
+from .case import empty_report
 from .chains import draw_chain
 from .choices import Choices, case_choices, forced
 from .contractions import draw_contraction, draw_itself
@@ -172,15 +173,7 @@ def _order(order: int) -> Generator[None]:
 
 def run_kernels(seed: int, case: int, _target: str = "cuda", shrink_seconds: float = 20.0) -> dict[str, Any]:
     """Draws and checks one case, as fuzz.case.run_case does for schedules that are drawn."""
-    report: dict[str, Any] = {
-        "case": case,
-        "name": "?",
-        "failure": "",
-        "refused": {},
-        "tried": {},
-        "lowering": "",
-        "cells": [],
-    }
+    report = empty_report(case)
     began = time.perf_counter()
     numbers, taken = case_choices(seed, case, _PROGRAM), case_choices(seed, case, _TAKEN)
     try:

@@ -19,6 +19,7 @@ from ... import topi
 from ...driver.build import build
 from ...errors import TensorExpressionError, TilewrightError
 from . import operator_image_rows, operator_network_rows, operator_quantised_rows, operator_rows
+from .case import empty_report
 from .choices import Choices, case_choices, forced
 from .operator_rows import Operands, Rows, Value
 from .oracle import Failure, compare, run_kernel, signature
@@ -102,15 +103,7 @@ def _options(seed: int, case: int, target: str) -> tuple[str, list[bool]]:
 
 def run_operators(seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0) -> dict[str, Any]:
     """Draws and checks one case, as fuzz.case.run_case does for schedules that are drawn."""
-    report: dict[str, Any] = {
-        "case": case,
-        "name": "?",
-        "failure": "",
-        "refused": {},
-        "tried": {},
-        "lowering": "",
-        "cells": [],
-    }
+    report = empty_report(case)
     began = time.perf_counter()
     choices = case_choices(seed, case, _PROGRAM)
     chosen, ends = _options(seed, case, target)

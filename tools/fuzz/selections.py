@@ -20,6 +20,7 @@ from ...autoschedule.scheduler import schedule
 from ...driver.build import lower
 from ...ir.cached import cached_property
 from ...ir.interpret.interpreter import Interpreter
+from .case import empty_report
 from .chains import draw_chain
 from .choices import Choices, case_choices, forced
 from .contractions import draw_contraction, draw_itself
@@ -141,15 +142,7 @@ def _drawn(seed: int, case: int, target: str) -> tuple[Choices, Choices, Options
 
 def run_selections(seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0) -> dict[str, Any]:
     """Draws and checks one case, as fuzz.case.run_case does for schedules that are drawn."""
-    report: dict[str, Any] = {
-        "case": case,
-        "name": "?",
-        "failure": "",
-        "refused": {},
-        "tried": {},
-        "lowering": "",
-        "cells": [],
-    }
+    report = empty_report(case)
     began = time.perf_counter()
     numbers, taken, options, exact = _drawn(seed, case, target)
     drawn = len(taken.made)
