@@ -18,6 +18,7 @@ from ..ir.analysis.work import executions, work_of
 from ..ir.arith.linear import LinearForm
 from ..ir.cached import cached_property
 from ..ir.expr import Expr, IntImm, IterVar, Max, Min, Producer, ProducerLoad, Var
+from ..ir.ops import constant_of
 from ..ir.stmt import For, If, LoopKind, Stmt
 from ..ir.structural import StructuralKey
 from ..ir.visit import post_order, walk
@@ -170,7 +171,7 @@ def source(load: ProducerLoad) -> Tensor:
 
 def numeric_shape(tensor: Producer, unknown: int = ASSUMED) -> tuple[int, ...]:
     """Extents as numbers, `unknown` where the call decides."""
-    return tuple(extent.value if isinstance(extent, IntImm) else unknown for extent in tensor.shape)
+    return tuple(constant_of(extent, unknown) for extent in tensor.shape)
 
 
 def tensor_bytes(tensor: Tensor, unknown: int = 1) -> int:

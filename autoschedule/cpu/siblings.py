@@ -25,6 +25,7 @@ from ...errors import LoweringError
 from ...ir.analysis.footprint import Access
 from ...ir.analysis.work import work_of
 from ...ir.expr import IntImm, IterVar, Var
+from ...ir.ops import constant_of
 from ...ir.visit import substitute
 from ...schedule import Schedule, Stage
 from ...schedule.lowering.computation import Computation
@@ -168,7 +169,7 @@ def _begin_alike(one: Stage, other: Stage) -> bool:
 
 def _extent(stage: Stage, axis: IterVar) -> int | None:
     within = declared_ranges(stage).get(axis)
-    return within.extent.value if within is not None and isinstance(within.extent, IntImm) else None
+    return None if within is None else constant_of(within.extent)
 
 
 def _found(bounds: Bounds, work: Nest) -> dict[Stage, _Root]:
