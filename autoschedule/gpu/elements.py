@@ -24,9 +24,10 @@ from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_of
 from ..accesses import contiguous_axes, dimension, find_axes, load_axes, op_loads, tensor_bytes
 from ..cost.estimate import Estimate
+from ..cost.gpu import kernel_time
 from ..operations import elements, fixed_extent
 from ..plan import Candidate
-from .threads import LAUNCH, SECTOR, THREADS, VECTOR, WARP, lanes_of
+from .threads import SECTOR, THREADS, VECTOR, WARP, lanes_of
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -87,8 +88,7 @@ def _time(op: Operation, gpu: Gpu) -> Estimate | None:
         whole = tensor_bytes(tensor)
         moved[tensor] = count * SECTOR if _by_data(load) else min(whole, count * tensor.dtype.bytes)
     total = sum(moved.values()) + count * sum(tensor.dtype.bytes for tensor in op.outputs)
-    seconds = max(total / gpu.memory_rate, gpu.latency) / (gpu.clock * 1e9)
-    return Estimate((("memory bandwidth", seconds), ("launch", LAUNCH)))
+    return kernel_time(gpu, ("memory bandwidth", gpu.latency), unique=total)
 
 
 def element_a_thread(group: Group) -> None:

@@ -29,6 +29,7 @@ from ...ir.expr import IntImm, IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ..accesses import source
 from ..cost.estimate import Estimate
+from ..cost.gpu import busiest, kernel_time, max_resident
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fused
 from ..matrices import declare_matrices
@@ -44,7 +45,7 @@ from .tensor_cores import (
     shared_by_all,
     stored_by_blocks,
 )
-from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, slowest
+from .threads import VECTOR, WARP
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -229,7 +230,7 @@ def _shared(tile: Tile) -> int:
 def _at_once(tile: Tile, gpu: Gpu) -> int:
     """Blocks of a multiprocessor."""
     threads = tile.groups * GROUP + GROUP * tile.roles
-    return blocks_at_once(gpu, threads, tile.own[0] * tile.columns // GROUP + OTHER_REGISTERS, _shared_bytes(tile))
+    return max_resident(gpu, threads, tile.own[0] * tile.columns // GROUP + OTHER_REGISTERS, _shared_bytes(tile))
 
 
 def _shared_bytes(tile: Tile) -> int:
@@ -256,32 +257,25 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
     read = tile.rows // ROWS * (ROWS + tile.columns) * PANEL_BYTES
     begun = 0 if tile.boxes else 4 * filled / VECTOR / WARP / 4
     latency = gpu.latency + ENGINE_LATENCY * tile.boxes + CLUSTER_LATENCY * (tile.cluster - 1)
-    name, busy = max(
-        ("tensor throughput", math),
-        ("shared memory", (filled + read) / gpu.shared_rate),
-        ("instructions", begun),
-        key=lambda part: part[1],
+    name, busy = busiest(
+        ("tensor throughput", math), ("shared memory", (filled + read) / gpu.shared_rate), ("instructions", begun)
     )
     resident = min(at_once, waves)
     covered = resident * busy * (tile.stages - 1)
     waits = BARRIER * (not tile.roles) + FENCE * (not tile.boxes)
     idle = max(latency - covered, 0) / (resident * (tile.stages - 1)) + waits / resident
-    step = 1 / (gpu.clock * 1e9)
     once = _shared(tile) * (1 - 1 / tile.cluster)  # of the rows of both sides, those that another block fetches
     moved = blocks * (tile.rows + tile.columns - once) * PANEL_BYTES * parts
     unique = _grid(found, tile, gpu).loaded(tile.band) + batch * rows * columns * 4
-    name, cycles = slowest(
-        gpu, (name, waves * parts * (busy + DRAIN / resident)), unique, moved
-    )  # copies go on meanwhile
     begins = 1 if tile.resident else waves
     beyond = begins * gpu.latency * 2 + waves * tile.rows * tile.columns * 8 / gpu.shared_rate
-    return Estimate(
-        (
-            (name, cycles * step),
-            ("waiting for memory", waves * parts * idle * step),
-            ("beginning and end of blocks", beyond / resident * step),
-            ("launch", LAUNCH),
-        )
+    return kernel_time(
+        gpu,
+        (name, waves * parts * (busy + DRAIN / resident)),  # copies go on meanwhile
+        ("waiting for memory", waves * parts * idle),
+        ("beginning and end of blocks", beyond / resident),
+        unique=unique,
+        moved=moved,
     )
 
 

@@ -29,13 +29,14 @@ from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ..accesses import domain_axes, find_axes, load_axes, source
 from ..cost.estimate import Estimate
+from ..cost.gpu import Waves, busiest, kernel_time
 from ..forms.online import OnlineForm, match_online, product_sides
 from ..loops import fused
 from ..operations import fixed_extent, is_plain
 from ..plan import Candidate, Decision
 from ..registry import registered
 from .online_cores import apply_on_cores, core_tiles, time_on_cores
-from .threads import LAUNCH, WARP, blocks_at_once, lanes_along_last, lanes_of
+from .threads import WARP, lanes_along_last, lanes_of
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -170,9 +171,8 @@ def _time(form: OnlineForm, tile: Tile, gpu: Gpu) -> Estimate:
     size = form.value.output(0).dtype.bytes
     count, threads = batch * ceil(rows / tile.rows), prod(tile.threads)
     across = ceil(columns / tile.threads[1])
-    at_once = blocks_at_once(gpu, threads, _registers(tile, columns), _shared_bytes(tile, depth, columns, size))
-    waves, parts = ceil(count / gpu.processors), ceil(terms / tile.terms) * form.share
-    resident = min(at_once, waves)
+    waves = Waves.of(gpu, count, threads, _registers(tile, columns), _shared_bytes(tile, depth, columns, size))
+    resident, parts = waves.resident, ceil(terms / tile.terms) * form.share
     math = tile.rows * tile.terms * (depth + columns) / gpu.fma * (size / 4)
     loads = sum(
         threads / WARP * (tile.own + each) * along * size * WARP / gpu.shared_rate
@@ -181,33 +181,26 @@ def _time(form: OnlineForm, tile: Tile, gpu: Gpu) -> Estimate:
     powers = tile.rows * tile.terms / EXPONENTIALS
     multiplied = tile.own * (tile.terms / tile.threads[1] * depth + across * tile.terms)
     begun = threads / WARP / 4 * (MORE * multiplied + OF_SCORES * tile.own * tile.terms / tile.threads[1])
-    name, busy = max(
-        ("fma throughput", math), ("shared memory", loads), ("instructions", begun), key=lambda part: part[1]
-    )
+    name, busy = busiest(("fma throughput", math), ("shared memory", loads), ("instructions", begun))
     waits = (gpu.latency if tile.stages == 1 else max(gpu.latency - busy - powers, 0)) + BARRIERS * BARRIER
     idle = max(waits - (resident - 1) * (busy + powers), 0) / resident
-    step = 1 / (gpu.clock * 1e9)
-    return Estimate(
-        (
-            (name, waves * parts * busy * step),
-            ("exponentials", waves * parts * powers * step),
-            ("waiting for memory", waves * parts * idle * step),
-            ("launch", LAUNCH),
-        )
+    return kernel_time(
+        gpu,
+        (name, waves.count * parts * busy),
+        ("exponentials", waves.count * parts * powers),
+        ("waiting for memory", waves.count * parts * idle),
     )
 
 
 def _time_apart(form: OnlineForm, gpu: Gpu) -> Estimate:
     """Two products at most of what multiply-adds take, and what scores take on their ways."""
     rows, terms, depth, columns, batch = form.sizes
-    step = 1 / (gpu.clock * 1e9)
     scores = batch * rows * terms
-    return Estimate(
-        (
-            ("fma throughput", scores * (depth + columns) / gpu.fma / gpu.processors * step),
-            ("memory bandwidth", PASSES * scores * 4 / gpu.memory_rate * step),
-            ("launch", 4 * LAUNCH),
-        )
+    return kernel_time(
+        gpu,
+        ("fma throughput", scores * (depth + columns) / gpu.fma / gpu.processors),
+        ("memory bandwidth", PASSES * scores * 4 / gpu.memory_rate),
+        launches=4,
     )
 
 

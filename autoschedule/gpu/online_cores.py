@@ -29,11 +29,12 @@ from ...ir.fragments import LANES
 from ...te.axis import thread_axis
 from ..accesses import domain_axes
 from ..cost.estimate import Estimate
+from ..cost.gpu import Waves, busiest, kernel_time
 from ..forms.online import OnlineForm, product_heads
 from ..loops import fused
 from ..operations import fixed_extent
 from .tensor_cores import M, N, shared_by_all
-from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, lanes_along_last, lanes_of
+from .threads import VECTOR, WARP, lanes_along_last, lanes_of
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -144,11 +145,9 @@ def time_on_cores(form: OnlineForm, tile: CoreTile, gpu: Gpu) -> Estimate:
     rows, terms, depth, columns, batch = form.sizes
     depth = _padded(depth, K)
     count = batch * ceil(rows / tile.rows)
-    at_once = blocks_at_once(
-        gpu, prod(tile.threads), _registers(tile, depth, columns), _shared_bytes(tile, depth, columns)
-    )
-    waves, parts = ceil(count / gpu.processors), ceil(terms / tile.terms) * form.share
-    resident = min(at_once, waves)
+    needs = _registers(tile, depth, columns), _shared_bytes(tile, depth, columns)
+    waves, parts = Waves.of(gpu, count, prod(tile.threads), *needs), ceil(terms / tile.terms) * form.share
+    resident = waves.resident
     scores, both = tile.rows * tile.terms, depth + columns
     math = scores * both / gpu.tensor
     filled = tile.terms * both * SIZE
@@ -159,25 +158,18 @@ def time_on_cores(form: OnlineForm, tile: CoreTile, gpu: Gpu) -> Estimate:
     elements = (scores * OF_SCORES + tile.rows * columns * OF_SUMS) / WARP
     begun = (products + fragments + elements + 4 * filled / VECTOR / WARP) / 4
     powers = scores / EXPONENTIALS
-    name, busy = max(
-        ("tensor throughput", math),
-        ("shared memory", loads),
-        ("instructions", begun),
-        ("exponentials", powers),
-        key=lambda part: part[1],
+    name, busy = busiest(
+        ("tensor throughput", math), ("shared memory", loads), ("instructions", begun), ("exponentials", powers)
     )
     others = math + begun if name != "instructions" else math  # what a warp does one after the other, others fill
     alone = max(others - busy, 0) / max(resident * tile.warps / 4, 1)
     waits = (gpu.latency if tile.stages == 1 else max(gpu.latency - busy * (tile.stages - 1), 0)) + BARRIERS * BARRIER
     idle = max(waits - (resident - 1) * busy, 0) / resident
-    step = 1 / (gpu.clock * 1e9)
-    return Estimate(
-        (
-            (name, waves * parts * busy * step),
-            ("one after the other", waves * parts * alone * step),
-            ("waiting for memory", waves * parts * idle * step),
-            ("launch", LAUNCH),
-        )
+    return kernel_time(
+        gpu,
+        (name, waves.count * parts * busy),
+        ("one after the other", waves.count * parts * alone),
+        ("waiting for memory", waves.count * parts * idle),
     )
 
 

@@ -27,6 +27,7 @@ from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.ops import bitwise
 from ...te.axis import thread_axis
 from ..cost.estimate import Estimate
+from ..cost.gpu import Waves, busiest, kernel_time
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import size_of
@@ -35,7 +36,7 @@ from .grids import Grid, bind_blocks
 from .hopper import on_warpgroups
 from .split_k import in_parts, splits_of, time_of_parts
 from .tensor_cores import on_tensor_cores
-from .threads import LAUNCH, WARP, blocks_at_once, lanes_of, reason_of, slowest
+from .threads import WARP, lanes_of, reason_of
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -143,34 +144,29 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns) * tile.splits
     threads, (own_rows, own_columns) = prod(tile.threads), tile.own
     registers = (own_rows * own_columns + (own_rows + own_columns) * 4) * bits // 32 + OTHER_REGISTERS
-    at_once = blocks_at_once(gpu, threads, registers, _shared_bytes(tile, bits))
-    waves = ceil(blocks / gpu.processors)
+    waves = Waves.of(gpu, blocks, threads, registers, _shared_bytes(tile, bits))
     parts, warps = ceil(terms / (tile.depth * tile.splits)), threads / WARP
     math = warps * own_rows * own_columns * tile.depth * WARP / gpu.fma * (bits / 32)
     loaded = warps * (own_rows + own_columns) * tile.depth * bits / 8 * WARP / gpu.shared_rate
     loads = own_rows / 4 + own_columns / (4 if found.is_read_along_sum(found.b) else _beside(found, tile))
     begun = warps * tile.depth * (own_rows * own_columns + loads) / 4
-    name, busy = max(
-        ("fma throughput", math), ("shared memory", loaded), ("instructions", begun), key=lambda part: part[1]
-    )
-    resident = min(at_once, waves)
+    name, busy = busiest(("fma throughput", math), ("shared memory", loaded), ("instructions", begun))
+    resident = waves.resident
     ahead = max(
         tile.stages - 1, 1
     )  # a pipeline's own work fills the time that its copies take; and one barrier is enough
     filled, barriers = (resident * ahead, 1) if tile.stages > 1 else (resident - 1, 2)
     idle = max(gpu.latency + barriers * BARRIER - filled * busy, 0) / (resident * ahead)
-    step = 1 / (gpu.clock * 1e9)
     moved = blocks * (tile.rows + tile.columns) * parts * tile.depth * bits / 8
     unique = _grid(found, tile, gpu).loaded(tile.band) + batch * rows * columns * bits / 8
-    name, cycles = slowest(gpu, (name, waves * parts * busy), unique, moved)
-    return Estimate(
-        (
-            (name, cycles * step),
-            ("waiting for memory", waves * parts * idle * step),
-            ("bursts", CROWDED * (moved / gpu.l2_rate) * step),
-            ("launch", LAUNCH),
-            ("sum of parts", time_of_parts(found, tile.splits, bits // 8, gpu)),
-        )
+    return kernel_time(
+        gpu,
+        (name, waves.count * parts * busy),
+        ("waiting for memory", waves.count * parts * idle),
+        ("bursts", CROWDED * (moved / gpu.l2_rate)),
+        unique=unique,
+        moved=moved,
+        later=time_of_parts(found, tile.splits, bits // 8, gpu),
     )
 
 

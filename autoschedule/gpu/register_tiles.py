@@ -24,9 +24,10 @@ from ...te.operation import Operation
 from ...te.tensor import tensor_of
 from ..accesses import contiguous_axes, domain_axes, find_axes, op_loads
 from ..cost.estimate import Estimate
+from ..cost.gpu import kernel_time
 from ..operations import fixed_extent
 from ..plan import Candidate
-from .threads import LAUNCH, lanes_of
+from .threads import lanes_of
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -77,7 +78,7 @@ def _time(op: Operation, loads: Sequence[ProducerLoad], gpu: Gpu) -> Estimate:
     """As if all sums were as long as the longest."""
     extents = [max((_places(load, axis) for load in loads), default=1) for axis in op.reduce_axis]
     cycles = LOADS * prod(map(fixed_extent, op.axis)) * prod(extents) / (gpu.processors * gpu.fma)
-    return Estimate((("loads", cycles / (gpu.clock * 1e9)), ("launch", LAUNCH)))
+    return kernel_time(gpu, ("loads", cycles))
 
 
 def _places(load: ProducerLoad, axis: IterVar) -> int:

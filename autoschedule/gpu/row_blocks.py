@@ -23,10 +23,11 @@ from ...te.operation import Operation
 from ...te.tensor import tensor_of
 from ..accesses import contiguous_axes, dimension, find_axes, op_loads
 from ..cost.estimate import Estimate
+from ..cost.gpu import kernel_time, max_resident
 from ..loops import fused
 from ..operations import fixed_extent
 from ..plan import Candidate
-from .threads import LAUNCH, SECTOR, THREADS, VECTOR, WARP, blocks_at_once
+from .threads import SECTOR, THREADS, VECTOR, WARP
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -229,18 +230,17 @@ def described(block: RowBlock, row: Row) -> str:
 
 def block_time(gpu: Gpu, block: RowBlock, row: Row) -> Estimate:
     """Blocks share the multiprocessors in waves, and each waits for its rows and for its threads to meet."""
-    step = 1 / (gpu.clock * 1e9)
     own = _elements(row, block.threads)
     registers = OTHER_REGISTERS + (own if row.again and block.kept else block.vector) * row.item // 4
-    at_once = blocks_at_once(gpu, block.threads * block.beside, registers, 0)
+    at_once = max_resident(gpu, block.threads * block.beside, registers, 0)
     waves = ceil(ceil(row.count / block.beside) / (gpu.processors * at_once))
     meeting = row.joins * JOIN * (block.threads.bit_length() + (2 if block.threads > WARP else 0))
     wait = waves * (gpu.latency * max(own / block.vector / AHEAD, 1) + meeting + 4 * own)
     apart = max(SECTOR // (block.threads * block.vector * row.item), 1) if block.along else 1
     memory = row.moved * apart * (row.joins + 1 if row.again and not block.kept else 1) / gpu.memory_rate
     both = ("memory bandwidth", memory), ("waiting for memory", wait)
-    (name, cycles), (other, hidden) = sorted(both, key=lambda part: -part[1])
-    return Estimate(((name, cycles * step), (other, LEFT * hidden * step), ("launch", LAUNCH)))
+    longest, (other, hidden) = sorted(both, key=lambda part: -part[1])
+    return kernel_time(gpu, longest, (other, LEFT * hidden))
 
 
 def _elements(row: Row, threads: int) -> int:

@@ -24,13 +24,13 @@ from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ..accesses import tensor_bytes
 from ..cost.estimate import Estimate
+from ..cost.gpu import kernel_time
 from ..forms.rows import RowChain, match_rows
 from ..operations import fixed_extent, is_expensive, is_plain, is_shareable
 from ..plan import Candidate
 from .elements import element_a_thread, injective
 from .row_blocks import Row, RowBlock, bytes_at_once, rows_read, shared_rows
 from .sums import sums
-from .threads import LAUNCH
 
 if TYPE_CHECKING:
     from ...te.tensor import Tensor
@@ -65,9 +65,7 @@ def _time_apart(group: Group, row: Row, gpu: Gpu) -> Estimate:
     count = sum(op.reduction is not None for op in (*group.parts, group.anchor))
     stored = tensor_bytes(group.output.output(0))
     moved = max(row.moved - stored, 0) * (count + 1) + stored
-    return Estimate(
-        (("memory bandwidth", moved / gpu.memory_rate / (gpu.clock * 1e9)), ("launch", LAUNCH * (2 * count + 1)))
-    )
+    return kernel_time(gpu, ("memory bandwidth", moved / gpu.memory_rate), launches=2 * count + 1)
 
 
 def _apart(group: Group) -> None:

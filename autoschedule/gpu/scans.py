@@ -26,11 +26,12 @@ from ...te.shape import constant_extent
 from ...te.tensor import Tensor, tensor_of
 from ..accesses import find_axes, op_loads
 from ..cost.estimate import Estimate
+from ..cost.gpu import kernel_time, max_resident
 from ..operations import fixed_extent, is_plain
 from ..plan import Candidate
 from .elements import injective
 from .row_blocks import JOIN
-from .threads import LAUNCH, THREADS, WARP, blocks_at_once
+from .threads import THREADS, WARP
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -120,12 +121,10 @@ def _is_along_time(load: ProducerLoad, end: Operation) -> bool:
 def _time(found: _Rows, rows: int, gpu: Gpu) -> Estimate:
     """Blocks run in waves, each as long as its steps take one after another, with a barrier before each."""
     waves = ceil(
-        ceil(found.count / rows) / (gpu.processors * blocks_at_once(gpu, THREADS, 40, found.bytes_of_one * rows))
+        ceil(found.count / rows) / (gpu.processors * max_resident(gpu, THREADS, 40, found.bytes_of_one * rows))
     )
     cycles = waves * (gpu.latency + 2 * JOIN * found.steps)
-    moved = found.count * found.bytes_of_one / gpu.memory_rate
-    name, longest = ("memory bandwidth", moved) if moved > cycles else ("steps one after another", cycles)
-    return Estimate(((name, longest / (gpu.clock * 1e9)), ("launch", LAUNCH)))
+    return kernel_time(gpu, ("steps one after another", cycles), unique=found.count * found.bytes_of_one)
 
 
 def _in_rows(group: Group, found: _Rows, rows: int) -> None:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu
 from ...te.tensor import Tensor
+from ..cost.gpu import LAUNCH
 from ..forms.contraction import Contraction
 from ..operations import fixed_extent, size_of
 from .elements import vectors_a_thread
-from .threads import LAUNCH, lanes_of
+from .threads import lanes_of
 
 if TYPE_CHECKING:
     from ..groups import Group

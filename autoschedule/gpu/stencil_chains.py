@@ -30,12 +30,13 @@ from ...te.rewrite import collect_loads
 from ...te.tensor import Tensor
 from ..accesses import tensor_bytes
 from ..cost.estimate import Estimate
+from ..cost.gpu import Waves, busiest, kernel_time
 from ..forms.window import Reach, find_reaches
 from ..loops import fused
 from ..operations import elements, fixed_extent, is_expensive, is_plain, size_of, weight
 from ..plan import Candidate, Decision
 from ..registry import registered
-from .threads import LAUNCH, WARP, blocks_at_once, slowest
+from .threads import WARP
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -217,9 +218,7 @@ def _time(chain: _Chain, tile: Tile, gpu: Gpu) -> Estimate:
     rows, columns = (fixed_extent(chain.output.axis[at]) for at in chain.plane)
     outer = prod(fixed_extent(axis) for axis in chain.output.axis[: chain.plane[0]])
     blocks = outer * ceil(rows / tile[0]) * ceil(columns / tile[1])
-    at_once = blocks_at_once(gpu, prod(THREADS), OTHER_REGISTERS, _shared_bytes(chain, tile))
-    waves = ceil(blocks / gpu.processors)
-    resident = min(at_once, waves)
+    waves = Waves.of(gpu, blocks, prod(THREADS), OTHER_REGISTERS, _shared_bytes(chain, tile))
     cycles = 0.0
     for op in (chain.output, *chain.stencils, *chain.inlined):
         reach = chain.reach(op)
@@ -229,10 +228,14 @@ def _time(chain: _Chain, tile: Tile, gpu: Gpu) -> Estimate:
     filled = sum(chain.area(reach, tile) * tensor.dtype.bytes for tensor, reach in chain.images.items())
     unique = sum(tensor_bytes(tensor) for tensor in chain.images)
     stored = (elements(chain.output) or 0) * chain.output.output(0).dtype.bytes
-    waits = ceil(waves / resident) * (gpu.latency + BARRIER * len(chain.stencils))
-    name, slow = slowest(gpu, ("instructions", waves * cycles), unique + stored, blocks * filled + stored)
-    step = 1 / (gpu.clock * 1e9)
-    return Estimate(((name, slow * step), ("waiting for memory", waits * step), ("launch", LAUNCH)))
+    waits = ceil(waves.count / waves.resident) * (gpu.latency + BARRIER * len(chain.stencils))
+    return kernel_time(
+        gpu,
+        ("instructions", waves.count * cycles),
+        ("waiting for memory", waits),
+        unique=unique + stored,
+        moved=blocks * filled + stored,
+    )
 
 
 def _time_apart(chain: _Chain, gpu: Gpu) -> Estimate:
@@ -245,21 +248,13 @@ def _time_apart(chain: _Chain, gpu: Gpu) -> Estimate:
             memory += size if op is chain.output else 2 * size
         else:
             cached += 2 * size
-    seconds = (memory / gpu.memory_rate + cached / gpu.l2_rate) / (gpu.clock * 1e9)
-    work = (
-        sum(
-            (elements(op) or 0) / WARP * max(_work(op)[0] * UNALIGNED, (_work(op)[1] + OVERHEAD) / 4)
-            for op in (chain.output, *chain.stencils, *chain.inlined)
-        )
-        / gpu.processors
-        / (gpu.clock * 1e9)
+    transfers = memory / gpu.memory_rate + cached / gpu.l2_rate
+    loads = sum(
+        (elements(op) or 0) / WARP * max(_work(op)[0] * UNALIGNED, (_work(op)[1] + OVERHEAD) / 4)
+        for op in (chain.output, *chain.stencils, *chain.inlined)
     )
-    return Estimate(
-        (
-            ("memory bandwidth", seconds) if seconds > work else ("loads", work),
-            ("launch", LAUNCH * (1 + len(chain.stencils))),
-        )
-    )
+    work = busiest(("loads", loads / gpu.processors), ("memory bandwidth", transfers))
+    return kernel_time(gpu, work, launches=1 + len(chain.stencils))
 
 
 # The schedule

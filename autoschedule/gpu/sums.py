@@ -21,12 +21,13 @@ from ...te.operation import Operation
 from ...te.tensor import tensor_of
 from ..accesses import contiguous_axes, find_axes, op_loads, tensor_bytes
 from ..cost.estimate import Estimate
+from ..cost.gpu import kernel_time
 from ..operations import fixed_extent, is_shareable
 from ..plan import Candidate
 from .elements import element_a_thread
 from .register_tiles import register_tiles
 from .row_blocks import Row, RowBlock, block_time, bytes_at_once, described, row_blocks, shared_rows, terms_beside
-from .threads import LAUNCH, THREADS, VECTOR, WARP
+from .threads import THREADS, VECTOR, WARP
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -135,6 +136,4 @@ def _alone(op: Operation, gpu: Gpu, row: Row) -> Estimate:
     waves = ceil(row.count / (gpu.processors * gpu.threads)) if row.count else 1
     wait = waves * max(row.extent, 1) * gpu.latency / 8  # some loads are begun before others have ended
     apart = 8 if row.extent and row.along and not _in_windows(op) else 1  # neighbours then read another line each
-    moved = row.moved * apart / gpu.memory_rate
-    name, cycles = ("memory bandwidth", moved) if moved > wait else ("waiting for memory", wait)
-    return Estimate(((name, cycles / (gpu.clock * 1e9)), ("launch", LAUNCH)))
+    return kernel_time(gpu, ("waiting for memory", wait), unique=row.moved * apart)

@@ -28,6 +28,7 @@ from ...te.factors import factors
 from ...te.tf32 import within_tf32
 from ..accesses import source
 from ..cost.estimate import Estimate
+from ..cost.gpu import Waves, busiest, kernel_time
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fused
 from ..matrices import declare_matrices, matrix_axes
@@ -35,7 +36,7 @@ from ..operations import size_of
 from ..plan import Candidate
 from .grids import Grid, bind_blocks
 from .split_k import in_parts, splits_of, time_of_parts
-from .threads import LAUNCH, VECTOR, WARP, blocks_at_once, lanes_of, reason_of, slowest
+from .threads import VECTOR, WARP, lanes_of, reason_of
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -214,8 +215,8 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns) * tile.splits
     warps = prod(tile.warps)
     registers = tile.own[0] * tile.own[1] // WARP + (tile.own[0] + tile.own[1]) * 32 // WARP // 4 + OTHER_REGISTERS
-    at_once = blocks_at_once(gpu, warps * WARP, registers, _shared_bytes(tile, size))
-    waves, parts = ceil(blocks / gpu.processors), ceil(terms / (tile.depth * tile.splits))
+    waves = Waves.of(gpu, blocks, warps * WARP, registers, _shared_bytes(tile, size))
+    parts = ceil(terms / (tile.depth * tile.splits))
     steps = tile.depth * size / 32
     math = tile.rows * tile.columns * tile.depth / (gpu.tensor * 2 / size)
     loaded = warps * (tile.own[0] + tile.own[1]) * tile.depth * size / gpu.shared_rate
@@ -223,27 +224,23 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
     tiles = tile.own[0] // M, tile.own[1] // N
     rounded = ROUNDED * (4 * tiles[0] + 2 * tiles[1]) if size == WORD else 0
     begun = (warps * steps * (prod(tiles) + sum(tiles) + rounded) + 4 * copied) / 4
-    name, busy = max(
-        ("tensor throughput", math), ("shared memory", loaded), ("instructions", begun), key=lambda part: part[1]
-    )
-    resident = min(at_once, waves)
+    name, busy = busiest(("tensor throughput", math), ("shared memory", loaded), ("instructions", begun))
+    resident = waves.resident
     covered = resident * busy * (tile.stages - 1)
     idle = max(gpu.latency - covered, 0) / (resident * (tile.stages - 1)) + BARRIER / resident
-    step = 1 / (gpu.clock * 1e9)
     moved = blocks * (tile.rows + tile.columns) * parts * tile.depth * size
     unique = _grid(found, tile, gpu, size).loaded(tile.band) + batch * rows * columns * 4
-    name, cycles = slowest(gpu, (name, waves * parts * busy), unique, moved)
-    beyond = waves * (
+    beyond = waves.count * (
         gpu.latency * 2 + tile.rows * tile.columns * 8 / gpu.shared_rate
     )  # until the first part is there; the result
-    return Estimate(
-        (
-            (name, cycles * step),
-            ("waiting for memory", waves * parts * idle * step),
-            ("beginning and end of blocks", beyond / resident * step),
-            ("launch", LAUNCH),
-            ("sum of parts", time_of_parts(found, tile.splits, 4, gpu)),
-        )
+    return kernel_time(
+        gpu,
+        (name, waves.count * parts * busy),
+        ("waiting for memory", waves.count * parts * idle),
+        ("beginning and end of blocks", beyond / resident),
+        unique=unique,
+        moved=moved,
+        later=time_of_parts(found, tile.splits, 4, gpu),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING
 
-from ...codegen.gpus import Gpu, Occupancy
 from ...ir.dtype import DType
 from ...ir.expr import IntImm
 from ...schedule.model.inlined import expanded
@@ -19,16 +18,13 @@ if TYPE_CHECKING:
     from ...schedule import Stage
 
 __all__ = [
-    "LAUNCH",
     "SECTOR",
     "THREADS",
     "VECTOR",
     "WARP",
-    "blocks_at_once",
     "lanes_along_last",
     "lanes_of",
     "reason_of",
-    "slowest",
 ]
 
 WARP = 32
@@ -38,8 +34,6 @@ VECTOR = 16
 """Bytes that a thread loads or stores at once."""
 SECTOR = 32
 """Bytes that memory gives at once."""
-LAUNCH = 3e-6
-"""Seconds until a kernel runs."""
 
 
 def lanes_of(dtype: DType) -> int:
@@ -59,11 +53,6 @@ def lanes_along_last(stage: Stage) -> int:
     return lanes
 
 
-def blocks_at_once(gpu: Gpu, threads: int, registers: int, shared: int) -> int:
-    """How many blocks a multiprocessor holds, at least 1. registers: of a thread; shared: bytes of a block."""
-    return max(Occupancy.of(gpu, threads, registers, shared).blocks, 1)
-
-
 def reason_of(found: Contraction, dtype: DType) -> str:
     """Why a product moves less than 16 bytes at once, "A by 4 bytes: rows of 65"; empty where it does not. dtype: of the result."""
     reasons: list[str] = []
@@ -76,12 +65,3 @@ def reason_of(found: Contraction, dtype: DType) -> str:
     if columns % lanes:
         reasons.append(f"the result by {gcd(columns, lanes) * dtype.bytes} bytes: rows of {columns}")
     return "; ".join(reasons)
-
-
-def slowest(gpu: Gpu, work: tuple[str, float], unique: float, moved: float) -> tuple[str, float]:
-    """What all blocks together wait for most, and its cycles: their own work, a name and its cycles, the `unique` bytes that come
-    from memory, or the `moved` ones that come from the L2 cache."""
-    memory, cache = unique / gpu.memory_rate, moved / gpu.l2_rate
-    if work[1] >= max(memory, cache):
-        return work
-    return ("memory bandwidth", memory) if memory >= cache else ("L2 bandwidth", cache)

@@ -26,12 +26,13 @@ from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..accesses import dimension, numeric_shape, op_loads, tensor_bytes
 from ..cost.estimate import Estimate
+from ..cost.gpu import Waves, busiest, kernel_time
 from ..forms.window import Window, match_windows
 from ..loops import fused
 from ..operations import extents_of, fixed_extent, is_expensive, is_plain, size_of
 from ..plan import Candidate
 from .elements import element_a_thread
-from .threads import LAUNCH, WARP, blocks_at_once, lanes_of, slowest
+from .threads import WARP, lanes_of
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -163,7 +164,7 @@ def _time(op: Operation, found: Sequence[Window], tile: Tile, gpu: Gpu) -> Estim
         ("instructions", warps * (taken + work + 20) / 4),
     )
     needs = threads, _shared_bytes(op, found, tile)
-    return _in_waves(op, found, gpu, blocks, needs, max(parts, key=lambda part: part[1]), filled)
+    return _in_waves(op, found, gpu, blocks, needs, busiest(*parts), filled)
 
 
 def _time_alone(op: Operation, found: Sequence[Window], gpu: Gpu) -> Estimate:
@@ -178,7 +179,7 @@ def _time_alone(op: Operation, found: Sequence[Window], gpu: Gpu) -> Estimate:
     )
     row = dict.fromkeys(op.axis[:-1], 1) | {op.axis[-1]: threads}
     filled = sum(window.elements(row) * window.tensor.dtype.bytes for window in found)
-    return _in_waves(op, found, gpu, blocks, (threads, 0), max(parts, key=lambda part: part[1]), filled)
+    return _in_waves(op, found, gpu, blocks, (threads, 0), busiest(*parts), filled)
 
 
 def _in_waves(
@@ -191,14 +192,17 @@ def _in_waves(
     filled: float,
 ) -> Estimate:
     """block: threads of one and its bytes of shared memory; work: what it does, and cycles of that; filled: bytes that it loads."""
-    at_once = blocks_at_once(gpu, block[0], OTHER_REGISTERS + 8, block[1])
-    waves = ceil(blocks / gpu.processors)
-    resident = min(at_once, waves)
+    waves = Waves.of(gpu, blocks, block[0], OTHER_REGISTERS + 8, block[1])
     whole = sum(tensor_bytes(window.tensor) for window in found)
     stored = size_of(op.axis) * op.output(0).dtype.bytes
-    name, cycles = slowest(gpu, (work[0], waves * work[1]), whole + stored, blocks * filled + stored)
-    step, idle = 1 / (gpu.clock * 1e9), ceil(waves / resident) * gpu.latency
-    return Estimate(((name, cycles * step), ("waiting for memory", idle * step), ("launch", LAUNCH)))
+    idle = ceil(waves.count / waves.resident) * gpu.latency
+    return kernel_time(
+        gpu,
+        (work[0], waves.count * work[1]),
+        ("waiting for memory", idle),
+        unique=whole + stored,
+        moved=blocks * filled + stored,
+    )
 
 
 # Schedules
