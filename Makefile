@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
+# Bytecode is kept whatever the shell says: hundreds of the tests' children would compile the package anew.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
 .PHONY: help demo test fast avx2 soak lint docs bench gpu counts coverage clean
 
@@ -50,7 +51,7 @@ docs: $(STAMP)  ## the site, out/site/index.html: pages, tutorials with what the
 	@$(BIN)/python docs/make_site.py out/site
 
 coverage: $(STAMP)  ## lines of the tree that the tests run
-	@cd tests && ../$(PYTEST) --cov=tilewright --cov-config=../pyproject.toml --cov-report=term:skip-covered
+	@cd tests && $(subst $(BIN),../$(BIN),$(PYTEST)) --cov=tilewright --cov-config=../pyproject.toml --cov-report=term:skip-covered
 
 bench: $(STAMP)  ## times against other libraries, interleaved, one and two threads; calls and compiling
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[bench]'
