@@ -69,7 +69,7 @@ def draw(name: str, case: int) -> Drawn | None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_rules_keep_the_fold_where_they_say_so(target: str) -> None:
-    for case in range(drawn.count(1 if "emulate" in target else 5, 400)):
+    for case in range(drawn.count(1 if "emulate" in target else 3, 400)):
         program = draw(f"rules {target}", case)
         if program is None:
             continue
@@ -80,7 +80,7 @@ def test_rules_keep_the_fold_where_they_say_so(target: str) -> None:
 
 
 def test_drawn_schedules_are_exact_where_they_say_so() -> None:
-    for case in range(drawn.count(25, 2000)):
+    for case in range(drawn.count(12, 2000)):
         program = draw("schedules", case)
         if program is None:
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -37,7 +38,7 @@ def dots(x: te.Tensor) -> te.Tensor:
     return te.compute((33,), lambda i: te.sum(x[i, k] * x[32 - i, k], axis=k), name="dots")
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", drawn.part(PROGRAMS, 4))
 def test_what_is_chosen_exactly_has_the_bits_of_the_unscheduled_program(name: str) -> None:
     make, shapes = PROGRAMS[name]
     inputs = placeholders(*shapes)
@@ -127,7 +128,9 @@ def test_a_chooser_that_fails_in_the_second_attempt_is_heard() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "float64"])
-@pytest.mark.parametrize("names", [("sum", "mean"), ("prod", "sum"), ("max", "argmax", "mean"), ("mean", "min")])
+@pytest.mark.parametrize(
+    "names", drawn.part([("sum", "mean"), ("prod", "sum"), ("max", "argmax", "mean"), ("mean", "min")], 2)
+)
 def test_several_results_of_one_tensor(dtype: str, names: tuple[str, ...]) -> None:
     """Some exact in any order and some not; mean reads a cast of what the others read."""
     A = te.placeholder((64, 33), dtype, name="A")

@@ -46,7 +46,7 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("name", drawn.part(faults.FAULTS, 6))
+@pytest.mark.parametrize("name", drawn.part(faults.FAULTS, 4))
 def test_a_fault_is_a_typed_failure_and_the_next_candidate_is_measured(measurer: Measurer, name: str) -> None:
     kind, text = faults.FAULTS[name]
     broken, right = measurer.measure([text, faults.RIGHT])
@@ -58,7 +58,7 @@ def test_a_fault_is_a_typed_failure_and_the_next_candidate_is_measured(measurer:
 
 def test_many_faults_in_a_row_are_as_many_records_and_leave_no_process(tmp_path: Path) -> None:
     rng = drawn.rng("autotune faults")
-    names = [str(name) for name in rng.choice(sorted(faults.FAULTS), drawn.count(4, 40))]
+    names = [str(name) for name in rng.choice(sorted(faults.FAULTS), drawn.count(2, 40))]
     task = faults.task()
     with Measurer(task, LIMITS) as measurer, Database(tmp_path / "tune.sqlite") as database:
         texts = [text for name in names for text in (faults.FAULTS[name][1], faults.RIGHT)]
@@ -143,7 +143,7 @@ def test_tuning_among_faults_finds_the_one_candidate_that_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tilewright.autotune.tuner.CandidateFactory", OnlyFaults)
-    monkeypatch.setattr(faults, "FAULTS", dict(drawn.part(faults.FAULTS.items(), 8)))
+    monkeypatch.setattr(faults, "FAULTS", dict(drawn.part(faults.FAULTS.items(), 4)))
     tensors = faults.doubling()
     task = autotune.Task.of(tensors, space=space_of(tensors))
     result = autotune.tune(

@@ -48,7 +48,7 @@ def seconds_of(function: Callable[[], object]) -> float:
 
 
 @pytest.mark.parametrize("confirmed", [None, 1.0])
-@pytest.mark.parametrize("whose", ["own", "another machine's", "nobody's"])
+@pytest.mark.parametrize("whose", drawn.part(["own", "another machine's", "nobody's"], 2))
 def test_the_best_of_many_trials_is_found_at_once(tmp_path: Path, whose: str, confirmed: float | None) -> None:
     key = faults.task().key
     mark = {"own": mark_of(key, RECORDS), "another machine's": "0" * 64, "nobody's": ""}[whose]

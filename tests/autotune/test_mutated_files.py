@@ -185,7 +185,7 @@ def test_mutated_lines_are_records_or_typed_errors(tmp_path: Path, mutate: Any) 
                 random.Random(f"{drawn.SEED} {mutate.__name__} {case}"),
             ),
         )
-        for case in range(drawn.count(60, 1000))
+        for case in range(drawn.count(30, 1000))
     ]
     assert {*codes} <= {"", "TW0634"} and codes.count("TW0634") > len(codes) // 4
 
@@ -205,6 +205,6 @@ def test_mutated_databases_are_databases_or_typed_errors(tmp_path: Path, mutate:
             tmp_path / "bad" / "tune.sqlite",
             mutate(content, random.Random(f"{drawn.SEED} {mutate.__name__} {case}")),
         )
-        for case in range(drawn.count(60, 1000))
+        for case in range(drawn.count(30, 1000))
     ]
     assert {*codes} <= {"", "TW0631", "TW0632", "TW0634", "TW0635"} and codes.count("") < len(codes)

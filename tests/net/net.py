@@ -62,8 +62,8 @@ def _short(text: str) -> str:
 
 
 NETS = {
-    "kernels": Net("hashes.json", programs, texts_of, 12),
-    "choices": Net("choices.json", declarations, choices_of, 16),
+    "kernels": Net("hashes.json", programs, texts_of, 23),
+    "choices": Net("choices.json", declarations, choices_of, 31),
     "models": Net("models.json", models, plan_facts, 7),
     "results": Net("results.json", computed, result_facts, 30),
 }

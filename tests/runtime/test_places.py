@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -54,7 +55,7 @@ HOMES: dict[str, Callable[[Path], str]] = {
 
 
 @pytest.mark.parametrize("name", ["HOME", "XDG_CACHE_HOME", "TILEWRIGHT_CACHE_DIR"])
-@pytest.mark.parametrize("home", HOMES)
+@pytest.mark.parametrize("home", drawn.part(HOMES, 3))
 def test_kernels_are_built_without_a_folder(
     name: str, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import drawn
 import handmade
 import numpy as np
 import pytest
@@ -418,6 +419,6 @@ def test_a_program_ends_while_its_threads_wait():
         "s[B].parallel(B.op.axis[0]); f = tw.build(s, [A, B]); a = np.ones(1 << 18, 'float32'); f(a, np.empty_like(a))\n"
         "print('done')"
     )
-    for _ in range(3):
+    for _ in range(drawn.count(1, 10)):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")

@@ -387,7 +387,7 @@ def test_strided_compute_at_of_an_unknown_number(stride: int) -> None:
             )
 
 
-@pytest.mark.parametrize(("first", "second"), [(8, 4), (10, 3), (97, 2), (5, 7)])
+@pytest.mark.parametrize(("first", "second"), drawn.part([(8, 4), (10, 3), (97, 2), (5, 7)], 2))
 def test_nested_rfactor_with_predicates(first: int, second: int) -> None:
     """97 is a prime: both splits leave tails, of which the second lies within the partial results of the first."""
     n, d = 3, 97
@@ -437,7 +437,7 @@ def test_uint32_differences() -> None:
     agree([A, B, D], [a, b], expected.astype("uint32"), split, inlined, exact=True)
 
 
-@pytest.mark.parametrize(("outer", "inner"), [(10, 4), (12, 5), (7, 3), (9, 9)])
+@pytest.mark.parametrize(("outer", "inner"), drawn.part([(10, 4), (12, 5), (7, 3), (9, 9)], 2))
 def test_nested_modulo_where_the_factor_does_not_divide(outer: int, inner: int) -> None:
     """(i % 10) % 4 is not i % 4; with i split and fused the simplifier is offered many ways to think so."""
     n = 61

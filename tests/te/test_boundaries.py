@@ -109,7 +109,7 @@ def test_the_interior_is_read_by_whole_vectors() -> None:
         assert interior.count("A[ramp(") == 2, mode
 
 
-@pytest.mark.parametrize("case", range(drawn.count(8, 1500)))
+@pytest.mark.parametrize("case", range(drawn.count(4, 1500)))
 def test_chains_of_stencils_under_drawn_schedules(case: int) -> None:
     """Two to four stages, each a stencil over the one before, computed at drawn loops of the last, vectorized and in
     parallel, at odd sizes."""

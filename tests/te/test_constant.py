@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import drawn
 import ml_dtypes
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ DTYPES = [
 ]
 
 
-def drawn(shape: tuple[int, ...], dtype: Any = "float32", seed: int = 0) -> NDArray[Any]:
+def random_values(shape: tuple[int, ...], dtype: Any = "float32", seed: int = 0) -> NDArray[Any]:
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
     values = np.random.default_rng(seed).standard_normal(shape) * 5
     return values.astype("int8" if "int" in str(dtype) else "float32").astype(kind)
@@ -66,7 +67,7 @@ def nests(kernel: tw.Kernel) -> int:
 @pytest.mark.parametrize("target", ["llvm", "interpret"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_have_constants_of_every_type_with_them(dtype: str, target: str) -> None:
-    weights = drawn((3, 5), dtype)
+    weights = random_values((3, 5), dtype)
     w = te.constant(weights, "w")
     C = te.compute((5, 3), lambda i, j: w[j, i], "C")
     found = np.zeros((5, 3), weights.dtype)
@@ -75,14 +76,14 @@ def test_kernels_have_constants_of_every_type_with_them(dtype: str, target: str)
     np.testing.assert_array_equal(found, weights.T)
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (1, 1, 1), (67,)])
+@pytest.mark.parametrize("shape", drawn.part([(), (0,), (3, 0), (1,), (1, 1, 1), (67,)], 3))
 @pytest.mark.parametrize("target", ["llvm", "interpret", "cuda -emulate"])
 def test_any_shape_will_do(shape: tuple[int, ...], target: str, tmp_path: Path) -> None:
-    weights = np.asarray(drawn(shape))
+    weights = np.asarray(random_values(shape))
     w, x = te.constant(weights), te.placeholder(shape, name="x")
     C = te.compute(shape, lambda *i: w(*i) * x(*i), "C")
     kernel = tw.build(topi.schedule(C, target), [x, C], target=target)
-    found, given = np.zeros(shape, "float32"), np.asarray(drawn(shape, seed=1))
+    found, given = np.zeros(shape, "float32"), np.asarray(random_values(shape, seed=1))
     kernel(given, found)
     np.testing.assert_array_equal(found, weights * given)
     if target == "llvm":
@@ -131,7 +132,7 @@ def test_a_tensor_is_no_constant() -> None:
 
 
 def test_a_constant_is_no_argument() -> None:
-    w = te.constant(drawn((4,)), "w")
+    w = te.constant(random_values((4,)), "w")
     C = te.compute((4,), lambda i: w[i] + 1, "C")
     with pytest.raises(NotAnArgument, match="argument 0, w, is a constant"):
         tw.build(te.create_schedule(C.op), [w, C])
@@ -141,7 +142,7 @@ def test_a_constant_is_no_argument() -> None:
 
 
 def test_its_stage_is_nowhere() -> None:
-    w = te.constant(drawn((4,)), "w")
+    w = te.constant(random_values((4,)), "w")
     C = te.compute((4,), lambda i: w[i] + 1, "C")
     s = te.create_schedule(C.op)
     with pytest.raises(CannotAttach, match="w is a constant: its elements are known"):
@@ -175,12 +176,12 @@ def test_schedules_print_replay_and_verify() -> None:
 
 
 def test_reductions_externs_and_gradients_read_constants() -> None:
-    weights = drawn((6, 5))
+    weights = random_values((6, 5))
     w, x = te.constant(weights, "w"), te.placeholder((5,), name="x")
     k = te.reduce_axis((0, 5), "k")
     y = te.compute((6,), lambda i: te.sum(w[i, k] * x[k], axis=k), "y")
     (dx,) = te.gradient(y, [x], head=te.constant(np.ones((6,), "float32")))
-    given, found, slope = drawn((5,), seed=1), np.zeros(6, "float32"), np.zeros(5, "float32")
+    given, found, slope = random_values((5,), seed=1), np.zeros(6, "float32"), np.zeros(5, "float32")
     tw.build(te.create_schedule([y.op, dx.op]), [x, y, dx])(given, found, slope)
     np.testing.assert_allclose(found, weights @ given, rtol=1e-5)
     np.testing.assert_allclose(slope, weights.sum(0), rtol=1e-5)
@@ -201,7 +202,7 @@ def test_reductions_externs_and_gradients_read_constants() -> None:
 
 def dequantised(n: int, k: int) -> tuple[te.Tensor, te.Tensor, te.Schedule, te.Schedule]:
     """A product by weights of int8 with a scale for each row, laid out in panels; the same with weights that are passed."""
-    weights, scales = drawn((n, k), "int8"), np.abs(drawn((n,), seed=2)) + 1
+    weights, scales = random_values((n, k), "int8"), np.abs(random_values((n,), seed=2)) + 1
     made: list[Any] = []
     x = te.placeholder((3, k), name="x")
     for w, scale in (
@@ -230,10 +231,10 @@ def test_what_is_computed_from_constants_alone_is_computed_while_building() -> N
     assert nests(known) == 1
     passed = tw.build(both[9], [both[5], both[6], both[7], both[8]])
     assert nests(passed) > 1
-    given = drawn((3, 21), seed=3)
+    given = random_values((3, 21), seed=3)
     found, expected, slow = (np.zeros((3, 37), "float32") for _ in range(3))
     known(given, found)
-    weights, scales = drawn((37, 21), "int8"), np.abs(drawn((37,), seed=2)) + 1
+    weights, scales = random_values((37, 21), "int8"), np.abs(random_values((37,), seed=2)) + 1
     passed(given, weights, scales, expected)
     np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
     tw.build(s, [x, y], target="interpret")(given, slow)
@@ -241,7 +242,7 @@ def test_what_is_computed_from_constants_alone_is_computed_while_building() -> N
 
 
 def test_what_the_caller_wants_or_what_is_made_of_nothing_is_computed_in_the_call() -> None:
-    w = te.constant(drawn((16,)), "w")
+    w = te.constant(random_values((16,)), "w")
     D = te.compute((16,), lambda i: w[i] * 2, "D")
     ramp = te.compute((16,), lambda i: i.astype("float32"), "ramp")
     C = te.compute((16,), lambda i: D[15 - i] + ramp[15 - i], "C")
@@ -249,7 +250,7 @@ def test_what_the_caller_wants_or_what_is_made_of_nothing_is_computed_in_the_cal
     kernel = tw.build(te.create_schedule([C.op, D.op]), [C, D])
     kernel(found, doubled)
     assert constants_in(kernel) == ["w"] and nests(kernel) == 3
-    np.testing.assert_array_equal(doubled, drawn((16,)) * 2)
+    np.testing.assert_array_equal(doubled, random_values((16,)) * 2)
     np.testing.assert_array_equal(found, (doubled + np.arange(16, dtype="float32"))[::-1])
 
 
@@ -264,7 +265,7 @@ def test_the_rest_of_a_folded_function_and_what_was_taken_out_are_well_formed() 
 
 
 def test_stages_computed_at_loops_asserting_and_calling_ones_stay() -> None:
-    w, x = te.constant(drawn((8, 8)), "w"), te.placeholder((8, 8), name="x")
+    w, x = te.constant(random_values((8, 8)), "w"), te.placeholder((8, 8), name="x")
     D = te.compute((8, 8), lambda i, j: w[i, j] * 2, "D")
     C = te.compute((8, 8), lambda i, j: D[i, j] + x[i, j], "C")
     s = te.create_schedule(C.op)
@@ -276,10 +277,10 @@ def test_stages_computed_at_loops_asserting_and_calling_ones_stay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "depth", "features"), [(37, 67, 101), (64, 256, 128), (1, 300, 100), (5, 1, 1), (2, 0, 3)]
+    ("rows", "depth", "features"), drawn.part([(37, 67, 101), (64, 256, 128), (1, 300, 100), (5, 1, 1), (2, 0, 3)], 3)
 )
 def test_products_by_known_weights_pack_nothing(rows: int, depth: int, features: int) -> None:
-    weights, data = drawn((features, depth)), drawn((rows, depth), seed=1)
+    weights, data = random_values((features, depth)), random_values((rows, depth), seed=1)
     x, w = te.placeholder((rows, depth), name="x"), te.constant(weights, "w")
     found = np.full((rows, features), np.nan, "float32")
     for y in (topi.nn.dense(x, w), topi.matmul(x, te.constant(weights.T, "w"))):
@@ -292,7 +293,7 @@ def test_products_by_known_weights_pack_nothing(rows: int, depth: int, features:
 
 
 def test_few_vectors_read_weights_of_few_bits_as_they_lie() -> None:
-    weights, data = drawn((64, 512), "int8"), drawn((2, 512), seed=1)
+    weights, data = random_values((64, 512), "int8"), random_values((2, 512), seed=1)
     x, w = te.placeholder((2, 512), name="x"), te.constant(weights, "w")
     y = topi.nn.dense(x, te.compute((64, 512), lambda i, j: w[i, j].astype("float32") * 0.5, "D", tag="injective"))
     found = np.zeros((2, 64), "float32")
@@ -311,7 +312,7 @@ def test_few_vectors_read_weights_of_few_bits_as_they_lie() -> None:
     ],
 )
 def test_convolutions_by_known_weights_pack_nothing(shape: Any, kernel_shape: Any, stride: int, groups: int) -> None:
-    weights, data = drawn(kernel_shape), drawn(shape, seed=1)
+    weights, data = random_values(kernel_shape), random_values(shape, seed=1)
     x, passed = te.placeholder(shape, name="x"), te.placeholder(kernel_shape, name="w")
     y = topi.nn.conv2d(x, te.constant(weights, "w"), stride, 1, 1, groups)
     z = topi.nn.conv2d(x, passed, stride, 1, 1, groups)
@@ -326,14 +327,14 @@ def test_convolutions_by_known_weights_pack_nothing(shape: Any, kernel_shape: An
 
 
 def test_prepacking_is_done_while_building() -> None:
-    filters, image = drawn((13, 5, 3, 3)), drawn((1, 5, 9, 11), seed=1)
-    rows, bytes_ = drawn((101, 67), seed=4), drawn((50, 67), "int8")
+    filters, image = random_values((13, 5, 3, 3)), random_values((1, 5, 9, 11), seed=1)
+    rows, bytes_ = random_values((101, 67), seed=4), random_values((50, 67), "int8")
     data, x = te.placeholder(image.shape, name="data"), te.placeholder((40, 67), name="x")
     bits = te.placeholder((6, 67), "uint8", name="bits")
     w = te.constant(filters, "w")
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(image[0], ((0, 0), (1, 1), (1, 1))), (3, 3), axis=(1, 2))
     convolved = np.einsum("ocpq,cyxpq->oyx", filters, windows)[None]
-    many, few = drawn((40, 67), seed=5), np.arange(6 * 67, dtype="uint8").reshape(6, 67)
+    many, few = random_values((40, 67), seed=5), np.arange(6 * 67, dtype="uint8").reshape(6, 67)
     for given, value, result, expected in (
         (data, image, topi.nn.conv2d_prepacked(data, topi.nn.conv2d_prepack(w), 13, 1, 1), convolved),
         (data, image, topi.nn.conv2d_winograd(data, w), convolved),
@@ -361,21 +362,21 @@ def test_kernels_with_constants_are_found_again_and_told_apart(tmp_path: Path, m
         x = te.placeholder((40, 33), name="x")
         y = topi.nn.dense(x, te.constant(weights, "w"), te.constant(weights[:, 0], "b"))
         found = np.zeros((40, 65), "float32")
-        tw.build([x, y])(drawn((40, 33), seed=1), found)
+        tw.build([x, y])(random_values((40, 33), seed=1), found)
         return found
 
-    first = built(drawn((65, 33)))
+    first = built(random_values((65, 33)))
     assert len(list(kept.iterdir())) == 1
-    np.testing.assert_array_equal(built(drawn((65, 33))), first)
+    np.testing.assert_array_equal(built(random_values((65, 33))), first)
     assert len(list(kept.iterdir())) == 1
-    other = built(drawn((65, 33), seed=2))
+    other = built(random_values((65, 33), seed=2))
     assert len(list(kept.iterdir())) == 2 and (other != first).any()
 
 
 @needs_compiler
 @pytest.mark.parametrize("suffix", ["so", "a", "o"])
 def test_c_programs_link_kernels_with_their_weights(tmp_path: Path, suffix: str) -> None:
-    weights, data = drawn((65, 33)), drawn((4, 33), seed=1)
+    weights, data = random_values((65, 33)), random_values((4, 33), seed=1)
     x = te.placeholder((4, 33), name="x")
     y = topi.nn.packed_dense(x, topi.nn.prepack_dense(te.constant(weights, "w")), 65, te.constant(weights[:, 0], "b"))
     library = tmp_path / f"{'' if suffix == 'o' else 'lib'}layer.{suffix}"
@@ -403,7 +404,7 @@ int main(void) {{
 
 
 def test_other_machines_get_the_contents_that_this_one_computed(tmp_path: Path) -> None:
-    weights = drawn((65, 33))
+    weights = random_values((65, 33))
     x = te.placeholder((40, 33), name="x")
     target = "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1"
     kernel = tw.build([x, topi.nn.dense(x, te.constant(weights, "w"))], target=target)
@@ -417,7 +418,7 @@ def test_other_machines_get_the_contents_that_this_one_computed(tmp_path: Path) 
 
 
 def test_gpu_kernels_read_constants() -> None:
-    weights, data = drawn((20, 33)), drawn((5, 33), seed=1)
+    weights, data = random_values((20, 33)), random_values((5, 33), seed=1)
     x, w = te.placeholder((5, 33), name="x"), te.constant(weights, "w")
     D = te.compute((20, 33), lambda i, j: w[i, j] * 2 + 1, "D")
     y = topi.nn.dense(x, D)
@@ -434,11 +435,11 @@ def test_gpu_kernels_read_constants() -> None:
 
 def test_programs_with_constants_are_tuned(tmp_path: Path) -> None:
     x = te.placeholder((16, 24), name="x")
-    y = topi.nn.dense(x, te.constant(drawn((32, 24)), "w"))
+    y = topi.nn.dense(x, te.constant(random_values((32, 24)), "w"))
     result = autotune.tune([x, y], trials=3, database=tmp_path / "tune.sqlite", seed=0)
     assert result.best is not None
-    found, data = np.zeros((16, 32), "float32"), drawn((16, 24), seed=1)
+    found, data = np.zeros((16, 32), "float32"), random_values((16, 24), seed=1)
     tw.build([x, y], tuned=tmp_path / "tune.sqlite")(data, found)
-    np.testing.assert_allclose(found, data @ drawn((32, 24)).T, rtol=1e-4, atol=1e-4)
-    other = topi.nn.dense(x, te.constant(drawn((32, 24), seed=2), "v"))  # whatever the weights hold
+    np.testing.assert_allclose(found, data @ random_values((32, 24)).T, rtol=1e-4, atol=1e-4)
+    other = topi.nn.dense(x, te.constant(random_values((32, 24), seed=2), "v"))  # whatever the weights hold
     assert autotune.best([x, other], database=tmp_path / "tune.sqlite")

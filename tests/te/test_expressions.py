@@ -162,7 +162,7 @@ def test_comm_reducer_over_tuples_with_nans(pick: str) -> None:
 # Functions and types
 
 
-@pytest.mark.parametrize("a", drawn.part(INTEGERS + FLOATS, 6))
+@pytest.mark.parametrize("a", drawn.part(INTEGERS + FLOATS, 4))
 def test_mixing_types_computes_in_the_type_that_the_contract_names(a: str) -> None:
     n = 19
     A, x = te.placeholder((n,), a, name="A"), values(a, n, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -9,7 +10,7 @@ from tilewright import te, topi
 from topi_run import floats, run
 
 
-@pytest.mark.parametrize("shape", [(9,), (4, 5), (2, 3, 4), (1, 1), (3, 0)])
+@pytest.mark.parametrize("shape", drawn.part([(9,), (4, 5), (2, 3, 4), (1, 1), (3, 0)], 3))
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
 def test_places_of_what_is_not_zero(shape, dtype) -> None:
     x = np.random.default_rng(1).integers(0, 2, shape).astype(dtype)

@@ -95,7 +95,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right"), SHAPES)
+@pytest.mark.parametrize(("left", "right"), drawn.part(SHAPES, 3))
 @pytest.mark.parametrize("dtype", ["int32", "float32", "int8"])
 def test_binary_arithmetic_broadcasts(dtype: str, left: tuple[int, ...], right: tuple[int, ...]) -> None:
     make = whole if dtype.startswith("int") else floats
@@ -187,7 +187,7 @@ def test_broadcast_to(shape: tuple[int, ...], to: tuple[int, ...]) -> None:
 # Reductions
 
 
-@pytest.mark.parametrize("shape", SIZES)
+@pytest.mark.parametrize("shape", drawn.part(SIZES, 3))
 def test_reductions(shape: tuple[int, ...]) -> None:
     x = floats(shape, low=0.99, high=1.01)
     names = ["sum", "prod", "all", "any", *(["max", "min", "mean"] if 0 not in shape else [])]

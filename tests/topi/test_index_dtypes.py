@@ -150,7 +150,7 @@ ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[[int], tu
 CASES = list(itertools.product(ROWS, DTYPES, SIZES, KINDS))
 
 
-@pytest.mark.parametrize(("name", "dtype", "size", "kind"), drawn.part(CASES, 120))
+@pytest.mark.parametrize(("name", "dtype", "size", "kind"), drawn.part(CASES, 60))
 def test_an_index_of_any_dtype_meets_any_extent(name: str, dtype: str, size: int, kind: str) -> None:
     operator, expected, taken = ROWS[name]
     indices = edges(dtype, size, *taken(size))

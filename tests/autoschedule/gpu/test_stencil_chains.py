@@ -51,7 +51,7 @@ CHAINS = {
 }
 
 
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("name", drawn.part(CHAINS, 3))
 def test_a_chain_is_one_kernel_with_every_bit_of_the_program(name: str) -> None:
     rng = drawn.rng(f"chains {name}", 0)
 

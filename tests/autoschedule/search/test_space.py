@@ -312,7 +312,7 @@ def evaluate(function: tw.Function, tensors: list[Tensor], seed: int) -> list[np
     return arrays
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+@pytest.mark.parametrize("program", drawn.part(PROGRAMS, 5), ids=lambda program: program.__name__)
 def test_drawn_candidates_compute_what_the_unscheduled_program_does(program: object) -> None:
     tensors: list[Tensor] = program()  # pyright: ignore[reportCallIssue]
     task = Task.of(tensors)

@@ -53,7 +53,7 @@ def corners(dtype: str, count: int, rng: np.random.Generator) -> np.ndarray:
         return np.array([*special, *(rng.standard_normal(count - len(special)) * 9)]).astype(kind)
 
 
-@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+@pytest.mark.parametrize("dtype", drawn.part([*INTEGERS, *FLOATS], 4))
 def test_arithmetic_is_that_of_llvm_kernels_to_the_bit(dtype: str) -> None:
     rng = drawn.rng("c arithmetic " + dtype)
     a, b = corners(dtype, 19, rng), corners(dtype, 23, rng)
@@ -149,7 +149,7 @@ def matmul(parallel: bool = True) -> tuple[Any, list[Any]]:
     return s, [A, B, C]
 
 
-@pytest.mark.parametrize("n", [0, 1, 7, 32, 33])
+@pytest.mark.parametrize("n", drawn.part([0, 1, 7, 32, 33], 2))
 def test_a_scheduled_product_of_symbolic_shape(n: int) -> None:
     s, args = matmul()
     f = tw.build(s, args, target="c")

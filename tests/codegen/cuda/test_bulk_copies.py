@@ -121,7 +121,8 @@ def one_element_on(values: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("n", "m", "dtype"), [(17, 100, "float32"), (1, 4, "float32"), (9, 8, "float64"), (31, 33 * 16, "int8")]
+    ("n", "m", "dtype"),
+    drawn.part([(17, 100, "float32"), (1, 4, "float32"), (9, 8, "float64"), (31, 33 * 16, "int8")], 2),
 )
 def test_zeros_lie_outside_on_every_side(n: int, m: int, dtype: str) -> None:
     program = window(n, m, dtype=dtype, tile=(7, 128) if dtype == "int8" else (7, 32))

@@ -306,7 +306,7 @@ def one_dimension(region: Region, dimension: int) -> str:
 
 
 def test_regions_hold_the_exact_sets_and_mostly_equal_their_bounding_boxes() -> None:
-    count = drawn.count(250, 5000)
+    count = drawn.count(120, 5000)
     outcomes: Counter[str] = Counter()
     done = number = 0
     while done < count:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -59,7 +60,7 @@ def stencil(a: np.ndarray, mode: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize("form", CLAMPS)
+@pytest.mark.parametrize("form", drawn.part(CLAMPS, 3))
 def test_chains_of_clamped_stencils_keep_windows(form: str, symbolic: bool) -> None:
     clamp = CLAMPS[form]
     n, m = (te.size_var("n"), te.size_var("m")) if symbolic else (37, 65)
@@ -96,7 +97,7 @@ WRAPS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize("form", WRAPS)
+@pytest.mark.parametrize("form", drawn.part(WRAPS, 3))
 def test_windows_that_go_around_stay_windows(form: str, symbolic: bool) -> None:
     """Of dimensions that are shorter than the window, too, and of stages and copies of what is given."""
     n = te.size_var("n") if symbolic else 37
@@ -175,12 +176,15 @@ def test_a_dimension_that_may_be_empty_is_looked_at_once() -> None:
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize(
     "name, mode",
-    [
-        ("clamped", "edge"),
-        ("mirrored", "symmetric"),
-        ("padded", "constant"),
-        ("wrapped", "wrap"),
-    ],
+    drawn.part(
+        [
+            ("clamped", "edge"),
+            ("mirrored", "symmetric"),
+            ("padded", "constant"),
+            ("wrapped", "wrap"),
+        ],
+        2,
+    ),
 )
 def test_windows_of_rows_roll(name: str, mode: str, symbolic: bool) -> None:
     """The window stops at the ends of the dimension: what it did not move by is computed again, into the same place."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -64,7 +65,7 @@ def test_an_index_that_leaves_its_tensor_is_refused(form: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("form", INSIDE)
+@pytest.mark.parametrize("form", drawn.part(INSIDE, 6))
 def test_an_index_that_stays_inside_is_taken(form: str, target: str) -> None:
     """Whatever the analyzer thinks of it, and without anything to do at the call."""
     n, index = INSIDE[form]
@@ -164,7 +165,7 @@ SCHEDULES: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", drawn.part(SCHEDULES, 4))
 def test_what_nobody_needs_need_not_be_readable(schedule: str, target: str) -> None:
     """B[0] and B[9] would read A[-1] and A[8]; C needs neither. The interpreter refuses every read outside."""
     A, B, C = shifted()

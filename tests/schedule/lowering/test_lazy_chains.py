@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import drawn
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -70,7 +71,7 @@ def _check(s: Schedule, args: list[Tensor], step: str, levels: int, target: str)
 @pytest.mark.parametrize("target", ["llvm", "c", "interpret"])
 @pytest.mark.parametrize("vectorized", [False, True])
 @pytest.mark.parametrize("step", ["select", "if"])
-@pytest.mark.parametrize("levels", [12, 20])
+@pytest.mark.parametrize("levels", drawn.part([12, 20], 1))
 def test_a_chain_of_choices_is_small(levels: int, step: str, vectorized: bool, target: str) -> None:
     s, args, head = _inlined(step, levels, head=True)
     outer, inner = s[args[-1]].split(s[args[-1]].op.axis[0], 8)
@@ -81,7 +82,7 @@ def test_a_chain_of_choices_is_small(levels: int, step: str, vectorized: bool, t
 
 
 @pytest.mark.parametrize(
-    ("target", "vectorized"), [("llvm", False), ("llvm", True), ("c", False), ("interpret", False)]
+    ("target", "vectorized"), drawn.part([("llvm", False), ("llvm", True), ("c", False), ("interpret", False)], 2)
 )
 def test_a_chain_of_guarded_choices_is_small(target: str, vectorized: bool) -> None:
     """Its branches read the stage before at other places, each of which other branches want, too: 2 ** 9 ways, 90 values."""

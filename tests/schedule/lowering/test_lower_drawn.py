@@ -15,7 +15,7 @@ extents of threads."""
 
 def test_drawn_schedules_agree_with_numpy() -> None:
     accepted = 0
-    cases = drawn.count(150, 20_000)
+    cases = drawn.count(80, 20_000)
     for case in range(cases):
         rng = drawn.rng("lowering", case)
         output, args, inputs, expected = PROGRAMS[case % len(PROGRAMS)](rng)

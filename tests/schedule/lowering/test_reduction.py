@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -82,7 +83,7 @@ WAYS: dict[str, Way] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", drawn.part(WAYS, 4))
 @pytest.mark.parametrize("triangle", [lower_triangle, upper_triangle])
 def test_triangles(way: str, triangle: Any) -> None:
     sizes = (0, 1, 7, 16)
@@ -132,7 +133,7 @@ BANDS: dict[str, Callable[[te.Schedule, te.Tensor, Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", BANDS)
+@pytest.mark.parametrize("way", drawn.part(BANDS, 4))
 def test_reduce_axes_that_depend_on_two_axes_and_on_each_other(way: str) -> None:
     for n in (0, 1, 6):
         A, axes = te.placeholder((n, n, n), name="A"), list[Any]()
@@ -167,7 +168,7 @@ def ragged(n: int, m: int, computed: bool) -> tuple[te.Schedule, list[te.Tensor]
     return te.create_schedule(C.op), [A, starts, C], lengths, C.op.reduce_axis[0]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", drawn.part(WAYS, 4))
 @pytest.mark.parametrize("place", ["argument", "inline", "root"])
 def test_lengths_are_read_from_a_tensor(way: str, place: str) -> None:
     n, m = 9, 7

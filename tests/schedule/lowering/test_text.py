@@ -42,7 +42,7 @@ def is_shown(s: te.Schedule) -> str:
 
 def test_drawn_schedules_print_after_every_primitive() -> None:
     seen = {"loops": 0, "open": 0}
-    for case in range(drawn.count(30, 1000)):
+    for case in range(drawn.count(12, 1000)):
         rng = drawn.rng("schedule view", case)
         s, tensors = program()
         for _ in range(8):

@@ -233,7 +233,7 @@ def draw_primitive(rng: np.random.Generator, s: Schedule) -> None:
 
 def test_drawn_schedules_replay_and_compute_what_was_declared() -> None:
     taken = 0
-    for case in range(drawn.count(40, 1000)):
+    for case in range(drawn.count(20, 1000)):
         rng = drawn.rng("schedule records", case)
         p = program()
         for _ in range(12):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -238,7 +239,7 @@ def test_keys_that_no_pass_reads_are_refused() -> None:
 # Virtual threads
 
 
-@pytest.mark.parametrize("shape", [(16, 16, 8), (13, 7, 5), (0, 3, 2)])
+@pytest.mark.parametrize("shape", drawn.part([(16, 16, 8), (13, 7, 5), (0, 3, 2)], 2))
 @pytest.mark.parametrize("inside", [False, True])
 def test_virtual_threads_are_interleaved_on_a_cpu(shape: tuple[int, int, int], inside: bool) -> None:
     n, m, depth = shape

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -46,7 +47,7 @@ class Attention:
         return result
 
 
-@pytest.mark.parametrize("factor", [1, 4, 11, 64])
+@pytest.mark.parametrize("factor", drawn.part([1, 4, 11, 64], 2))
 @pytest.mark.parametrize("target", ["llvm", "interpret"])
 def test_chunks_of_any_length_give_what_the_whole_gives(factor: int, target: str) -> None:
     p = Attention()

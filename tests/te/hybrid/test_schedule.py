@@ -7,6 +7,7 @@ import warnings
 from copy import copy
 from typing import Any
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -109,7 +110,7 @@ def test_fused_loops(n: int, m: int) -> None:
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize("n, l, m", [(1, 1, 1), (7, 5, 11), (3, 0, 2), (13, 8, 16)])
+@pytest.mark.parametrize("n, l, m", drawn.part([(1, 1, 1), (7, 5, 11), (3, 0, 2), (13, 8, 16)], 2))
 def test_a_tiled_product_of_matrices(n: int, l: int, m: int, symbolic: bool) -> None:
     a, b = floats(n, l), floats(l, m, seed=1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
@@ -53,7 +54,9 @@ def matmul(n: int, m: int, k: int, depth: int, dtype: str = "float32", called: b
 
 
 @pytest.mark.parametrize("called", [False, True])
-@pytest.mark.parametrize(("sizes", "depth"), [((4, 4, 1), 1), ((5, 7, 9), 4), ((17, 12, 11), 3), ((1, 1, 1), 2)])
+@pytest.mark.parametrize(
+    ("sizes", "depth"), drawn.part([((4, 4, 1), 1), ((5, 7, 9), 4), ((17, 12, 11), 3), ((1, 1, 1), 2)], 2)
+)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_a_matmul_of_any_size(sizes: tuple[int, int, int], depth: int, called: bool, dtype: str) -> None:
     n, m, k = sizes

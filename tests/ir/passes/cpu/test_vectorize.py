@@ -356,7 +356,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("case", range(drawn.count(60, 5000)))
+@pytest.mark.parametrize("case", range(drawn.count(30, 5000)))
 def test_drawn_bodies(case: int) -> None:
     rng = drawn.rng("vectorize", case)
     n = int(rng.integers(1, 40))
