@@ -85,6 +85,16 @@ def llvm_effort(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         effort.with_little_effort(monkeypatch)
 
 
+@pytest.fixture(autouse=True)
+def unchanged_environment() -> Generator[None]:
+    """A test leaves the environment as it was: what the fuzzer's command sets for its process would have all later builds verified."""
+    before = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    yield
+    for name in os.environ.keys() - before.keys() - {"PYTEST_CURRENT_TEST"}:
+        del os.environ[name]
+    os.environ.update((name, value) for name, value in before.items() if os.environ.get(name) != value)
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """golden(name, text): the text is that of the file golden/name beside the test, which --update-golden writes."""

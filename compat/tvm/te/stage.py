@@ -139,8 +139,11 @@ class Stage(_Stage):
         elif pragma_type in KEYS:
             super().pragma(axis, pragma_type, pragma_value)
         else:
-            noted = (pragma_type, const(1) if pragma_value is None else pragma_value)
-            self.annotate(axis, pragmas=(*(pair for pair in self.attr(axis).pragmas if pair[0] != pragma_type), noted))
+            value = pragma_value
+            if not isinstance(value, Expr):
+                value = StringImm(value) if isinstance(value, str) else const(1 if value is None else value)
+            others = (pair for pair in self.attr(axis).pragmas if pair[0] != pragma_type)
+            self.annotate(axis, pragmas=(*others, (pragma_type, value)))
 
 
 class Group(_Group):

@@ -29,9 +29,13 @@ def test_kinds_of_axes_and_places_are_tvm_s_numbers_and_our_words() -> None:
     assert twin[C].iter_var_attrs[inner].iter_type == te.schedule.IterVar.Vectorized and type(twin) is type(s)
 
 
-def test_a_pragma_that_no_pass_reads_is_kept_without_effect() -> None:
+@pytest.mark.parametrize("value", [3, "a word", None])
+def test_a_pragma_that_no_pass_reads_is_kept_without_effect(
+    value: int | str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_VERIFY", "1")
     A, _, C, s = two_stages(5)
-    s[C].pragma(C.op.axis[0], "of_somebody_else", 3)
+    s[C].pragma(C.op.axis[0], "of_somebody_else", value)
     assert s[C].iter_var_attrs[C.op.axis[0]].pragma_keys[0].value == "of_somebody_else"
     a, c = np.arange(5, dtype="float32"), np.zeros(5, "float32")
     tvm.build(s, [A, C])(a, c)
