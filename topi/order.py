@@ -245,13 +245,16 @@ def _scattered(source: Tensor, new: Tensor, place: tuple[Any, ...], updates: _Up
     if combine != "store":
         return put(ops.cast(new[updates.loops], source.dtype), name, source)
     last = put(updates.number + 1, f"{name}.last")
-    return injective(
-        shape,
-        lambda *i: te.if_then_else(
-            last[i] > 0, new[updates.found(te.max(last[i] - 1, 0), i)].astype(source.dtype), source[i]
-        ),
-        name,
-    )
+
+    def element(*i: Any) -> Any:
+        at = updates.found(te.max(last[i] - 1, 0), i)
+        within = [
+            part < extent if isinstance(part, IterVar) else extent > 0
+            for part, extent in zip(at, new.shape, strict=True)
+        ]
+        return te.if_then_else(te.all(*within, last[i] > 0), new[at].astype(source.dtype), source[i])
+
+    return injective(shape, element, name)
 
 
 def _within(index: Any, extent: Expr) -> tuple[tuple[Expr, bool], ...]:

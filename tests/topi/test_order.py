@@ -128,6 +128,21 @@ def test_updates_outside_are_left_out_and_meet_in_order(reduction: str, target: 
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("reduction", ["update", "add"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((0, 5), 0), ((3, 0), 0), ((3, 0), 1), ((2, 0), 1), ((2, 5), 1), ((3, 2), 0), ((2, 3), 1)]
+)
+def test_fewer_updates_than_rows_beside_the_axis(shape: tuple[int, int], axis: int, reduction: str) -> None:
+    x, updates = drawn((3, 5), "float32"), drawn(shape, "float32", seed=1)
+    index = np.argsort(drawn(shape, "float32", seed=2), axis=axis) - shape[axis]
+    want = x.copy()
+    for place in np.ndindex(*shape):
+        at = tuple(index[place] if dim == axis else place[dim] for dim in (0, 1))
+        want[at] = updates[place] + (want[at] if reduction == "add" else 0)
+    (got,) = on("llvm", lambda a, k, u: topi.scatter_elements(a, k, u, axis, reduction), x, index, updates)
+    np.testing.assert_array_equal(got, want)
+
+
 def test_gradients_go_through_updates() -> None:
     x, index, updates = (
         te.placeholder((4, 3), name="x"),
