@@ -232,6 +232,8 @@ def _narrowed(c: Call) -> tuple[int, Extent, Extent]:
     axis = c.axis()
     begin = _range(c, "start", 0, c.type(c.tensor()).shape[axis])
     length: Extent = c.given("length")
+    if isinstance(begin, int) and isinstance(length, int):
+        return axis, begin, begin + length
     return axis, begin, extent(f"({begin}) + ({length})")
 
 

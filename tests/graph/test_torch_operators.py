@@ -57,6 +57,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], list[Any]]] = [
         [normal(2, 3, 5, 7), normal(2, 4, 3, 2)],
     ),
     (lambda t: F.affine_grid(t, (2, 1, 4, 5), align_corners=False), [normal(2, 2, 3)]),
+    (lambda x: (x.narrow(0, 1, 2), x.narrow(-1, -2, 1), x.expand(2, 4, 3).narrow(0, 0, 1)), [normal(4, 3)]),
     (lambda x: F.unfold(x, (3, 2), (1, 2), (1, 0), (2, 1)), [normal(2, 3, 7, 9)]),
     (lambda x: F.fold(x, (7, 9), (3, 2), 1, 0, (2, 1)), [normal(2, 18, 24)]),
     (lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, 2, return_indices=True), 2, 2), [normal(2, 3, 6, 8)]),
