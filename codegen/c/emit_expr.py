@@ -39,6 +39,9 @@ class CExprEmitter(ExprEmitter):
     def kind(self, dtype: DType) -> str:
         return value_type(dtype)
 
+    def wrapping(self, dtype: DType) -> str:
+        return f"tw_wrap{dtype.bits}"
+
     def constant(self, value: float, dtype: DType) -> str:
         return constant(value, dtype)
 

@@ -21,6 +21,7 @@ def compiler_options(*, fast_math: bool, parallel: bool, native: bool, fp_contra
         "-std=gnu11",
         "-w",
         "-fwrapv",
+        "-DTW_WRAPV",
         "-fno-strict-aliasing",
         "-fno-math-errno",
         *(free if fast_math else ()),

@@ -25,7 +25,21 @@ HEADER = """\
 #endif
 """
 
+
+def _wrapping(bits: int) -> str:
+    """A type whose sums wrap. The vectorizer of gcc 12 makes wrong sums of those that are converted to unsigned and back, so that
+    they are signed where the compiler is told that these wrap."""
+    return f"""
+#ifdef TW_WRAPV  /* given with -fwrapv */
+typedef int{bits}_t tw_wrap{bits};
+#else
+typedef uint{bits}_t tw_wrap{bits};
+#endif"""
+
+
 _ROWS = {
+    "tw_wrap32": _wrapping(32),
+    "tw_wrap64": _wrapping(64),
     "tw_bits_of": """
 static inline uint32_t tw_bits_of(float value) {
   union { float value; uint32_t bits; } both = {value};

@@ -128,6 +128,10 @@ class ExprEmitter(ABC):
     def kind(self, dtype: DType) -> str:
         """The type that values of `dtype` are computed in."""
 
+    def wrapping(self, dtype: DType) -> str:
+        """A type in which sums and products of a signed integer's values wrap; C's signed overflow does not."""
+        return self.kind(DType(f"uint{dtype.bits}"))
+
     @abstractmethod
     def constant(self, value: float, dtype: DType) -> str:
         """A constant, in the type that values of `dtype` are computed in."""
@@ -224,8 +228,8 @@ def _arithmetic(symbol: str) -> Callable[[ExprEmitter, BinaryOp, int], str]:
             return f"({em.kind(dtype)})({_infix(a, symbol, b)})"
         if dtype.kind == "uint" or is_index(expr):
             return _infix(a, symbol, b)
-        unsigned = em.kind(DType(f"uint{dtype.bits}"))  # values wrap; C's signed overflow does not
-        return f"({em.kind(dtype)})(({unsigned}){within(a, 9)} {symbol} ({unsigned}){within(b, 9)})"
+        wraps = em.wrapping(dtype)
+        return f"({em.kind(dtype)})(({wraps}){within(a, 9)} {symbol} ({wraps}){within(b, 9)})"
 
     return build
 
