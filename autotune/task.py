@@ -26,7 +26,7 @@ from ..runtime.cuda_driver import find_driver
 from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower
 from ..te import Tensor
-from .errors import NothingToTune, SymbolicShape, TargetCannotBeTuned
+from .errors import BadTuningOption, NothingToTune, SymbolicShape, TargetCannotBeTuned
 
 __all__ = ["Key", "Task"]
 
@@ -84,9 +84,16 @@ class Task:
         """The task of tensors (inputs, then outputs): its space is that of the rules, unless a template brings one. machine: that
         its key names, if not this one.
 
-        Raises NothingToTune (TW0601), SymbolicShape (TW0602), TargetCannotBeTuned (TW0603).
+        Raises NothingToTune (TW0601), SymbolicShape (TW0602), TargetCannotBeTuned (TW0603); BadTuningOption (TW0604) for a task
+        of another target.
         """
         if isinstance(args, Task):
+            if target != "llvm" and _checked_target(target) != args.target:
+                raise BadTuningOption(
+                    f"{args.name} is a task for {str(args.target)!r}, not for {str(target)!r}",
+                    called=user_source(),
+                    fix="leave out target, or make the task for the other one",
+                )
             there = replace(args, key=replace(args.key, machine=machine)) if machine else args
             return there._exactly() if exact and not there.exact else there
         tensors, chosen = _checked_args(args), _checked_target(target)

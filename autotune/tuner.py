@@ -212,6 +212,13 @@ def tune(
         raise BadTuningOption(f"there is no search {search!r}", called=user_source(), allowed=", ".join(STRATEGIES))
     kernels = kernels_of(args)
     if kernels is not None:
+        if inputs is not None:
+            raise BadTuningOption(
+                "inputs are of one function",
+                reason="each kernel of a graph has its own, which are drawn",
+                called=user_source(),
+                fix="leave out inputs, or tune the task of one kernel: g.tasks()[0].tensors",
+            )
         with _opened(database) as records:
             one = partial(
                 tune,

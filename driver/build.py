@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overload
 
@@ -23,7 +24,7 @@ from .bundle import bundling
 from .cache.lookup import find_place
 from .compile import BuildItem, Request, compile_programs
 from .frameworks.origin import tell_origin
-from .lower import Buildable, check_name, evidence_of, lower, require_no_args, scheduled
+from .lower import Buildable, check_name, evidence_of, lower, require_no_args, require_use, scheduled
 from .schedule import calibrated, tuned_schedule
 
 if TYPE_CHECKING:
@@ -121,8 +122,8 @@ def build(
     function then takes every size, and chooses; without it, code is made when a size is first met.
     The environment's TILEWRIGHT_INTERPRET=1 takes target="interpret" whatever is asked for.
 
-    Raises ArgumentNotBuildable (TW0420) for what is none of these, for `args` beside what has its arguments already, and for switches
-    that are neither True nor False; NameNotAllowed (TW0422); UnknownTargetKind (TW0401),
+    Raises ArgumentNotBuildable (TW0420) for what is none of these, for `args`, `name`, `tuned` or `exact` beside what has them already
+    or cannot follow them, and for switches that are neither True nor False; NameNotAllowed (TW0422); UnknownTargetKind (TW0401),
     NotExact (TW0226), UnknownTargetOption (TW0402), UnknownTriple (TW0405), UnknownProcessor (TW0403), UnknownFeature (TW0404)
     and UnknownArchitecture (TW0406) for the target; any other LoweringError, CodegenError or CudaError where the program cannot
     be lowered or made for it; CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy (TW0635) for a database that
@@ -131,6 +132,9 @@ def build(
     options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
     require_no_args(what, args, name)
     require_switch("exact", exact)
+    require_use(what, name, tuned, exact)
+    if isinstance(what, Function) and name != "main":
+        what = replace(what, name=name)
     if hasattr(type(what), "built"):
         return cast("BuildsItself[Any]", what).built(calibrated(target, calibration), tuned, options, exact, buckets)
     if buckets is not None:

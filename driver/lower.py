@@ -27,6 +27,7 @@ __all__ = [
     "function_of",
     "lower",
     "require_no_args",
+    "require_use",
     "scheduled",
     "unread_tensors",
 ]
@@ -42,6 +43,7 @@ def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Func
     ArgumentNotBuildable (TW0420) for what is no schedule with its arguments; NameNotAllowed (TW0422).
     """
     require_no_args(s, args, name)
+    require_use(s, name, None, False)
     with deep_recursion(), bundling(lambda: evidence_of(s)):
         return function_of(s, args, name)
 
@@ -98,6 +100,37 @@ def require_no_args(what: object, args: object, name: str) -> None:
         called=user_source(),
         allowed="tw.build(schedule, args, target), and for all else tw.build(what, target=...)",
         fix=meant or "leave out args",
+    )
+
+
+def require_use(what: object, name: str, tuned: object, exact: bool) -> None:
+    """Raises ArgumentNotBuildable (TW0420) for options that could change nothing."""
+    entries = list(cast("Mapping[str, object]", what).values()) if isinstance(what, Mapping) else [what]
+    builds_itself = hasattr(type(what), "built")
+    if name != "main" and (isinstance(what, Mapping) or builds_itself):
+        _refuse_option(
+            f"name={name!r}",
+            "the kernels of a dict have its keys as names"
+            if isinstance(what, Mapping)
+            else "a graph has a name of its own",
+        )
+    if tuned is not None and not builds_itself and not any(_is_unscheduled(each) for each in entries):
+        _refuse_option("tuned", "the schedule is given, and a database gives schedules to lists of tensors")
+    if exact and any(isinstance(each, Function) for each in entries):
+        _refuse_option(
+            "exact=True", "a lowered function has its order of sums, and does not say whether it is the declared one"
+        )
+
+
+def _is_unscheduled(what: object) -> bool:
+    return isinstance(what, (list, tuple)) and not any(
+        isinstance(part, Schedule) for part in cast("Sequence[object]", what)
+    )
+
+
+def _refuse_option(option: str, reason: str) -> None:
+    raise ArgumentNotBuildable(
+        f"{option} has no use here", reason=reason, called=user_source(), fix=f"leave out {option.partition('=')[0]}"
     )
 
 

@@ -75,3 +75,45 @@ def test_arguments_of_wrong_kinds(case: str, tmp_path: Any, monkeypatch: pytest.
     message, call = CALLS[case]
     with pytest.raises(tw.TilewrightError, match=f"(?s){message}"):
         call()
+
+
+LOWERED = tw.lower(te.create_schedule(B.op), [A, B])
+GRAPH = "graph g {\n  input x: float32[4]\n  y: float32[4] = relu(x)\n  output y\n}\n"
+WITHOUT_USE: dict[str, tuple[str, Callable[[], Any]]] = {
+    "a name beside a dict": ("name='f' has no use.*keys", lambda: tw.build({"g": [A, B]}, name="f")),
+    "a name beside a graph": ("name='f' has no use", lambda: tw.build(tw.graph.parse(GRAPH), name="f")),
+    "tuned beside a schedule": ("tuned has no use", lambda: tw.build(schedule(), [A, B], tuned="t.sqlite")),
+    "tuned beside a pair": ("tuned has no use", lambda: tw.build((schedule(), [A, B]), tuned="t.sqlite")),
+    "tuned beside a lowered function": ("tuned has no use", lambda: tw.build(LOWERED, tuned="t.sqlite")),
+    "tuned beside a dict of schedules": (
+        "tuned has no use",
+        lambda: tw.build({"f": (schedule(), [A, B])}, tuned="t.sqlite"),
+    ),
+    "exact beside a lowered function": ("exact=True has no use", lambda: tw.build(LOWERED, exact=True)),
+    "exact beside a dict with one": (
+        "exact=True has no use",
+        lambda: tw.build({"f": LOWERED, "g": [A, B]}, exact=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_USE)
+def test_options_that_could_change_nothing(case: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    message, call = WITHOUT_USE[case]
+    with pytest.raises(tw.TilewrightError, match=f"(?s)TW0420: {message}"):
+        call()
+
+
+def test_options_of_tuning_that_could_change_nothing(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(tw.TilewrightError, match=r"TW0604: inputs are of one function"):
+        autotune.tune(tw.graph.parse(GRAPH), trials=1, inputs=[np.zeros(4, "float32")])  # pyright: ignore
+    task = autotune.Task.of([A, B], "llvm -mcpu=x86-64-v3")
+    for call in (autotune.best, autotune.tune):
+        with pytest.raises(tw.TilewrightError, match=r"TW0604: B is a task for .*v3.*, not for .*v2"):
+            call(task, "llvm -mcpu=x86-64-v2")
+
+
+def test_a_lowered_function_takes_another_name() -> None:
+    assert tw.build(LOWERED, name="other").name == "other" and tw.build(LOWERED).name == "main"

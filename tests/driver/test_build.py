@@ -77,7 +77,7 @@ def test_a_lowered_function_prints_and_builds_under_its_name() -> None:
     s, A, B = increment()
     function = tw.lower(s, [A, B], "shifted")
     assert "def shifted(A: float32[8], B: out float32[8]):" in str(function)
-    f = tw.build(function, name="ignored")
+    f = tw.build(function)
     assert (f.name, f.entry_name) == ("shifted", "shifted")
     assert ran(f, ONES)[0] == 2
 
