@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,9 +18,9 @@ from .database import DATABASE, report_database
 from .database import add_commands as add_database_commands
 from .development import add_commands as add_development_commands
 from .export import add_commands as add_export_commands
-from .export import own_folder
 from .models import SUFFIXES, add_shape, report_model
 from .models import add_commands as add_model_commands
+from .scripts import ScriptFailed, run_script, running
 from .tuning import add_commands as add_tuning_commands
 
 __all__ = ["main"]
@@ -36,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.called == started:
             error.called = None  # the line that runs the command is nobody's to mend
         _say("\n".join([error.render(), *error.__notes__]))
+        return 1
+    except ScriptFailed as failed:
+        _say(failed.text)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -209,8 +211,8 @@ def _schedule_of(source: str, target: str) -> Any:
     if not Path(path).is_file():
         _say(f"tilewright report: no file {path}")
         return None
-    with own_folder(path):
-        names = runpy.run_path(path, run_name="__tilewright_report__")
+    names = run_script(path, "__tilewright_report__")
+    with running(path):
         if name and name not in names:
             own = [
                 each
@@ -244,8 +246,7 @@ def _run_file(path: str, rest: list[str]) -> int:
         return 2
     arguments, sys.argv = sys.argv, [path, *rest]
     try:
-        with own_folder(path):
-            runpy.run_path(path, run_name="__main__")
+        run_script(path, "__main__")
     finally:
         sys.argv = arguments
     return 0

@@ -174,7 +174,7 @@ def _import(options: argparse.Namespace) -> int:
     from ..autotune.lines import read_lines
     from ..autotune.records import Database
     from ..autotune.templates import Template
-    from .tuning import run_file
+    from .scripts import run_script
 
     missing = next((log for log in options.logs if log != "-" and not Path(log).is_file()), None)
     if missing is not None:
@@ -182,7 +182,9 @@ def _import(options: argparse.Namespace) -> int:
     templates = (
         []
         if options.program is None
-        else [each for each in run_file(options.program).values() if isinstance(each, Template)]
+        else [
+            each for each in run_script(options.program, "__tilewright_tune__").values() if isinstance(each, Template)
+        ]
     )
     with Database(options.database) as database:
         for log in options.logs:

@@ -6,11 +6,9 @@ What it needs is imported when it runs: other commands start faster so.
 from __future__ import annotations
 
 import argparse
-import runpy
 import sys
 import tomllib
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,12 +16,13 @@ from typing import TYPE_CHECKING, Any, cast
 from ..arguments import is_sequence
 from ..errors import TilewrightError, user_source
 from ..untrusted import printable, read_regular
+from .scripts import run_script, running
 
 if TYPE_CHECKING:
     from ..driver.library import Library
     from ..driver.lower import Buildable
 
-__all__ = ["add_commands", "own_folder"]
+__all__ = ["add_commands"]
 
 _MOST_BYTES = 16 << 20
 """Of a file that describes a library."""
@@ -98,12 +97,15 @@ def _export(options: argparse.Namespace) -> int:
 
 def _export_alone(made: Any, options: argparse.Namespace) -> int:
     from ..driver.build import build
+    from ..ir import Function
 
     if options.library is None:
         _say("tilewright export: LIBRARY is missing: libname.so, libname.a or name.o")
         return 2
     _require_database(options.tuned)
-    name = options.name or options.source.rpartition(":")[2]
+    kind = type(cast(object, made))
+    has_name = issubclass(kind, (Mapping, Function)) or hasattr(kind, "built")  # of its own
+    name = options.name or ("main" if has_name else options.source.rpartition(":")[2])
     built = build(cast("Buildable", made), target=(options.target or ["llvm"])[0], name=name, tuned=options.tuned)
     for path in built.export(options.library, threads=options.threads or "openmp"):
         print(path)
@@ -209,25 +211,14 @@ def _declared(source: str, arguments: Mapping[str, Any] | None = None) -> Any:
     path, _, name = source.rpartition(":")
     made: Any = None
     if path and Path(path).is_file():
-        with own_folder(path):
-            made = runpy.run_path(path).get(name)
+        made = run_script(path, "<run_path>").get(name)
     if callable(made):
-        return made(**(arguments or {}))
+        with running(path):
+            return made(**(arguments or {}))
     if is_sequence(made) and not arguments:
         return made
     _say(f"tilewright: no function {source!r}; it is given as FILE.py:FUNCTION")
     return None
-
-
-@contextmanager
-def own_folder(path: str) -> Generator[None]:
-    """With the folder of a program first on the path, as when it is run."""
-    folders = sys.path
-    sys.path = [str(Path(path).resolve().parent), *sys.path]
-    try:
-        yield
-    finally:
-        sys.path = folders
 
 
 def _say(text: str) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import runpy
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +14,13 @@ from ..errors import user_source
 from ..untrusted import printable
 from .database import DATABASE
 from .models import SUFFIXES, add_shape, read_model
+from .scripts import run_script, running
 
 if TYPE_CHECKING:
     from ..autotune.task import Task
     from ..autotune.tuner import PartedResult
 
-__all__ = ["add_commands", "run_file", "task_of"]
+__all__ = ["add_commands", "task_of"]
 
 
 def add_commands(commands: Any) -> None:
@@ -112,7 +111,7 @@ def task_of(what: str, target: str) -> Task:
         raise _bad(what, "it names no function", "FILE.py:function")
     if not Path(path).is_file():
         raise _bad(what, f"there is no file {path}", "the path of a Python file")
-    scope = run_file(path)
+    scope = run_script(path, "__tilewright_tune__")
     function = scope.get(name)
     if is_sequence(function):
         return Task.of(function, target, name=name)
@@ -121,18 +120,9 @@ def task_of(what: str, target: str) -> Task:
         raise _bad(what, f"{path} has no function {name!r}", ", ".join(names))
     if isinstance(function, Template):
         return function.task(target=target)
-    declared: Any = function()
+    with running(path):
+        declared: Any = function()
     return declared if isinstance(declared, Task) else Task.of(declared, target, name=name)
-
-
-def run_file(path: str) -> dict[str, Any]:
-    """What the names of a Python file stand for, which is run, though not as the main program."""
-    folder = str(Path(path).resolve().parent)
-    sys.path.insert(0, folder)  # as when the file is run: it may import its neighbours
-    try:
-        return runpy.run_path(path, run_name="__tilewright_tune__")
-    finally:
-        sys.path.remove(folder)
 
 
 def _bad(what: str, reason: str, allowed: str) -> BadTuningFile:

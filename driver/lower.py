@@ -105,15 +105,11 @@ def require_no_args(what: object, args: object, name: str) -> None:
 
 def require_use(what: object, name: str, tuned: object, exact: bool) -> None:
     """Raises ArgumentNotBuildable (TW0420) for options that could change nothing."""
-    entries = list(cast("Mapping[str, object]", what).values()) if isinstance(what, Mapping) else [what]
-    builds_itself = hasattr(type(what), "built")
-    if name != "main" and (isinstance(what, Mapping) or builds_itself):
-        _refuse_option(
-            f"name={name!r}",
-            "the kernels of a dict have its keys as names"
-            if isinstance(what, Mapping)
-            else "a graph has a name of its own",
-        )
+    several, builds_itself = isinstance(what, Mapping), hasattr(type(what), "built")
+    entries = list(cast("Mapping[str, object]", what).values()) if several else [what]
+    if name != "main" and (several or builds_itself):
+        owner = "the kernels of a dict have its keys as names" if several else "a graph has a name of its own"
+        _refuse_option(f"name={name!r}", owner)
     if tuned is not None and not builds_itself and not any(_is_unscheduled(each) for each in entries):
         _refuse_option("tuned", "the schedule is given, and a database gives schedules to lists of tensors")
     if exact and any(isinstance(each, Function) for each in entries):
