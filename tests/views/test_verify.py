@@ -252,7 +252,7 @@ def test_verifying_leaves_the_schedule_as_it_was() -> None:
 
 def test_drawn_schedules_hold_and_can_be_looked_at() -> None:
     """What the fuzzer's programs are under its schedules, verified, explained and shown."""
-    count, held = drawn.count(8, 300), 0
+    count, held = drawn.count(4, 300), 0
     for case in range(count):
         numbers, choices, _ = draw_case(drawn.SEED, case, "llvm")
         program = draw_program(numbers)
@@ -446,7 +446,7 @@ def test_a_wrong_schedule_of_a_large_scan_is_told() -> None:
 def test_drawn_programs_stay_whole_when_they_are_cut_down() -> None:
     """By the interpreter, which finds reads out of shape and elements that nobody writes."""
     kinds = (draw_scan, draw_hybrid, draw_extern, draw_gradient)
-    for case in range(drawn.count(8, 100)):
+    for case in range(drawn.count(4, 100)):
         for draw in kinds:
             choices = case_choices(drawn.SEED, case, 300)
             with np.errstate(all="ignore"):

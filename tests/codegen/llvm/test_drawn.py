@@ -138,7 +138,7 @@ def program(seed: tuple[int, ...], dtype: str, lanes: int) -> Function:
 
 
 def test_drawn_expressions_agree_with_the_interpreter() -> None:
-    for case in range(drawn.count(60, 3000)):
+    for case in range(drawn.count(30, 3000)):
         rng = drawn.rng("llvm expressions", case)
         seed, dtype = tuple(int(x) for x in rng.integers(0, 1 << 30, 3)), str(rng.choice(["bool", *INTEGERS, *FLOATS]))
         arrays = [array for pair in inputs(rng).values() for array in pair]

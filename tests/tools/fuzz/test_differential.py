@@ -20,7 +20,7 @@ OUT = Path(os.environ.get("TILEWRIGHT_FUZZ_OUT", Path(__file__).resolve().parent
 
 
 def test_drawn_programs_under_drawn_schedules() -> None:
-    count = drawn.count(45, 50_000)
+    count = drawn.count(25, 50_000)
     tally = Tally(drawn.SEED)
     for report in run_cases(drawn.SEED, "all", range(count)):
         tally.add(report)
