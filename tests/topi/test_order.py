@@ -133,8 +133,8 @@ def test_updates_outside_are_left_out_and_meet_in_order(reduction: str, target: 
     ("shape", "axis"), [((0, 5), 0), ((3, 0), 0), ((3, 0), 1), ((2, 0), 1), ((2, 5), 1), ((3, 2), 0), ((2, 3), 1)]
 )
 def test_fewer_updates_than_rows_beside_the_axis(shape: tuple[int, int], axis: int, reduction: str) -> None:
-    x, updates = drawn((3, 5), "float32"), drawn(shape, "float32", seed=1)
-    index = np.argsort(drawn(shape, "float32", seed=2), axis=axis) - shape[axis]
+    x, updates = random_rows((3, 5), "float32"), random_rows(shape, "float32", seed=1)
+    index = np.argsort(random_rows(shape, "float32", seed=2), axis=axis) - shape[axis]
     want = x.copy()
     for place in np.ndindex(*shape):
         at = tuple(index[place] if dim == axis else place[dim] for dim in (0, 1))
