@@ -187,7 +187,7 @@ def reductions(rng: Any) -> tuple[Any, list[Any], Callable[..., np.ndarray]]:
 
 def test_drawn_reductions_across_threads_are_refused_or_right(monkeypatch: pytest.MonkeyPatch) -> None:
     accepted, refusals = 0, []
-    count = drawn.count(12, 1000)
+    count = drawn.count(30, 1000)
     for case in range(count):
         rng = drawn.rng("gpu reductions", case)
         try:
@@ -210,7 +210,7 @@ def test_drawn_reductions_across_threads_are_refused_or_right(monkeypatch: pytes
 
 def test_drawn_schedules_are_refused_or_right(monkeypatch: pytest.MonkeyPatch) -> None:
     accepted, refusals = 0, []
-    count = drawn.count(16, 1500)
+    count = drawn.count(40, 1500)
     for case in range(count):
         rng = drawn.rng("gpu schedules", case)
         args, reference = DRAWS[int(rng.integers(len(DRAWS)))](rng)
