@@ -16,6 +16,7 @@ from rich.console import Console
 from ..autotune.errors import NoRecord
 from ..errors import user_source
 from ..untrusted import printable
+from .scripts import run_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,7 +175,6 @@ def _import(options: argparse.Namespace) -> int:
     from ..autotune.lines import read_lines
     from ..autotune.records import Database
     from ..autotune.templates import Template
-    from .scripts import run_script
 
     missing = next((log for log in options.logs if log != "-" and not Path(log).is_file()), None)
     if missing is not None:

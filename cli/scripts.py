@@ -33,7 +33,7 @@ def running(path: str) -> Generator[None]:
     except TilewrightError:
         raise
     except Exception as error:
-        text = _as_python_tells(error, path)
+        text = _traceback_text(error, path)
         if not text:
             raise
         raise ScriptFailed(text) from error
@@ -42,12 +42,12 @@ def running(path: str) -> Generator[None]:
 
 
 def run_script(path: str, run_name: str) -> dict[str, Any]:
-    """What the names of a Python file stand for after it ran. Raises ScriptFailed."""
+    """Run a Python file; returns its names with their values. Raises ScriptFailed."""
     with running(path):
         return runpy.run_path(path, run_name=run_name)
 
 
-def _as_python_tells(error: Exception, path: str) -> str:
+def _traceback_text(error: Exception, path: str) -> str:
     """The traceback of `python FILE.py`: without the frames that led to the program, and for a file that is no Python the place.
     Empty for what went wrong before the program began."""
     frame = error.__traceback__

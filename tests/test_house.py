@@ -152,7 +152,7 @@ LATE = {
     "autoschedule/scheduler.py": "autoschedule.cpu.rules autoschedule.cpu.siblings autoschedule.gpu.rules",
     "autotune/report.py": "schedule",
     "autotune/worker.py": "autotune.probe",
-    "cli/export.py": "autotune.records codegen.export.errors driver.build driver.library",
+    "cli/export.py": "autotune.records codegen.export.errors driver.build driver.library ir",
     "cli/command.py": "cli.calibration cli.doctor cli.explain codegen.target demo driver.cache.store "
     "driver.lower ir.passes.common.runner schedule views.report",
     "cli/development.py": "tools.benchmarks.harness tools.fuzz.cli",

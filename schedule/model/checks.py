@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ...errors import ScheduleError, user_source
+from ...errors import user_source
 from ...ir.buffer import SCOPES, is_scope
 from ...ir.expr import IterVar
 from ...te.tensor import Tensor
 from ..errors import ScanLoopsStay, UnknownScope, WrongArgument
-from .axes import derived_roots, outline
+from .axes import outline
 from .group import Group
 from .stage import Stage
 
-__all__ = ["as_list", "check_scope", "enclosing_parallel", "race_over", "refuse_ordered", "wrong_stage"]
+__all__ = ["as_list", "check_scope", "enclosing_parallel", "refuse_ordered", "wrong_stage"]
 
 
 def check_scope(scope: object, doing: str) -> str:
@@ -75,28 +75,3 @@ def enclosing_parallel(stage: Stage) -> tuple[Stage, IterVar] | None:
         if innermost is not None:
             return stage, innermost
     return None
-
-
-def race_over(
-    error: type[ScheduleError],
-    stage: Stage,
-    axis: IterVar,
-    doing: str,
-    after: str,
-    who: str,
-    instead: str,
-) -> ScheduleError:
-    """The error for lanes or threads over a reduce axis. who: what would race. instead: the fix, up to the axes that it names."""
-    element = f"{stage.name}[{', '.join(axis.name for axis in stage.op.axis)}]"
-    data = ", ".join(leaf.name for leaf in stage.leaf_iter_vars if leaf.kind == "data")
-    alone = all(root.kind == "reduce" for root in derived_roots(stage, axis))
-    what = axis.name if alone else f"{axis.name}, which holds a reduce axis"
-    tensor = f"s.rfactor({stage.name}, {axis.name}) first" if alone else "fuse data axes alone"
-    return error(
-        f"{doing} '{axis.name}' of stage {stage.name}{after}",
-        reason=f"{stage.name} is a reduction over {what}: {who} would race on {element}",
-        declared=stage.op.source,
-        called=user_source(),
-        loops=outline(stage, [axis]),
-        fix=f"{instead} ({data}), or {tensor}" if data else tensor,
-    )

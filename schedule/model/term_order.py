@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ...errors import user_source
+from ...errors import ScheduleError, user_source
 from ...ir.analysis.combiners import Laws, laws_of
 from ...ir.expr import CommReducer, Expr, FloatImm, IfThenElse, IntImm, IterVar, ProducerLoad, Reduce
 from ...ir.ops import is_const
 from ...te.tensor import Tensor
 from ..errors import UnsplitReduction
-from .axes import declared_ranges, outline
+from .axes import declared_ranges, derived_roots, outline
 from .layout import inexact_splits
 from .stage import Stage
 
-__all__ = ["is_ordered", "laws_of_reduction", "may_split", "refuse_split"]
+__all__ = ["is_ordered", "laws_of_reduction", "may_split", "race_over", "refuse_split", "split_refusal"]
 
 
 def laws_of_reduction(reduction: Reduce) -> Laws:
@@ -33,9 +33,14 @@ def may_split(reduction: Reduce) -> bool:
     return laws_of_reduction(reduction).may_split(bool(reduction.init))
 
 
+def split_refusal(stage: Stage, reduction: Reduce) -> str:
+    """The reason why partial results are known to make another result; empty where they are not."""
+    return laws_of_reduction(reduction).split_refusal(bool(reduction.init), _may_leave_parts_empty(stage, reduction))
+
+
 def refuse_split(stage: Stage, axis: IterVar, reduction: Reduce, doing: str) -> None:
     """Raise UnsplitReduction (TW0234) where partial results over `axis` are known to make another result."""
-    reason = laws_of_reduction(reduction).split_refusal(bool(reduction.init), _may_leave_parts_empty(stage, reduction))
+    reason = split_refusal(stage, reduction)
     if not reason:
         return
     combiner = reduction.combiner
@@ -49,6 +54,34 @@ def refuse_split(stage: Stage, axis: IterVar, reduction: Reduce, doing: str) -> 
         fix="leave the loops over reduce axes serial, and make loops over data axes parallel or vectorize them"
         if "not associative" in reason
         else "give te.comm_reducer the identity that changes no element that it is combined with",
+    )
+
+
+def race_over(
+    error: type[ScheduleError],
+    stage: Stage,
+    axis: IterVar,
+    doing: str,
+    after: str,
+    who: str,
+    instead: str,
+) -> ScheduleError:
+    """The error for lanes or threads over a reduce axis. who: what would race. instead: the fix, up to the axes that it names."""
+    element = f"{stage.name}[{', '.join(axis.name for axis in stage.op.axis)}]"
+    data = ", ".join(leaf.name for leaf in stage.leaf_iter_vars if leaf.kind == "data")
+    alone = all(root.kind == "reduce" for root in derived_roots(stage, axis))
+    what = axis.name if alone else f"{axis.name}, which holds a reduce axis"
+    reduction = getattr(stage.op, "reduction", None)
+    tensor = f"s.rfactor({stage.name}, {axis.name}) first" if alone else "fuse data axes alone"
+    if alone and reduction is not None and split_refusal(stage, reduction):
+        tensor = f"leave {axis.name} serial: the combiner {reduction.combiner.name} must not be split"
+    return error(
+        f"{doing} '{axis.name}' of stage {stage.name}{after}",
+        reason=f"{stage.name} is a reduction over {what}: {who} would race on {element}",
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, [axis]),
+        fix=f"{instead} ({data}), or {tensor}" if data else tensor,
     )
 
 

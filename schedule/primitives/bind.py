@@ -160,7 +160,10 @@ def _check_reduction(stage: Stage, axis: IterVar, thread: IterVar) -> None:
             f"{axis.name} runs over data and reduce axes at once: threads would race on the elements of {stage.name}",
             "fuse data axes with data axes, and reduce axes with reduce axes",
         )
+    reduction = getattr(stage.op, "reduction", None)
     if not tag.startswith("threadIdx"):
+        if reduction is not None:  # rfactor would refuse it, too
+            refuse_split(stage, axis, reduction, f"cannot bind to {tag}")
         raise _bad(
             stage,
             axis,
@@ -168,7 +171,6 @@ def _check_reduction(stage: Stage, axis: IterVar, thread: IterVar) -> None:
             f"{stage.name} is a reduction over {axis.name}: its parts are joined within a block, by threadIdx",
             f'bind it to te.thread_axis("threadIdx.x"), or s.rfactor({stage.name}, {axis.name}) first',
         )
-    reduction = getattr(stage.op, "reduction", None)
     if reduction is not None and reduction.init:
         raise _bad(
             stage,

@@ -6,12 +6,13 @@ from ...errors import user_source
 from ...ir.expr import IterVar
 from ..errors import NestedParallel, ParallelReduction
 from ..model.axes import find_leaf, outline
-from ..model.checks import enclosing_parallel, race_over, refuse_ordered
+from ..model.checks import enclosing_parallel, refuse_ordered
 from ..model.foreign import AXIS
 from ..model.hybrid_loops import check_independent, share_nest
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
+from ..model.term_order import race_over
 from .trials import each_loop
 
 __all__ = ["parallel"]

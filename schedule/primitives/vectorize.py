@@ -5,12 +5,13 @@ from __future__ import annotations
 from ...ir.expr import IterVar
 from ..errors import VectorizeReduction
 from ..model.axes import find_leaf
-from ..model.checks import race_over, refuse_ordered
+from ..model.checks import refuse_ordered
 from ..model.foreign import AXIS
 from ..model.hybrid_loops import check_independent, warn_of_waiting_lanes
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
+from ..model.term_order import race_over
 from .trials import each_loop
 
 __all__ = ["vectorize"]
