@@ -12,11 +12,11 @@ from ..ir.arith.analyzer import simplify
 from ..ir.arith.interval import EVERYTHING, Interval
 from ..ir.dtype import INT32, INT64, SCALAR_TYPES, DType
 from ..ir.errors import UnknownDType
-from ..ir.expr import BinaryOp, CompareOp, Expr, IntImm, IterVar, ProducerLoad, Range, Var
+from ..ir.expr import NE, Add, BinaryOp, Cast, Expr, IntImm, IterVar, Node, ProducerLoad, Range, Var
 from ..ir.ops import cast as cast_to
 from ..ir.ops import const, constant_of
 from ..ir.structural import equal
-from ..ir.visit import post_order
+from ..ir.visit import post_order, rewrite
 from ..ir.widen import widened
 from ..limits import INT32_EXTENT_LIMIT
 from .errors import BadExtent
@@ -122,12 +122,18 @@ def integer_expr(value: Any, subject: str) -> Expr:
 
 
 def index_expr(expr: Expr) -> Expr:
-    """An integer expression as int32 or int64, whichever holds its values; with a condition, as of what te.ceildiv rounds up, it is
-    simplified."""
+    """An integer expression as int32 or int64, whichever holds its values, with quotients that are rounded up in the form that
+    proofs know."""
     dtype = expr.dtype
     if dtype in (INT32, INT64):
-        return simplify(expr) if any(isinstance(node, CompareOp) for node in post_order(expr)) else expr
+        return expr if isinstance(expr, (Var, IntImm)) else rewrite(expr, _simplify_ceildiv)
     return cast_to(expr, INT32 if dtype.bits < 32 else INT64)
+
+
+def _simplify_ceildiv(node: Node) -> Node | None:
+    """`n // 4 + (n % 4 != 0)`, as te.ceildiv declares it, in its simplest form; other conditions stay as they were written."""
+    is_ceildiv = isinstance(node, Add) and isinstance(node.b, Cast) and isinstance(node.b.value, NE)
+    return simplify(cast("Expr", node)) if is_ceildiv else None
 
 
 def _no_integer(value: object, kind: object, subject: str) -> BadExtent:

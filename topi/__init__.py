@@ -13,8 +13,7 @@ schedules each by the rule of its tag. Names are TVM's where TVM has them.
 
 from __future__ import annotations
 
-from .lazy import lazily
-from .signatures import checked
+from .lazy import check_on_use, lazily
 
 _HOMES = {
     "batch_matmul": "matmul",
@@ -61,4 +60,4 @@ _HOMES = {
 }
 """Where each name lives: the module below this package, or beside it."""
 
-__getattr__, __dir__ = lazily(__name__, _HOMES, ("nn", "image", "random", "vision"), checked("topi"))
+__getattr__, __dir__ = lazily(__name__, _HOMES, ("nn", "image", "random", "vision"), check_on_use("topi"))

@@ -15,7 +15,7 @@ from ..importing import import_on_thread
 from ..te.errors import NoSuchName
 from ..te.unknown_names import unknown_name
 
-__all__ = ["lazily"]
+__all__ = ["check_on_use", "lazily"]
 
 
 class _Face(ModuleType):
@@ -28,6 +28,11 @@ class _Face(ModuleType):
         if isinstance(value, ModuleType) and self.__dict__.get("homes", {}).get(name) == name:
             value = self.decorate(getattr(value, name))
         super().__setattr__(name, value)
+
+
+def check_on_use(face: str) -> Callable[[Any], Any]:
+    """Decorate operators with the check of their arguments (signatures.checked), which is loaded with the first of them."""
+    return lambda value: import_on_thread("..signatures", __name__).checked(face)(value)
 
 
 def lazily(

@@ -3,7 +3,8 @@
     const char *NAME_error(int32_t status)
 
 It searches a table, which LLVM compiles in no time, unlike a switch of a thousand cases. A text for each pair of arguments that may
-overlap would make it grow with the square of their number: the text of a pair is put together when it is first asked for, and kept.
+overlap would make it grow with the square of their number: the text of a pair is put together when it is asked for, in zeroed memory
+that takes no place in the file.
 """
 
 from __future__ import annotations
@@ -16,10 +17,6 @@ from .statuses import OverlapTexts
 __all__ = ["error_text"]
 
 _SEARCH_TEXT = f"""
-; {{ the one made before, its status, 0, its text }}
-%tw.text = type {{ ptr, i32, i32, [0 x i8] }}
-declare ptr @malloc(i64)
-
 define linkonce_odr hidden ptr @tw_copy_text(ptr %to, ptr %from) noinline nounwind {{
 entry:
   br label %next
@@ -28,7 +25,7 @@ next:
   %from_at = getelementptr i8, ptr %from, i64 %at
   %byte = load i8, ptr %from_at
   %to_at = getelementptr i8, ptr %to, i64 %at
-  store i8 %byte, ptr %to_at
+  store atomic i8 %byte, ptr %to_at unordered, align 1
   %at1 = add i64 %at, 1
   %last = icmp eq i8 %byte, 0
   br i1 %last, label %done, label %next
@@ -37,9 +34,9 @@ done:
 }}
 
 ; The text of a status, among rows of (status, place in `texts`); of a pair that overlaps, of at most `room` bytes, what stands at
-; places[first][0] and at places[second][1].
+; places[first][0] and at places[second][1]. Each pair has a slot: threads that write it at a time write the same bytes.
 define linkonce_odr hidden ptr @tw_status_text(
-  i32 %status, ptr %texts, ptr %table, i32 %length, ptr %places, i32 %count, i64 %room, ptr %made
+  i32 %status, ptr %texts, ptr %table, i32 %length, ptr %places, i32 %count, i64 %room, ptr %slots
 ) noinline nounwind {{
 entry:
   br label %each
@@ -75,45 +72,17 @@ look:
   %tail = load i32, ptr %tail_at
   %either = or i32 %head, %tail
   %lacking = icmp slt i32 %either, 0
-  %newest = load atomic ptr, ptr %made acquire, align 8
-  br i1 %lacking, label %none, label %search
-search:
-  %node = phi ptr [ %newest, %look ], [ %older, %other ]
-  %end = icmp eq ptr %node, null
-  br i1 %end, label %make, label %compare
-compare:
-  %status_at = getelementptr %tw.text, ptr %node, i32 0, i32 1
-  %its = load i32, ptr %status_at
-  %same = icmp eq i32 %its, %status
-  br i1 %same, label %found, label %other
-other:
-  %older = load ptr, ptr %node
-  br label %search
-found:
-  %its_text = getelementptr %tw.text, ptr %node, i32 0, i32 3
-  ret ptr %its_text
-make:
-  %size = add i64 %room, 16
-  %new = call ptr @malloc(i64 %size)
-  %failed = icmp eq ptr %new, null
-  br i1 %failed, label %none, label %write
+  br i1 %lacking, label %none, label %write
 write:
-  %new_status = getelementptr %tw.text, ptr %new, i32 0, i32 1
-  store i32 %status, ptr %new_status
-  %text = getelementptr %tw.text, ptr %new, i32 0, i32 3
+  %row_of_slots = mul i32 %first, %count
+  %slot = add i32 %row_of_slots, %second
+  %slots_before = zext i32 %slot to i64
+  %offset = mul i64 %slots_before, %room
+  %text = getelementptr i8, ptr %slots, i64 %offset
   %head_text = getelementptr i8, ptr %texts, i32 %head
   %middle = call ptr @tw_copy_text(ptr %text, ptr %head_text)
   %tail_text = getelementptr i8, ptr %texts, i32 %tail
   %written = call ptr @tw_copy_text(ptr %middle, ptr %tail_text)
-  br label %add
-add:
-  %before = phi ptr [ %newest, %write ], [ %now, %add ]
-  store ptr %before, ptr %new
-  %exchange = cmpxchg ptr %made, ptr %before, ptr %new acq_rel acquire
-  %now = extractvalue {{ ptr, i1 }} %exchange, 0
-  %added = extractvalue {{ ptr, i1 }} %exchange, 1
-  br i1 %added, label %told, label %add
-told:
   ret ptr %text
 none:
   ret ptr %texts
@@ -146,10 +115,10 @@ def error_text(name: str, texts: Mapping[int, str], overlaps: OverlapTexts, attr
             f'@{name}.texts = internal constant [{len(data)} x i8] c"{escaped}", align 1',
             f"@{name}.table = internal constant [{length} x [2 x i32]] [{table}]",
             f"@{name}.places = internal constant [{count} x [2 x i32]] [{places}]",
-            f"@{name}.made = internal global ptr null",
+            f"@{name}.slots = internal global [{count * count * room} x i8] zeroinitializer, align 1",
             f"define ptr @{name}(i32 %status) {attributes} {{",
             f"  %text = call ptr @tw_status_text(i32 %status, ptr @{name}.texts, ptr @{name}.table, i32 {length},"
-            f" ptr @{name}.places, i32 {count}, i64 {room}, ptr @{name}.made)",
+            f" ptr @{name}.places, i32 {count}, i64 {room}, ptr @{name}.slots)",
             "  ret ptr %text",
             "}",
             "",

@@ -165,5 +165,17 @@ STOPS = GraphPass(
     "stop_gradient(x) is x, which only derivatives tell apart: builds run it, g.transform() where it is named",
     "exact",
     by_rules((Rule("stop-gradient", "stop_gradient(x)", "x"),)),
-    None,
+    """stop_gradient computes nothing: derivatives alone ask for it.
+
+    input x: float32[4]
+    y: float32[4] = stop_gradient(x)
+    z: float32[4] = add(y, x)
+    output z
+
+becomes
+
+    input x: float32[4]
+    z: float32[4] = add(x, x)
+    output z
+""",
 )

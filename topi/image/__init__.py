@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..lazy import lazily
-from ..signatures import checked
+from ..lazy import check_on_use, lazily
 
 _HOMES: dict[str, str] = {
     "affine_grid": "sampling",
@@ -22,4 +21,4 @@ _HOMES: dict[str, str] = {
 }
 """Where each name lives: the module below this package."""
 
-__getattr__, __dir__ = lazily(__name__, _HOMES, decorate=checked("topi.image"))
+__getattr__, __dir__ = lazily(__name__, _HOMES, decorate=check_on_use("topi.image"))

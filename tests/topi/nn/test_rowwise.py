@@ -226,7 +226,8 @@ def loops_of(text: str) -> list[str]:
 def test_a_rows_maxima_and_sums_stay_in_vector_registers() -> None:
     x = te.placeholder((64, 4096), name="x")
     output = topi.nn.softmax(x)
-    loops = loops_of(tw.build(topi.schedule(output, ZNVER4), [x, output], target=ZNVER4).source("asm"))
+    text = tw.build(topi.schedule(output, ZNVER4), [x, output], target=ZNVER4).source("asm")
+    loops = [loop for loop in loops_of(text) if "%zmm" in loop]  # the others check arguments
     assert len(loops) == 4, "largest, exponentials, sum, result"
     largest, powers, total, result = loops
     for loop, operation in ((largest, "vmaxps"), (total, "vaddps")):
