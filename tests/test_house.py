@@ -184,6 +184,7 @@ LATE = {
     "tools/benchmarks/resnet18_cases.py": "tools.benchmarks.resnet18",
     "tools/fuzz/cli.py": "tools.fuzz.aim tools.fuzz.modes tools.fuzz.tally tools.fuzz.workers",
     "tools/fuzz/modes.py": "tools.fuzz.case tools.fuzz.kernels tools.fuzz.operators tools.fuzz.reproduction tools.fuzz.selections",
+    "topi/lazy.py": "topi.signatures",
     "topi/nn/conv2d.py": "topi.nn.winograd",
     "topi/nn/dilation.py": "topi.image.resize",
 }

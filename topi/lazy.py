@@ -32,7 +32,7 @@ class _Face(ModuleType):
 
 def check_on_use(face: str) -> Callable[[Any], Any]:
     """Decorate operators with the check of their arguments (signatures.checked), which is loaded with the first of them."""
-    return lambda value: import_on_thread("..signatures", __name__).checked(face)(value)
+    return lambda value: import_on_thread(".signatures", __name__.rpartition(".")[0]).checked(face)(value)
 
 
 def lazily(
