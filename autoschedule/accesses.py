@@ -32,13 +32,13 @@ from .operations import elements, is_plain
 __all__ = [
     "ASSUMED",
     "Dimension",
+    "affine_dimensions",
     "contiguous_axes",
     "dimension",
     "dimensions",
     "distinct_loads",
     "domain_axes",
     "find_axes",
-    "is_affine",
     "is_no_larger",
     "is_permutation",
     "is_pointwise",
@@ -92,9 +92,9 @@ class Dimension:
         """Parts of the sum whose factors `modulus` does not divide."""
         return {part: factor for part, factor in terms(self.form) if factor % modulus}
 
-    def width(self, values: Mapping[IterVar, int], default: int = 1) -> int:
-        """Neighbouring indices that are taken while each axis takes `values` of its values, `default` where none are given."""
-        return 1 + sum(abs(step) * (values.get(axis, default) - 1) for axis, step in self.steps.items())
+    def width(self, values: Mapping[IterVar, int]) -> int:
+        """Neighbouring indices that are taken while each axis takes `values` of its values, one where none are given."""
+        return 1 + sum(abs(step) * (values.get(axis, 1) - 1) for axis, step in self.steps.items())
 
 
 def dimension(index: Expr) -> Dimension:
@@ -107,11 +107,10 @@ def dimensions(load: ProducerLoad) -> list[Dimension]:
     return [dimension(index) for index in load.indices]
 
 
-def is_affine(load: ProducerLoad) -> bool:
-    """Return whether all indices are sums of multiples of variables."""
-    return all(map(is_index, load.indices)) and all(
-        isinstance(part, Var) for each in dimensions(load) for part, _ in each.rest
-    )
+def affine_dimensions(load: ProducerLoad) -> list[Dimension]:
+    """The indices of a load, where all of them are sums of multiples of variables; empty for any other load."""
+    found = dimensions(load) if all(map(is_index, load.indices)) else []
+    return found if all(isinstance(part, Var) for each in found for part, _ in each.rest) else []
 
 
 def strip_clamps(index: Expr) -> Expr:

@@ -10,7 +10,7 @@ from ..ir.structural import own_key, structural_key
 from ..ir.visit import children, post_order
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor
-from .accesses import Dimension, dimensions, is_affine
+from .accesses import Dimension, affine_dimensions
 from .operations import is_known
 
 __all__ = ["structure_key"]
@@ -25,14 +25,26 @@ def structure_key(value: Expr, axes: Sequence[IterVar]) -> Hashable:
     begins: dict[Hashable, tuple[int, ...]] = {}
     parts: list[Hashable] = [tuple(_axis(axis, things) for axis in axes)]
     reduction = (*value.combiner.result, *value.combiner.identity) if isinstance(value, Reduce) else ()
-    for node in post_order(*reduction, value, below=_operands):
-        below = tuple(numbers[id(child)] for child in _operands(node))
+    known: dict[int, list[Dimension]] = {}
+
+    def sums_in(load: ProducerLoad) -> list[Dimension]:
+        """The indices of a load as sums, taken apart once."""
+        if id(load) not in known:
+            known[id(load)] = affine_dimensions(load)
+        return known[id(load)]
+
+    def operands(node: Node) -> Sequence[Node]:
+        """The children of a node, without indices that are sums."""
+        return [] if isinstance(node, ProducerLoad) and sums_in(node) else children(node)
+
+    for node in post_order(*reduction, value, below=operands):
+        below = tuple(numbers[id(child)] for child in operands(node))
         numbers[id(node)] = len(parts)
         own: Any
         if isinstance(node, Var):
             own = _axis(node, things)
         elif isinstance(node, ProducerLoad):
-            sums = dimensions(node) if is_affine(node) else []
+            sums = sums_in(node)
             own = _tensor(node.producer, things), tuple(_terms(each, things) for each in sums)
             begin = tuple(each.offset for each in sums)
             own = (
@@ -52,11 +64,6 @@ def structure_key(value: Expr, axes: Sequence[IterVar]) -> Hashable:
 def _terms(index: Dimension, things: dict[object, int]) -> Hashable:
     """The variables of an index with their factors."""
     return tuple((_axis(cast("Var", part), things), factor) for part, factor in (*index.steps.items(), *index.rest))
-
-
-def _operands(node: Node) -> Sequence[Node]:
-    """The children of a node, without indices that are sums."""
-    return [] if isinstance(node, ProducerLoad) and is_affine(node) else children(node)
 
 
 def _axis(var: Var, things: dict[object, int]) -> Hashable:

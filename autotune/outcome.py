@@ -19,7 +19,7 @@ SCHEDULE_FAULTS = (
     ValueError,
     AttributeError,
 )
-"""What a schedule that does not hold together may raise, ours or a template's."""
+"""Errors that a schedule that does not hold together may raise, ours or a template's."""
 HOPELESS = 1.5
 """How many times slower than the fastest one a candidate may be to be timed with care."""
 

@@ -25,13 +25,14 @@ import numpy as np
 from ..codegen.build import build_kernels
 from ..codegen.export.measured import measured_library
 from ..codegen.target import Target
-from ..errors import InternalError, TilewrightError
+from ..errors import TilewrightError
 from ..ir.constant import Constant, aligned_copy
 from ..ir.stmt import Function
 from ..ir.text.parser import parse
 from ..runtime import Kernel, set_num_threads
 from ..runtime.array import numpy_dtype
 from ..runtime.cuda_array import DeviceArray, device_array
+from .outcome import SCHEDULE_FAULTS
 from .reference import Reference
 
 __all__ = ["FAULTS", "main"]
@@ -48,18 +49,7 @@ reference, left other data in the caches and the threads of parallel loops aslee
 FAR = 4.0
 """How much longer than what is hopeless a first call takes that says enough, cold caches or not."""
 
-FAULTS = (
-    TilewrightError,
-    InternalError,
-    MemoryError,
-    AssertionError,
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    RuntimeError,
-)
+FAULTS = (*SCHEDULE_FAULTS, MemoryError, RuntimeError)
 """What building or running a candidate may raise; anything else ends the worker, and is a failure as well."""
 
 

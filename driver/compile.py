@@ -103,7 +103,7 @@ def put_over(function: Function) -> Function:
 
 
 def _reads_in_place(body: Stmt, under: Buffer, result: Buffer) -> bool:
-    """Whether the one statement that stores the result is the only one that reads what lies under it, and at the same place."""
+    """Return whether the one statement that stores the result is the only one that reads what lies under it, and at the same place."""
     storing = [node for node in walk(body) if isinstance(node, BufferStore) and node.buffer is result]
     if len(storing) != 1:
         return False

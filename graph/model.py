@@ -40,12 +40,12 @@ __all__ = ["Model", "build_model"]
 _MOST_SIZES = 16
 """So many sizes of symbols have their program at once."""
 _MAX_BINDINGS = 64
-"""Shapes of inputs of which it is known how a call with them runs."""
+"""Shapes of inputs whose calls are kept, at most."""
 
 
 @dataclass(frozen=True)
 class _Binding:
-    """How a call runs whose inputs are arrays of known shapes and dtypes.
+    """The program of a call whose inputs are arrays of known shapes and dtypes.
 
     order: the place of each input of `program.main` among the arguments. updated: those of state, which must be writable. results:
     the shape and dtype of each output.

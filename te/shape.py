@@ -132,8 +132,9 @@ def index_expr(expr: Expr) -> Expr:
 
 def _simplify_ceildiv(node: Node) -> Node | None:
     """`n // 4 + (n % 4 != 0)`, as te.ceildiv declares it, in its simplest form; other conditions stay as they were written."""
-    is_ceildiv = isinstance(node, Add) and isinstance(node.b, Cast) and isinstance(node.b.value, NE)
-    return simplify(cast("Expr", node)) if is_ceildiv else None
+    if isinstance(node, Add) and isinstance(node.b, Cast) and isinstance(node.b.value, NE):
+        return simplify(node)
+    return None
 
 
 def _no_integer(value: object, kind: object, subject: str) -> BadExtent:

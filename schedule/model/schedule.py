@@ -272,7 +272,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         """Back to where the compound primitive began, from where it may go on, and be undone again."""
         known = set(compound.stages)
         gone = compound.new_stages | {each for each in compound.kept if isinstance(each, Stage) and each not in known}
-        for member in {**dict.fromkeys(gone), **compound.kept}:
+        for member in {*gone, *compound.kept}:
             member.unlink()
         for outer in self.compounds:  # of a stage that is gone there is no state to go back to
             outer.kept = {member: state for member, state in outer.kept.items() if member not in gone}

@@ -114,7 +114,7 @@ def _extremum(kind: type[GE] | type[LE]) -> Row:
 
 
 def _is_relu(node: Min | Max) -> bool:
-    """Whether this is max(x, 0), which is flat at 0. A clip, max(min(x, high), 0), passes at its bounds."""
+    """Return whether this is max(x, 0), which is flat at 0. A clip, max(min(x, high), 0), passes at its bounds."""
     return isinstance(node, Max) and ops.is_const(node.b, 0) and not isinstance(node.a, Min)
 
 

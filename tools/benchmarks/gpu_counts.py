@@ -229,7 +229,7 @@ def _cell(row: Mapping[str, Any], first: Mapping[str, Any]) -> str:
 
 
 def _short(machines: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What falls short, each with the machines where it does."""
+    """The shortfalls, each with the machines where it does."""
     found: dict[str, list[str]] = {}
     for arch, row in machines.items():
         if "error" in row:
