@@ -6,6 +6,7 @@ import fcntl
 import os
 from collections import Counter
 from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,34 +66,34 @@ def _function(case: str) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A test leaves the environment as it was, builds with little effort where the seed says so, and shares the room.
+
+    All by one hook: fixtures for it would cost each of thousands of short tests a millisecond."""
+    before = dict(os.environ)
+    with _room(alone=item.get_closest_marker("alone") is not None), pytest.MonkeyPatch.context() as patch:
+        if effort.is_little(item):
+            effort.with_little_effort(patch)
+        try:
+            return (yield)
+        finally:
+            if (after := dict(os.environ)) != before:
+                for name in after.keys() - before.keys():
+                    del os.environ[name]
+                os.environ.update(before)
+
+
+@contextmanager
+def _room(alone: bool) -> Generator[None]:
     """Tests share the room, but for those that are marked `alone`. Whoever waits for it holds the gate, so that tests that
     come and go cannot keep one out that has to be alone."""
-    alone = item.get_closest_marker("alone") is not None
     with open(GATE) as gate, open(ROOM) as room:
         fcntl.flock(gate, fcntl.LOCK_EX)
         fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         fcntl.flock(gate, fcntl.LOCK_UN)
         try:
-            return (yield)
+            yield
         finally:
             fcntl.flock(room, fcntl.LOCK_UN)  # a child that was forked may keep the file open
-
-
-@pytest.fixture(autouse=True)
-def llvm_effort(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test builds is made with little effort where the seed says so."""
-    if effort.is_little(request.node):
-        effort.with_little_effort(monkeypatch)
-
-
-@pytest.fixture(autouse=True)
-def unchanged_environment() -> Generator[None]:
-    """A test leaves the environment as it was: what the fuzzer's command sets for its process would have all later builds verified."""
-    before = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-    yield
-    for name in os.environ.keys() - before.keys() - {"PYTEST_CURRENT_TEST"}:
-        del os.environ[name]
-    os.environ.update((name, value) for name, value in before.items() if os.environ.get(name) != value)
 
 
 @pytest.fixture
