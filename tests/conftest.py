@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,14 +37,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"drawn checks: TILEWRIGHT_SEED={drawn.SEED}" + (" TILEWRIGHT_SOAK=1 (full counts)" if drawn.SOAK else "")
+    return f"drawn checks: TILEWRIGHT_SEED={drawn.SEED}" + (
+        " TILEWRIGHT_SOAK=1 (full counts)" if drawn.SOAK else ", of slow tests half of the cases"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that slow.txt names are marked slow, and all others fast."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that slow.txt names are marked slow, and all others fast. Of the cases of a slow test half are taken, which the seed
+    draws, where a run of whole files does not ask for all of them."""
+    left_out: set[str] = set()
+    chosen = config.option.keyword or config.option.measure or any("::" in part for part in config.args)
+    if not (drawn.SOAK or chosen):
+        left_out = _left_out(item.nodeid for item in items)
     for item in items:
         item.add_marker("slow" if _function(item.nodeid) in SLOW else "fast")
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
+
+
+def _left_out(cases: Iterable[str]) -> set[str]:
+    """The cases of slow tests that this run does without: of three and more the smaller half."""
+    of_slow: dict[str, list[str]] = {}
+    for case in cases:
+        if _function(case) in SLOW:
+            of_slow.setdefault(_function(case), []).append(case)
+    return {
+        case
+        for name, all_of_it in of_slow.items()
+        if len(all_of_it) > 2
+        for case in drawn.rng(f"cases of {name}").permutation(all_of_it)[(len(all_of_it) + 1) // 2 :].tolist()
+    }
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
