@@ -24,6 +24,7 @@ from .signature import Signature
 __all__ = [
     "COMMON",
     "GPU_ROLES",
+    "LONGEST_NAME",
     "MACHINES",
     "MAGIC",
     "ROLES",
@@ -55,7 +56,9 @@ _SECTION_TABLE, _OF_SECTIONS = slice(40, 48), slice(58, 64)
 """What the header says of sections: where their table lies; how many there are, and how large."""
 
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,1000}")
+LONGEST_NAME = 1000
+"""Of a function, in characters."""
+_NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}")
 
 
 class NoMetadata(Exception):

@@ -26,7 +26,8 @@ def check_place(path: object) -> Path:
     if place is None or not place.name.isprintable():
         raise NotWritten(
             f"cannot write {path!r}"[:300],
-            reason=f"it is no path that a file can have here, where names are in {sys.getfilesystemencoding()}"
+            reason="it is no path that a file can have here, where names have at most 255 bytes and are in "
+            f"{sys.getfilesystemencoding()}"
             if place is None
             else "its name has characters that cannot be printed",
             called=user_source(),

@@ -23,6 +23,7 @@ from ..errors import NoCompiler
 from ..llvm.build import CodegenOptions, module_text
 from ..llvm.jit import object_code
 from ..names import machine_and_system
+from ..result import require_switch
 from ..target import Target
 from ..tools import tool_failed
 from .cases import case_declarations, case_text
@@ -75,6 +76,7 @@ class Exporter(KernelExporter):
                 fix=f'f.export("{place.stem or "libname"}.so")',
             )
         check_threads(threads)
+        require_switch("loadable", loadable)
         check_platform(self.target)
         for function in self.gpu:
             check_parameters(function.signature)
@@ -135,13 +137,15 @@ class _Library:
         self.every = [*self.signatures, *(function.signature for function in exporter.gpu)]
         self.variants = {program.signature.name: program.variants for program in exporter.programs}
         self.features = tuple(dict.fromkeys(chain.from_iterable(map(needed_features, self._targets()))))
+        names = [signature.name for signature in self.every]
+        variants = [each.function.name for each in chain.from_iterable(self.variants.values())]
+        check_names(names, variants, ())  # texts, messages and addresses are found by these names
         self.kernels, self.kernel_parts, self.constants = self._kernels()
         texts = [text for _, group in self.kernel_parts for text in group]
         self.parallel = any(f"@{PARALLEL_FOR}(" in text for text in texts)
         self.companion = self._with_cases(companion)
         companion = self.companion
         self.setters = (hook_name(library_identifier(stem)),) if threads == "hook" else ()
-        names = [signature.name for signature in self.every]
         check_names(names, (*self.setters, *companion.functions), _FUNCTION.findall("\n".join(self.kernels)))
         self.api = (*(entry for name in names for entry in entry_names(name)), *self.setters, *companion.functions)
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import cache
 
 from ...errors import user_source
+from ...runtime.metadata import LONGEST_NAME
 from ...runtime.signature import Signature
 from .errors import NameTaken, NotACName
 
@@ -31,6 +32,8 @@ _KEYWORDS = frozenset(
 """Words of C and C++, and what headers and compilers make of others: no name of ours may be one of these."""
 _SPECIAL = re.compile(r".*_t|I|NULL|EOF|errno|assert|std(in|out|err)")
 """Types and macros of the standard library."""
+_RESERVED = re.compile(r"tw_|__|_[A-Z]|_(init|fini|start|end|edata|etext)$|GOMP_|omp_")
+"""Ours, the compiler's, the linker's, OpenMP's: libraries call the last two by these names."""
 
 
 def entry_names(name: str) -> tuple[str, str, str]:
@@ -81,8 +84,10 @@ def check_parameters(signature: Signature) -> None:
 def _why_not(name: str) -> str:
     if name in _KEYWORDS or _SPECIAL.fullmatch(name):
         return "it is a word of C or C++"
-    if name.startswith(("tw_", "__")) or re.match(r"_[A-Z]", name):
+    if _RESERVED.match(name):
         return "names that begin like this are reserved"
+    if len(name) > LONGEST_NAME:
+        return f"names have at most {LONGEST_NAME} characters"
     if any(hasattr(library, name) for library in _c_libraries()):
         return "a function of the C library is called so"
     return ""

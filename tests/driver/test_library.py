@@ -232,3 +232,23 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(tmp_path: Path) -> Non
     ):
         library.export(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("names", "targets", "taken"),
+    [
+        (["f", "f_1"], ["llvm"], "f_1"),
+        (["f_2", "f"], ["llvm"], "f_2"),
+        (["f", "f_1__0"], LEVELS[:2], "f_1__0"),
+    ],
+)
+def test_names_of_cases_and_variants_are_not_taken_again(
+    tmp_path: Path, names: list[str], targets: list[str], taken: str
+) -> None:
+    """Kernels are found by their names: one of a case's name got another one's code, or an InternalError."""
+    library = tw.Library("one")
+    for name in names:
+        library.add(name, gemv(5), target=targets)
+    library.add("f", gemv(6), target=targets)
+    with pytest.raises(tw.ExportError, match=f"TW0704: the C function '{taken}' .*would be there twice"):
+        library.export(tmp_path)

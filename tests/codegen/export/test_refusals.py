@@ -31,6 +31,10 @@ def test_the_suffix_and_the_threads_are_checked(tmp_path: Path) -> None:
         ("malloc", "a function of the C library"),
         ("tw_kernel", "reserved"),
         ("_X", "reserved"),
+        ("_init", "reserved"),
+        ("GOMP_parallel", "reserved"),
+        ("omp_get_thread_num", "reserved"),
+        ("a" * 1001, "at most 1000 characters"),
     ],
 )
 def test_names_that_c_cannot_have_are_refused(tmp_path: Path, name: str, reason: str) -> None:
