@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-__all__ = ["as_list", "as_path", "as_tuple", "is_a", "is_array", "is_number", "is_sequence"]
+__all__ = ["as_items", "as_list", "as_path", "as_tuple", "is_a", "is_array", "is_number", "is_sequence"]
+
+_LONGEST_NAME = 255
+"""Of a file, in bytes: Linux's NAME_MAX."""
 
 
 def is_sequence(given: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
@@ -19,6 +23,13 @@ def is_sequence(given: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
 def as_list(given: object) -> list[Any]:
     """The elements of a list or a tuple, or the one thing that was given, in a new list."""
     return list(given) if is_sequence(given) else [given]
+
+
+def as_items(given: object) -> list[Any]:
+    """The elements of whatever can be gone through, but for texts and arrays, or the one thing that was given, in a new list."""
+    if isinstance(given, str) or is_array(given) or not isinstance(given, Iterable):
+        return [given]
+    return list(cast("Iterable[Any]", given))
 
 
 def as_tuple(given: object) -> tuple[Any, ...]:
@@ -37,12 +48,13 @@ def is_number(given: object) -> TypeGuard[np.generic[Any]]:
 
 
 def as_path(given: object) -> Path | None:
-    """The path that was given; None where no file of this system can have it, by its kind or by its letters."""
+    """The path that was given; None where no file of this system can have it, by its kind, its letters or its length."""
     if not isinstance(given, (str, os.PathLike)):
         return None
     try:
         path = Path(cast("str | os.PathLike[str]", given))
-        return None if b"\0" in os.fsencode(path) else path
+        encoded = os.fsencode(path)
+        return None if b"\0" in encoded or max(map(len, encoded.split(b"/"))) > _LONGEST_NAME else path
     except (TypeError, ValueError):
         return None
 

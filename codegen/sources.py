@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ..arguments import is_a
 from ..errors import user_source
 from ..runtime.errors import NoSuchSource
 
@@ -21,7 +22,7 @@ class Sources:
 
     def __call__(self, kind: str) -> str:
         """The text of this kind. Raises NoSuchSource."""
-        if kind not in self.texts:
+        if not is_a(kind, str) or kind not in self.texts:
             raise NoSuchSource(
                 f"{self.kernel} has no source {kind!r}",
                 called=user_source(),

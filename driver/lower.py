@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from ..arguments import is_a
 from ..codegen.errors import ArgumentNotBuildable, NameNotAllowed
 from ..codegen.target import Target
 from ..errors import user_source
@@ -107,7 +108,7 @@ def require_use(what: object, name: str, tuned: object, exact: bool) -> None:
     """Raises ArgumentNotBuildable (TW0420) for options that could change nothing."""
     several, builds_itself = isinstance(what, Mapping), hasattr(type(what), "built")
     entries = list(cast("Mapping[str, object]", what).values()) if several else [what]
-    if name != "main" and (several or builds_itself):
+    if (several or builds_itself) and not (is_a(name, str) and name == "main"):
         owner = "the kernels of a dict have its keys as names" if several else "a graph has a name of its own"
         _refuse_option(f"name={name!r}", owner)
     if tuned is not None and not builds_itself and not any(_is_unscheduled(each) for each in entries):

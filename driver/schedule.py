@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
+from ..arguments import is_a
 from ..codegen.errors import UnknownTargetOption
 from ..codegen.result import require_switch
 from ..codegen.target import Target
@@ -58,7 +59,7 @@ def calibrated(target: str | Target, calibration: str | None) -> Target:
     """The target, with what was measured of this machine where calibration is "kept", and without it where it is None.
     Raises UnknownTargetOption (TW0402) for anything else."""
     chosen = Target.parse(target)
-    if calibration not in ("kept", None):
+    if not is_a(calibration, (str, type(None))) or calibration not in ("kept", None):
         raise UnknownTargetOption(
             f"unknown calibration {calibration!r}",
             called=user_source(),

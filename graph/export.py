@@ -12,6 +12,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
 
+from ..arguments import is_a
 from ..codegen.abi.straight_line import StraightLine
 from ..codegen.abi.stub import check_span, extent_value
 from ..codegen.export.companion import Companion
@@ -54,7 +55,7 @@ def export_graph(
     Raises ModelNotExportable (TW0915), BadBuckets (TW0909), and what Kernel.export raises.
     """
     variants = Variants.of(g, buckets)
-    if weights not in ("embed", "file"):
+    if not is_a(weights, str) or weights not in ("embed", "file"):
         raise ModelNotExportable(
             f"cannot export with weights={weights!r}",
             called=user_source(),

@@ -10,6 +10,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -70,7 +71,8 @@ def write_file(path: str | PathLike[str], text: str, arrays: Mapping[str, NDArra
                 file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b"")
         partial.replace(path)
     except OSError as problem:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # of a name to which no suffix can be added
+            partial.unlink()
         raise _bad(path, str(problem), "cannot be written") from problem
 
 

@@ -228,7 +228,7 @@ class Model:
         else:
             results = list(cast("Sequence[Any]", out)) if isinstance(out, (list, tuple)) else [out]
             fits = len(results) == len(types) and all(
-                tuple(getattr(one, "shape", ())) == kind.shape
+                getattr(one, "shape", ()) == kind.shape
                 and str(getattr(one, "dtype", "")).rpartition(".")[2] == kind.dtype
                 for one, kind in zip(results, types.values(), strict=False)
             )

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 
+from ..arguments import is_a
 from ..errors import user_source
 from .errors import NoSuchKernel, NothingToExport
 from .kernel import Exporting, Kernel
@@ -23,7 +24,7 @@ class Module:
 
     def __getitem__(self, name: str) -> Kernel:
         """The kernel of this name. Raises NoSuchKernel."""
-        if name not in self._kernels:
+        if not is_a(name, str) or name not in self._kernels:
             raise NoSuchKernel(
                 f"the module has no kernel {name!r}",
                 called=user_source(),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
-from ..arguments import as_list
+from ..arguments import as_list, is_a
 from ..errors import SourceLine, user_source
 from ..ir.dtype import SCALAR_TYPES
 from ..ir.errors import NotAKnownNumber, NotAnExpression
@@ -168,6 +168,7 @@ def compute(
             called=source,
             fix="te.compute(shape, lambda i, j: ...)",
         )
+    _check_labels(name, tag, attrs)
     if tag in SCALAR_TYPES:
         raise WrongParameters(
             f"cannot declare {name} with the tag '{tag}'",
@@ -200,6 +201,16 @@ def compute(
     )
     outputs = tuple(op.output(at) for at in chosen)
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _check_labels(name: str, tag: object, attrs: object) -> None:
+    if not is_a(tag, (str, type(None))) or not is_a(attrs, (Mapping, type(None))):
+        raise WrongParameters(
+            f"cannot declare {name} with tag={tag!r}, attrs={attrs!r}"[:300],
+            called=user_source(),
+            reason="a tag is a word, and attrs are a dict",
+            fix='te.compute(shape, lambda i: ..., tag="mine", attrs={"key": 1})',
+        )
 
 
 def _element(fcompute: Callable[..., Any], axis: tuple[IterVar, ...], extents: tuple[Expr, ...], name: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import as_items
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
@@ -383,9 +384,16 @@ def _sizes(schedule: Schedule, shapes: Shapes | Sequence[Shapes] | None) -> list
     symbols = _symbols(schedule)
     if shapes is None:
         return [{}]
-    given = [shapes] if isinstance(shapes, Mapping) else list(shapes)
+    given = [shapes] if isinstance(shapes, Mapping) else as_items(shapes)
     sizes: list[dict[Var, int]] = []
     for shapes_by_name in given:
+        if not isinstance(shapes_by_name, Mapping):
+            raise CannotVerify(
+                f"{shapes_by_name!r} is no shape"[:200],
+                called=user_source(),
+                allowed="a dict with a number for each symbol, or a list of such",
+                fix="s.verify({n: 100}), n being the te.var of the shapes",
+            )
         values = {
             symbol: shapes_by_name[key] for symbol in symbols for key in (symbol, symbol.name) if key in shapes_by_name
         }

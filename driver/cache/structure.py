@@ -38,11 +38,13 @@ def structure_text(root: Any) -> str:
     """The text of everything that `root` refers to. Raises NoStructure."""
     out: list[str] = []
     numbers: dict[int, int] = {}
+    open_lists: set[int] = set()
     stack: list[Any] = [root]
     while stack:
         value = stack.pop()
         if isinstance(value, _Text):
             out.append(value.text)
+            open_lists.discard(value.closes)
         elif isinstance(value, _ATOMS):
             out.append(repr(value))
         elif is_number(value):
@@ -52,7 +54,10 @@ def structure_text(root: Any) -> str:
         elif isinstance(value, SourceLine):
             out.append("-")
         elif is_sequence(value):
-            _push(stack, "[", value)
+            if id(value) in open_lists:
+                raise NoStructure("a list that contains itself")
+            open_lists.add(id(value))
+            _push(stack, "[", value, _Text(")", id(value)))
         elif isinstance(value, (set, frozenset)):
             _push(stack, "{", sorted(cast("Iterable[Any]", value), key=repr))
         elif isinstance(value, Mapping):
@@ -66,19 +71,19 @@ def structure_text(root: Any) -> str:
 
 
 class _Text:
-    """A word that goes out as it is."""
+    """A word that goes out as it is. closes: the id of the list that ends with it."""
 
-    __slots__ = ("text",)
+    __slots__ = ("closes", "text")
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, closes: int = 0) -> None:
+        self.text, self.closes = text, closes
 
 
 _END = _Text(")")
 
 
-def _push(stack: list[Any], head: str, parts: Iterable[Any]) -> None:
-    stack.append(_END)
+def _push(stack: list[Any], head: str, parts: Iterable[Any], end: _Text = _END) -> None:
+    stack.append(end)
     stack.extend(reversed(list(parts)))
     stack.append(_Text(head))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from ...codegen.result import require_switch
 from ...errors import user_source
 from ...ir import Function
 from ...runtime.errors import NoFramework
@@ -71,6 +72,7 @@ class Origin:
 
     def torch_operator(self, kernel: Kernel, name: str, gradient: bool) -> Any:
         """The operator of torch."""
+        require_switch("gradient", gradient)
         return torch_operator(kernel, name, self if gradient else None)
 
     def jax_function(self, kernel: Kernel) -> Any:

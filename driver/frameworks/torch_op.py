@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from ... import te
+from ...arguments import is_a
 from ...errors import CallError, user_source
 from ...runtime.errors import NoFramework
 from ...runtime.kernel import Kernel
@@ -31,7 +32,7 @@ class Declared(Protocol):
 def torch_operator(kernel: Kernel, name: str, declared: Declared | None) -> Any:
     """Registers the operator `name`, "namespace::name". declared: by which it is differentiated, None for no gradient. Raises
     NoFramework (TW0746)."""
-    if not _NAME.fullmatch(name):
+    if not is_a(name, str) or not _NAME.fullmatch(name):
         raise NoFramework(
             f"no operator of torch can be called {name!r}"[:200],
             called=user_source(),

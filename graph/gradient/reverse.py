@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ...arguments import is_a
 from ...errors import user_source
 from ..assembly import Assembly
 from ..errors import NoGradient
@@ -91,7 +92,7 @@ def is_float(kind: TensorType) -> bool:
 
 def _checked(g: Parts, of: str, wrt: Sequence[str]) -> str:
     """The value that the output is."""
-    loss = g.results.get(of)
+    loss = g.results.get(of) if is_a(of, str) else None
     types = g.types
     if loss is None or any(extent != 1 for extent in types[loss].shape) or not is_float(types[loss]):
         what = "it has no such output" if loss is None else f"it is {types[loss]}"
@@ -103,11 +104,12 @@ def _checked(g: Parts, of: str, wrt: Sequence[str]) -> str:
             fix="make one number of it, such as a mean, and name it as an output",
         )
     for name in wrt:
-        if name not in types or not is_float(types[name]):
-            what = f"it is {types[name]}" if name in types else "it has no such value"
+        known = is_a(name, str) and name in types
+        if not known or not is_float(types[name]):
+            what = f"it is {types[name]}" if known else "it has no such value"
             floats = (
                 '[name for name, array in g.params.items() if "float" in str(array.dtype)]'
-                if name in g.constants
+                if known and name in g.constants
                 else ""
             )
             raise NoGradient(

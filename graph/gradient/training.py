@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from ...arguments import as_items, is_a
 from ...errors import user_source
 from ..assembly import Assembly
 from ..errors import BadTraining
@@ -35,7 +36,7 @@ def training_graph(
 ) -> Parts:
     """The graph of a step. wrt: parameters and inputs; None for all weights of floats. checkpoints: as gradients take them.
     Raises NoGradient (TW0930), BadTraining (TW0931)."""
-    how = OPTIMIZERS.get(optimizer)
+    how = OPTIMIZERS.get(optimizer) if is_a(optimizer, str) else None
     if how is None:
         raise BadTraining(
             f"there is no optimizer {optimizer!r}"[:200],
@@ -54,15 +55,15 @@ def training_graph(
     weights = (
         [name for name, held in g.constants.items() if is_float(held.type) and not held.fixed]
         if wrt is None
-        else list(wrt)
+        else as_items(wrt)
     )
-    strange = next((name for name in weights if name not in g.constants and name not in g.inputs), None)
-    if strange is not None or not weights or len(set(weights)) < len(weights):
+    strange = [name for name in weights if not is_a(name, str) or name not in g.constants and name not in g.inputs]
+    if strange or not weights or len(set(weights)) < len(weights):
         raise BadTraining(
             f"graph {g.name} cannot be trained",
             called=user_source(),
-            reason=f"{strange!r} is neither a parameter nor an input"[:200]
-            if strange is not None
+            reason=f"{strange[0]!r} is neither a parameter nor an input"[:200]
+            if strange
             else "no weights are given, or one twice",
             allowed=", ".join([*g.constants, *g.inputs])[:500],
             fix="parameters and inputs of floats, each once",

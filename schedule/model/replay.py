@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from ...arguments import as_items, is_a
 from ...errors import user_source
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IterVar, Var
@@ -199,6 +200,13 @@ def replayed(
     """See Schedule.replay."""
     schedule = create_schedule(ops)
     replay = Replay(schedule, intrinsics)
-    for record in records:
+    for record in as_items(records):
+        if not is_a(record, Record):
+            raise BadRecords(
+                f"cannot replay {record!r}"[:300],
+                reason="it is no record",
+                called=user_source(),
+                fix="te.Schedule.replay(s.records, ops)",
+            )
         replay.apply(record)
     return schedule

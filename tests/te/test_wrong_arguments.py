@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import drawn
@@ -33,9 +34,13 @@ NONSENSE: list[Any] = [
     slice(3),
     1j,
     ITSELF,
+    "é" * 300,
+    te,
 ]
 A = te.placeholder((4, 6), name="A")
 C = te.compute((4, 6), lambda i, j: A[i, j] + 1, name="C")
+KERNEL = tw.build([A, C], target="interpret")
+GRAPH = tw.graph.parse("graph g {\n  input x: float32[4]\n  y: float32[4] = relu(x)\n  output y\n}\n")
 DOORS: list[Callable[[Any, Any], Any]] = [
     lambda x, y: te.var(x, y),
     lambda x, y: te.size_var(x, y),
@@ -60,11 +65,27 @@ DOORS: list[Callable[[Any, Any], Any]] = [
     lambda x, y: tw.Device(x, y) if isinstance(x, str) else tw.Device("cpu", x),
     lambda x, y: tw.graph.load(x),
     lambda x, y: autotune.Template("t", x),
+    lambda x, y: tw.load(x, y),
+    lambda x, y: tw.Library("l").add(x, [A, C], target=y),
+    lambda x, y: tw.Library("l").add("f", x, y),
+    lambda x, y: KERNEL.as_torch_op(x, y),
+    lambda x, y: KERNEL.as_torch_op(f"wrong::{abs(hash(repr(x)))}", gradient=x),
+    lambda x, y: KERNEL.source(x),
+    lambda x, y: KERNEL.export(x, threads="none", loadable=y),
+    lambda x, y: tw.build({"f": [A, C]}, target="interpret")[x],
+    lambda x, y: tw.build(te.create_schedule(C.op), [A, x], target="interpret", name=y),
+    lambda x, y: te.compute((4,), lambda i: A[i, 0], tag=x, attrs=y),
+    lambda x, y: te.Schedule.replay(x, C.op),
+    lambda x, y: te.create_schedule(C.op).verify(x),
+    lambda x, y: GRAPH.save(x),
+    lambda x, y: GRAPH.gradient(x, y),
+    lambda x, y: GRAPH.training_step("y", x, optimizer=y),
 ]
 
 
 @pytest.mark.parametrize("at", range(len(DOORS)))
-def test_nonsense_is_a_typed_error(at: int) -> None:
+def test_nonsense_is_a_typed_error(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a name like "x" is that of a file to write
     rng = drawn.rng("wrong arguments", at)
     pairs = [(x, NONSENSE[int(rng.integers(len(NONSENSE)))]) for x in NONSENSE]
     for x, y in pairs:
