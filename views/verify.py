@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import as_items
+from ..arguments import as_items, is_a
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
@@ -387,7 +387,7 @@ def _sizes(schedule: Schedule, shapes: Shapes | Sequence[Shapes] | None) -> list
     given = [shapes] if isinstance(shapes, Mapping) else as_items(shapes)
     sizes: list[dict[Var, int]] = []
     for shapes_by_name in given:
-        if not isinstance(shapes_by_name, Mapping):
+        if not is_a(shapes_by_name, Mapping):
             raise CannotVerify(
                 f"{shapes_by_name!r} is no shape"[:200],
                 called=user_source(),
