@@ -135,16 +135,18 @@ def softplus(x: Tensor) -> Tensor:
 
 def hard_sigmoid(x: Tensor) -> Tensor:
     """min(max(x + 3, 0), 6) / 6, in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
-    return _activation("hard_sigmoid", x, _hard_sigmoid)
+    return _activation("hard_sigmoid", x, lambda value: te.max(te.min(value + 3.0, 6.0), 0.0) * (1 / 6))
 
 
 def hard_swish(x: Tensor) -> Tensor:
     """x * min(max(x + 3, 0), 6) / 6, in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
-    return _activation("hard_swish", x, lambda value: value * _hard_sigmoid(value))
 
+    def pieces(value: Any) -> Any:
+        # In pieces, so that the gradient at -3 and 3 is that of the straight parts; and a product where it is 0, for -0 and NaN.
+        between = value * ((value + 3.0) * (1 / 6))
+        return te.select(value <= -3.0, value * 0.0, te.select(value < 3.0, between, value))
 
-def _hard_sigmoid(value: Any) -> Any:
-    return te.max(te.min(value + 3.0, 6.0), 0.0) * (1 / 6)
+    return _activation("hard_swish", x, pieces)
 
 
 # Along one dimension

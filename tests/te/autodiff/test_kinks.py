@@ -15,6 +15,7 @@ KINKS: dict[str, tuple[Any, list[list[float]], list[list[float]]]] = {
     "relu": (topi.nn.relu, [[-1, 0, 1]], [[0, 0, 1]]),
     "clip": (lambda x: topi.clip(x, -1, 1), [[-2, -1, 0, 1, 2]], [[0, 1, 1, 1, 0]]),
     "a clip from 0 on": (lambda x: topi.clip(x, 0, 1), [[-1, 0, 1, 2]], [[0, 1, 1, 0]]),
+    "hard_swish": (topi.nn.hard_swish, [[-4, -3, 0, 3, 4]], [[0, 0, 0.5, 1, 1]]),
     "abs": (topi.abs, [[-1, 0, 1]], [[-1, 0, 1]]),
     "sign": (topi.sign, [[-1, -0.0, 0, 1]], [[0, 0, 0, 0]]),
     "softplus": (topi.nn.softplus, [[-800, 0, 800]], [[0, 0.5, 1]]),
