@@ -201,6 +201,8 @@ class CallTable(ctypes.Structure):
             "exchange",
             "get_attribute",
             "requires_grad",
+            "call_without_arguments",
+            "is_neg",
             "decref",
             "clear_error",
         )

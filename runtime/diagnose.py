@@ -30,7 +30,7 @@ from .errors import (
     WrongStride,
 )
 from .signature import BufferParam, ScalarParam, Signature, evaluate_extent, extent_names, extent_text
-from .tensors import Found
+from .tensors import Found, is_negative_view
 
 __all__ = ["argument", "decode_status", "kernel_failure"]
 
@@ -99,6 +99,8 @@ def how_to_hand_out(value: object) -> str:
     """What to pass in the place of a tensor that does not hand out its memory."""
     if getattr(value, "requires_grad", False) is True:
         return 'pass x.detach(); for a gradient make an operator of the kernel: f.as_torch_op("mine::name")'
+    if is_negative_view(value):
+        return "pass x.resolve_neg()"
     return "pass a plain copy, e.g. np.array(x)"
 
 

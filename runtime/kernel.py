@@ -154,7 +154,7 @@ def _address(function: str) -> int:
     return ctypes.cast(getattr(ctypes.pythonapi, function), ctypes.c_void_p).value or 0
 
 
-_REQUIRES_GRAD = "requires_grad"
+_REQUIRES_GRAD, _IS_NEG = "requires_grad", "is_neg"
 
 
 def _fill_table(table: CallTable, signature: Signature) -> None:
@@ -168,7 +168,8 @@ def _fill_table(table: CallTable, signature: Signature) -> None:
         _address, ("Py_IncRef", "Py_DecRef", "PyLong_AsLongLongAndOverflow")
     )
     table.get_attribute, table.clear_error = _address("PyObject_GetAttr"), _address("PyErr_Clear")
-    table.exchange_type, table.requires_grad = None, id(_REQUIRES_GRAD)
+    table.exchange_type, table.requires_grad, table.is_neg = None, id(_REQUIRES_GRAD), id(_IS_NEG)
+    table.call_without_arguments = _address("PyObject_VectorcallMethod")
     table.save_thread, table.restore_thread = _address("PyEval_SaveThread"), _address("PyEval_RestoreThread")
     table.vectorcall, table.call_method = _address("PyObject_Vectorcall"), _address("PyObject_CallMethod")
 

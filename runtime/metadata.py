@@ -39,7 +39,7 @@ __all__ = [
 
 SECTION = ".tilewright"
 MAGIC = b"TILEWRGT"
-VERSION = 4
+VERSION = 5
 COMMON = ("missing", "threads")
 """The function that asks the processor; the variable with the address of the process's threads, and the pool's functions."""
 ROLES = ("call", "check", "run", "python")

@@ -33,6 +33,7 @@ __all__ = [
     "describing_function",
     "find_device_tensor",
     "find_tensor",
+    "is_negative_view",
     "is_ordinary",
     "quick_view",
     "require_array",
@@ -355,8 +356,11 @@ def _find_capsule(value: Any) -> Found:
 
 
 def _exported(value: Any) -> Any:
-    """The capsule that a value gives. Raises RefusedMemory for whatever its class raises."""
+    """The capsule that a value gives. Raises RefusedMemory for whatever its class raises, and for a negative view of torch's, of
+    which DLPack cannot tell that its elements have the other sign in memory."""
     try:
+        if is_negative_view(value):
+            raise BufferError("it is a negative view: its elements have the other sign in memory")
         try:
             return value.__dlpack__(max_version=(1, 0))  # only from version 1 on can a tensor say that it is read-only
         except TypeError:
@@ -365,6 +369,12 @@ def _exported(value: Any) -> Any:
         if is_interruption(error):
             raise
         raise RefusedMemory(f"its __dlpack__ says: {error}"[:300]) from error
+
+
+def is_negative_view(value: Any) -> bool:
+    """Whether it is a tensor of torch's with the negative bit, as `z.conj().imag` has it and a clone of that keeps it."""
+    asked = getattr(value, "is_neg", None)
+    return asked is not None and bool(asked())
 
 
 def _find_interface(value: Any) -> Found:

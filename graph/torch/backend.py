@@ -132,7 +132,7 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
 
     def call(*given: Any) -> Any:
         given = (*given, *(draw.made(torch) for draw in draws))
-        outputs: Any = m(*(each.detach() for each in given if type(each) is not int))
+        outputs: Any = m(*(each.detach().resolve_neg() for each in given if type(each) is not int))
         values: list[Any] = [None] * len(results)
         for at, place in passed.items():
             values[at] = given[place]

@@ -8,6 +8,7 @@ from typing import Any
 import handmade
 import numpy as np
 import pytest
+import tilewright as tw
 from tilewright.runtime import errors
 from tilewright.runtime.abi import DLPACK_TYPES, DLTensor, ExchangeApi
 
@@ -16,13 +17,16 @@ class Tensor:
     """In torch's place: an array that describes itself, and counts how often. offset: of its first element, in bytes; device:
     DLPack's number; fails: the description raises."""
 
-    requires_grad = False
+    requires_grad = negative = False
     described = 0
 
     def __init__(self, values: Any, offset: int = 0, device: int = 1, fails: bool = False) -> None:
         self.values, self.offset, self.device, self.fails = values, offset, device, fails
         self.extents = (ctypes.c_int64 * values.ndim)(*values.shape)
         self.steps = (ctypes.c_int64 * values.ndim)(*(step // values.itemsize for step in values.strides))
+
+    def is_neg(self) -> bool:
+        return self.negative
 
     def __dlpack__(self, **options: Any) -> Any:
         if self.requires_grad:
@@ -118,6 +122,21 @@ def test_what_the_function_cannot_tell_takes_the_way_of_capsules() -> None:
     grown.requires_grad = True
     with pytest.raises(errors.UnreadableTensor, match=r"(?s)'B'.*fix: pass x.detach\(\)"):
         add(a, grown, c)
+
+
+def test_negative_views_are_refused() -> None:
+    """As `z.conj().imag` of torch's, of which neither way of DLPack tells: its elements were read with the other sign."""
+    own = kind()
+    a, c, turned = own(floats(1)), own(floats(0)), own(floats(1))
+    turned.negative = True
+    for known in (False, True):  # read by capsule first, then described
+        add = handmade.vector_add()
+        if known:
+            add(a, a, c)
+        with pytest.raises(errors.UnreadableTensor, match=r"(?s)'B'.*negative view.*fix: pass x.resolve_neg\(\)"):
+            add(a, turned, c)
+    with pytest.raises(errors.UnreadableTensor, match="negative view"):
+        tw.array(turned)
 
 
 LATER = ExchangeApi(2, 0, None, None, None, None, ctypes.cast(describe, ctypes.c_void_p))
