@@ -58,7 +58,7 @@ def read_tensor(text: StraightLine, table: str, i: int, param: BufferParam, give
 
 def _read_described(text: StraightLine, table: str, i: int, param: BufferParam, given: str) -> None:
     """Fill the record of a tensor by the function of its type. One that requires grad, is a negative view, lies elsewhere than in the
-    host's memory or does not begin where its data does is for the Python path, as is one of which the function raises."""
+    host's memory, has none or does not begin where its data does is for the Python path, as is one of which the function raises."""
     get = process_word(text, table, "get_attribute")
     _require_false(text, table, f"{get}(ptr {given}, ptr {process_word(text, table, 'requires_grad')})")
     describe = process_word(text, table, "exchange")
@@ -73,6 +73,8 @@ def _read_described(text: StraightLine, table: str, i: int, param: BufferParam, 
         field: (kind, text.load(kind, "%described", getattr(DLTensor, field).offset))
         for field, kind in (("data", "ptr"), ("shape", "ptr"), ("strides", "ptr"), ("ndim", "i32"))
     }
+    # As of a tensor whose storage was freed or that wraps another: the Python path tells it from one without elements.
+    text.leave_if(text.compare("eq", "ptr", fields["data"][1], "null"), "slow")
     bits = text.value(f"and i32 {text.value(f'lshr i32 {dtype}, 8')}, 255")
     item = text.value(f"zext i32 {text.value(f'lshr i32 {bits}, 3')} to i64")
     _write_record(text, i, fields | {"unit": ("i64", item), "dtype": ("i32", dtype), "flags": ("i32", "0")})

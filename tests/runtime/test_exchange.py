@@ -17,7 +17,7 @@ class Tensor:
     """In torch's place: an array that describes itself, and counts how often. offset: of its first element, in bytes; device:
     DLPack's number; fails: the description raises."""
 
-    requires_grad = negative = False
+    requires_grad = negative = freed = False
     described = 0
 
     def __init__(self, values: Any, offset: int = 0, device: int = 1, fails: bool = False) -> None:
@@ -33,6 +33,8 @@ class Tensor:
             raise BufferError("use tensor.detach()")
         if self.device != 1:
             raise BufferError("it is elsewhere")
+        if self.freed and self.values.size:
+            raise BufferError("it has no storage")
         return self.values.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -45,7 +47,7 @@ def describe(tensor: Tensor, described: Any) -> int:
     if tensor.fails:
         ctypes.pythonapi.PyErr_SetString(ctypes.py_object(BufferError), b"not now")
         return -1
-    data = tensor.values.ctypes.data - tensor.offset
+    data = 0 if tensor.freed else tensor.values.ctypes.data - tensor.offset
     described[0] = DLTensor(
         data,
         tensor.device,
@@ -122,6 +124,22 @@ def test_what_the_function_cannot_tell_takes_the_way_of_capsules() -> None:
     grown.requires_grad = True
     with pytest.raises(errors.UnreadableTensor, match=r"(?s)'B'.*fix: pass x.detach\(\)"):
         add(a, grown, c)
+
+
+def test_tensors_without_memory_are_refused() -> None:
+    """As torch's whose storage was freed (`x.untyped_storage().resize_(0)`) or that stand for another one: a second call with such a one
+    ended the process."""
+    add, own = handmade.vector_add(), kind()
+    a, b, c = own(floats(1, 2, 3)), own(floats(1, 2, 3)), own(floats(0, 0, 0))
+    add(a, b, c)
+    for freed in (b, c):
+        freed.freed = True
+        with pytest.raises(errors.UnreadableTensor, match="no storage"):
+            add(a, b, c)
+        freed.freed = False
+    empty = own(floats())
+    empty.freed = True
+    add(empty, empty, own(floats()))
 
 
 def test_negative_views_are_refused() -> None:
