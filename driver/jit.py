@@ -494,7 +494,10 @@ def _key(value: object) -> Hashable:
     if is_number(value):
         return type(value)
     if is_sequence(value):
-        return type(value), tuple([_key(item) for item in value])
+        try:
+            return type(value), tuple([_key(item) for item in value])
+        except RecursionError:
+            raise _unreadable(value, "its lists contain themselves, or are too deep") from None
     if type(value) is float:
         return float, value.hex()  # 0.0 and -0.0 are equal, and nan is not
     return type(value), value

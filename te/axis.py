@@ -111,7 +111,7 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
     like, or vthread (see THREAD_TAGS). Raises BadThreadAxis (TW0123) for other tags, BadExtent (TW0110) for domains that are none.
     """
     if isinstance(dom, str):
-        dom, tag = None, tag or dom
+        dom, tag = None, dom if is_a(tag, str) and not tag else tag
     if not is_a(tag, str) or tag not in THREAD_TAGS:
         raise BadThreadAxis(
             "a thread axis needs a tag" if is_a(tag, str) and not tag else f"unknown thread tag {tag!r}"[:200],

@@ -226,6 +226,14 @@ print(seen)
     assert python(text, checkout, tmp_path) == "[]\n"
 
 
+def test_a_name_is_there_before_the_import_of_another_thread_puts_it_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module is complete a moment before its package has its name: another thread got a KeyError in between."""
+    for package, name in ((tw.topi, "matmul"), (tw.topi.nn, "dense")):
+        getattr(package, name)
+        monkeypatch.delitem(vars(package), name)
+        assert callable(getattr(package, name))
+
+
 def test_a_name_that_cannot_be_imported_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModuleNotFoundError, match=r"tilewright\.nothing"):
         importing.import_on_thread(".nothing", "tilewright")

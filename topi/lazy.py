@@ -55,9 +55,9 @@ def lazily(
             raise _unknown(module, name, names(), subpackages)
         below = not home.startswith(".")
         value = getattr(import_on_thread(f".{home}" if below else home, package), name)
-        if home == name:
-            return module.__dict__[name]  # which the import has put there
-        module.__dict__[name] = decorate(value) if below else value
+        # The import has put a function of its module's name there, or is about to on another thread.
+        if name not in module.__dict__:
+            module.__dict__[name] = decorate(value) if below else value
         return module.__dict__[name]
 
     def names() -> list[str]:
