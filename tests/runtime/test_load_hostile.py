@@ -151,6 +151,30 @@ def test_a_changed_byte_of_what_is_loaded_is_a_typed_error(library: Path, tmp_pa
     assert kept < drawn.count(150, 5000) // 2, "most of a file is loaded"
 
 
+def test_a_file_that_lost_blocks_is_a_typed_error(library: Path, tmp_path: Path) -> None:
+    """Cut off, cut off and filled up, with a block of zeros, without a byte, or with two blocks exchanged, as disks and copies lose them."""
+    content = library.read_bytes()
+    codes: list[str] = []
+    for case in range(drawn.count(100, 5000)):
+        rng = random.Random(f"{drawn.SEED} blocks {case}")
+        at, other, size = rng.randrange(len(content)), rng.randrange(len(content)), rng.choice((1, 64, 512, 4096))
+        low, high = sorted((at, other))
+        size = min(size, high - low, len(content) - high)
+        block, further = content[low : low + size], content[high : high + size]
+        changed = rng.choice(
+            (
+                content[:at],
+                content[:at].ljust(len(content), b"\0"),
+                content[:low] + bytes(size) + content[low + size :],
+                content[:at] + content[at + 1 :],
+                content[:low] + further + content[low + size : high] + block + content[high + size :],
+            )
+        )
+        codes.append(loaded(tmp_path / f"{case}.so", changed))
+    assert {*codes} <= {"", "TW0741", "TW0744"}, "the last where the version is lost"
+    assert codes.count("TW0741") > len(codes) // 2
+
+
 def test_a_library_without_symbols_of_sections_still_loads(library: Path, tmp_path: Path) -> None:
     shutil.copy(library, tmp_path / "stripped.so")
     strip = shutil.which("strip")
