@@ -11,8 +11,8 @@ import numpy as np
 
 __all__ = ["as_items", "as_list", "as_path", "as_tuple", "is_a", "is_array", "is_number", "is_sequence"]
 
-_LONGEST_NAME = 255
-"""Of a file, in bytes: Linux's NAME_MAX."""
+_LONGEST_NAME, _LONGEST_PATH = 255, 4095
+"""Of a file, in bytes: Linux's NAME_MAX, and PATH_MAX without the zero at its end."""
 
 
 def is_sequence(given: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
@@ -54,7 +54,8 @@ def as_path(given: object) -> Path | None:
     try:
         path = Path(cast("str | os.PathLike[str]", given))
         encoded = os.fsencode(path)
-        return None if b"\0" in encoded or max(map(len, encoded.split(b"/"))) > _LONGEST_NAME else path
+        longest = max(map(len, encoded.split(b"/")))
+        return None if b"\0" in encoded or longest > _LONGEST_NAME or len(encoded) > _LONGEST_PATH else path
     except (TypeError, ValueError):
         return None
 

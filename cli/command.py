@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -20,7 +20,7 @@ from .development import add_commands as add_development_commands
 from .export import add_commands as add_export_commands
 from .models import SUFFIXES, add_shape, report_model
 from .models import add_commands as add_model_commands
-from .scripts import ScriptFailed, run_script, running
+from .scripts import ScriptFailed, call_function, run_script
 from .tuning import add_commands as add_tuning_commands
 
 __all__ = ["main"]
@@ -208,22 +208,20 @@ def _schedule_of(source: str, target: str) -> Any:
     from ..schedule import Schedule
 
     path, _, name = source.rpartition(":") if not source.endswith(".py") else (source, "", "")
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         _say(f"tilewright report: no file {path}")
         return None
     names = run_script(path, "__tilewright_report__")
-    with running(path):
-        if name and name not in names:
-            own = [
-                each
-                for each, value in names.items()
-                if isinstance(value, (Schedule, list, tuple))
-                or getattr(value, "__module__", "") == "__tilewright_report__"
-            ]
-            _say(f"tilewright report: {path} has no {name!r}" + (f": it has {', '.join(own)}" if own else ""))
-            return None
-        made = names[name] if name else [value for value in names.values() if isinstance(value, Schedule)][-1:]
-        schedule = made() if callable(made) else made
+    if name and name not in names:
+        own = [
+            each
+            for each, value in names.items()
+            if isinstance(value, (Schedule, list, tuple)) or getattr(value, "__module__", "") == "__tilewright_report__"
+        ]
+        _say(f"tilewright report: {path} has no {name!r}" + (f": it has {', '.join(own)}" if own else ""))
+        return None
+    made = names[name] if name else [value for value in names.values() if isinstance(value, Schedule)][-1:]
+    schedule = call_function(made, path) if callable(made) else made
     given: list[Any] = as_list(schedule)
     if given and is_sequence(schedule):
         schedule = given[0] if isinstance(given[0], Schedule) else scheduled(given, Target.parse(target), exact=False)
@@ -241,7 +239,7 @@ def _run_demo(folder: str) -> int:
 
 def _run_file(path: str, rest: list[str]) -> int:
     """Runs a program as Python does: with its own arguments, and with its folder first on the path."""
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         _say(f"tilewright run: no file {path}")
         return 2
     arguments, sys.argv = sys.argv, [path, *rest]

@@ -7,6 +7,7 @@ characters, whoever wrote it.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,7 +177,7 @@ def _import(options: argparse.Namespace) -> int:
     from ..autotune.records import Database
     from ..autotune.templates import Template
 
-    missing = next((log for log in options.logs if log != "-" and not Path(log).is_file()), None)
+    missing = next((log for log in options.logs if log != "-" and not os.path.isfile(log)), None)
     if missing is not None:
         raise NoRecord(f"there is no file {missing!r}", called=user_source(), fix="tilewright db export writes one")
     templates = (

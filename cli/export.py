@@ -6,6 +6,7 @@ What it needs is imported when it runs: other commands start faster so.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..arguments import is_sequence
 from ..errors import TilewrightError, user_source
 from ..untrusted import printable, read_regular
-from .scripts import run_script, running
+from .scripts import ArgumentsDoNotFit, call_function, run_script
 
 if TYPE_CHECKING:
     from ..driver.library import Library
@@ -151,9 +152,9 @@ def _library_of(path: str, options: argparse.Namespace) -> tuple[Library, dict[s
         source = str(Path(path).parent / function["source"])
         try:
             made = _declared(source, function.get("arguments", {}))
-        except TypeError as error:
+        except ArgumentsDoNotFit as error:
             raise _bad(
-                path, f"{function['source']} does not take its arguments: {error}", "arguments = { rows = 64 }"
+                path, f"{function['source']} does not take its arguments: {error.reason}", "arguments = { rows = 64 }"
             ) from error
         if made is None:
             raise _bad(
@@ -210,11 +211,10 @@ def _declared(source: str, arguments: Mapping[str, Any] | None = None) -> Any:
     """What FILE.py:NAME returns, or is where it is a list; None, having said why, where there is none."""
     path, _, name = source.rpartition(":")
     made: Any = None
-    if path and Path(path).is_file():
+    if path and os.path.isfile(path):
         made = run_script(path, "<run_path>").get(name)
     if callable(made):
-        with running(path):
-            return made(**(arguments or {}))
+        return call_function(made, path, arguments)
     if is_sequence(made) and not arguments:
         return made
     _say(f"tilewright: no function {source!r}; it is given as FILE.py:FUNCTION")

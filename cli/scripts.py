@@ -5,14 +5,15 @@ from __future__ import annotations
 import runpy
 import sys
 import traceback
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from ..errors import TilewrightError
 
-__all__ = ["ScriptFailed", "run_script", "running"]
+__all__ = ["ArgumentsDoNotFit", "ScriptFailed", "call_function", "run_script", "running"]
 
 
 class ScriptFailed(Exception):
@@ -21,6 +22,14 @@ class ScriptFailed(Exception):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.text = text
+
+
+class ArgumentsDoNotFit(ScriptFailed):
+    """A function of a program takes other arguments than it is given. reason: what Python says of them."""
+
+    def __init__(self, path: str, name: str, reason: str) -> None:
+        super().__init__(f"{path}: {name} cannot be called with what is given: {reason}")
+        self.reason = reason
 
 
 @contextmanager
@@ -39,6 +48,18 @@ def running(path: str) -> Generator[None]:
         raise ScriptFailed(text) from error
     finally:
         sys.path = folders
+
+
+def call_function(function: Callable[..., Any], path: str, arguments: Mapping[str, Any] | None = None) -> Any:
+    """Return what a function of a program does. Raises ScriptFailed, ArgumentsDoNotFit."""
+    with suppress(ValueError):  # of what has no signature
+        try:
+            signature(function).bind(**(arguments or {}))
+        except TypeError as error:
+            name = getattr(function, "__name__", type(function).__name__)
+            raise ArgumentsDoNotFit(path, name, str(error)) from None
+    with running(path):
+        return function(**(arguments or {}))
 
 
 def run_script(path: str, run_name: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from ..errors import user_source
 from ..untrusted import printable
 from .database import DATABASE
 from .models import SUFFIXES, add_shape, read_model
-from .scripts import run_script, running
+from .scripts import call_function, run_script
 
 if TYPE_CHECKING:
     from ..autotune.task import Task
@@ -109,7 +110,7 @@ def task_of(what: str, target: str) -> Task:
     path, colon, name = what.rpartition(":")
     if not colon or not name:
         raise _bad(what, "it names no function", "FILE.py:function")
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise _bad(what, f"there is no file {path}", "the path of a Python file")
     scope = run_script(path, "__tilewright_tune__")
     function = scope.get(name)
@@ -120,8 +121,7 @@ def task_of(what: str, target: str) -> Task:
         raise _bad(what, f"{path} has no function {name!r}", ", ".join(names))
     if isinstance(function, Template):
         return function.task(target=target)
-    with running(path):
-        declared: Any = function()
+    declared: Any = call_function(function, path)
     return declared if isinstance(declared, Task) else Task.of(declared, target, name=name)
 
 

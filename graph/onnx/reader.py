@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arguments import as_path
 from ...errors import is_interruption, user_source
 from ...untrusted import open_regular
 from ..errors import BadExternalData, NotAModel
@@ -211,7 +212,7 @@ def _read(onnx: Any, model: bytes | bytearray | str | PathLike[str]) -> tuple[An
     content = bytes(model) if isinstance(model, (bytes, bytearray)) else b""
     if not isinstance(model, (bytes, bytearray)):
         try:
-            path = Path(model).resolve()
+            path = Path(os.path.realpath(model))
             folder, content = path.parent, _content(path)
         except (OSError, ValueError) as problem:
             raise NotAModel(
@@ -294,8 +295,8 @@ def _beside(tensor: Any, folder: Path | None, dtype: np.dtype[Any]) -> NDArray[A
     location = said.get("location", "")
     if folder is None or not location:
         raise _refused(tensor, "a model in bytes has no folder, or the place is not said")
-    path = (folder / location).resolve()
-    if not path.is_relative_to(folder) or not path.is_file():
+    path = Path(os.path.realpath(folder / location)) if as_path(location) else folder
+    if not path.is_relative_to(folder) or not os.path.isfile(path):
         raise _refused(tensor, f"{location[:100]!r} is no file below the model's folder")
     digits = (said.get("offset", "0"), said.get("length", str(size)))
     if not all(text.isdecimal() and len(text) < 19 for text in digits):

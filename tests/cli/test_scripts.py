@@ -43,3 +43,16 @@ def test_a_function_that_fails_is_told_briefly(
             "           ~~^^^^^",
             "KeyError: 'k'",
         ]
+
+
+def test_a_function_that_takes_arguments_and_a_path_that_is_too_long_are_told_briefly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("program.py").write_text("def f(x):\n    return x\n", encoding="utf-8")
+    for command in ("tune program.py:f", "export program.py:f libf.so", "report program.py:f"):
+        assert main(command.split()) == 1
+        assert "f cannot be called with what is given: missing a required argument: 'x'" in capsys.readouterr().err
+    for command in ("run {}", "tune {}:f", "export {}:f libf.so", "report {}:f", "report {}.py"):
+        assert main(command.format("x" * 5000).split()) in (1, 2)
+        assert "Traceback" not in capsys.readouterr().err

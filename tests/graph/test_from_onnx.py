@@ -334,7 +334,17 @@ def test_weights_beside_a_model_are_read_below_its_folder_only(tmp_path: Path) -
     (inside / "link").symlink_to(tmp_path / "w.bin")
     wrong = [
         {"location": place}
-        for place in ("../w.bin", str(tmp_path / "w.bin"), "link", "nothing", "", "..", "/etc/passwd")
+        for place in (
+            "../w.bin",
+            str(tmp_path / "w.bin"),
+            "link",
+            "nothing",
+            "",
+            "..",
+            "/etc/passwd",
+            "x" * 5000,
+            "a/" * 3000,
+        )
     ]
     wrong += [{"offset": "8"}, {"offset": "-4"}, {"length": "8"}, {"offset": "9" * 30}, {"length": "x"}]
     for changed in wrong:

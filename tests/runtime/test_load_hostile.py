@@ -152,7 +152,7 @@ def test_a_changed_byte_of_what_is_loaded_is_a_typed_error(library: Path, tmp_pa
 
 
 def test_a_file_that_lost_blocks_is_a_typed_error(library: Path, tmp_path: Path) -> None:
-    """Cut off, cut off and filled up, with a block of zeros, without a byte, or with two blocks exchanged, as disks and copies lose them."""
+    """Cut off, cut off and filled up, with a block of zeros, without a byte, with two blocks exchanged: as disks and copies do it."""
     content = library.read_bytes()
     codes: list[str] = []
     for case in range(drawn.count(100, 5000)):
