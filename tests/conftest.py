@@ -90,20 +90,26 @@ def _function(case: str) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """A test leaves the environment as it was, builds with little effort where the seed says so, and shares the room.
+    """A test builds with little effort where the seed says so, and shares the room.
 
-    All by one hook: fixtures for it would cost each of thousands of short tests a millisecond."""
-    before = dict(os.environ)
+    By hooks: fixtures for it would cost each of thousands of short tests a millisecond."""
     with _room(alone=item.get_closest_marker("alone") is not None), pytest.MonkeyPatch.context() as patch:
         if effort.is_little(item):
             effort.with_little_effort(patch)
-        try:
-            return (yield)
-        finally:
-            if (after := dict(os.environ)) != before:
-                for name in after.keys() - before.keys():
-                    del os.environ[name]
-                os.environ.update(before)
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A test leaves the environment as its fixtures made it, of which those of a module hold for the tests to come."""
+    before = dict(os.environ)
+    try:
+        return (yield)
+    finally:
+        if (after := dict(os.environ)) != before:
+            for name in after.keys() - before.keys():
+                del os.environ[name]
+            os.environ.update(before)
 
 
 @contextmanager
