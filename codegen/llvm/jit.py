@@ -183,13 +183,13 @@ def _optimised(modules: _Modules, parts: Sequence[str], target: Target, quick: b
     parts = [load_apart(part) for part in parts] if quick else parts
     for options in ATTEMPTS[-1:] if quick else ATTEMPTS:
         module = _linked(parts, modules)
-        _optimise(module, _machine(target, quick), *options, level=0 if quick else 3)
+        _optimise(module, _machine(target, quick), *options)
         if _is_valid(module):
             text = str(module)
             if not (narrow and options[1] and has_short_masks(text)):
                 return _mended(module, text, modules, target)
         module.close()
-    raise InternalError("LLVM made invalid code of valid code, with and without its vectorizers")
+    raise InternalError("LLVM made invalid code of valid code, at every level of it")
 
 
 def _mended(module: llvm.ModuleRef, text: str, modules: _Modules, target: Target) -> llvm.ModuleRef:
@@ -238,12 +238,18 @@ def _hide_all_but(module: llvm.ModuleRef, visible: Sequence[str]) -> None:
 
 
 def _optimise(
-    module: llvm.ModuleRef, machine: llvm.TargetMachine, loops: bool = True, lines: bool = True, level: int = 3
+    module: llvm.ModuleRef,
+    machine: llvm.TargetMachine,
+    loops: bool = True,
+    lines: bool = True,
+    unrolls: bool = True,
+    level: int = 3,
 ) -> None:
-    """O3, or another level; loops, lines: whether LLVM vectorizes loops and straight lines that the schedule left scalar."""
+    """O3, or another level; loops, lines: whether LLVM vectorizes loops and straight lines that the schedule left scalar. unrolls:
+    whether it takes small loops apart."""
     with llvm.create_pipeline_tuning_options(level) as options:
         options.loop_vectorization, options.slp_vectorization = loops, lines
-        options.loop_interleaving = options.loop_unrolling = level > 1
+        options.loop_interleaving, options.loop_unrolling = level > 1, unrolls
         with llvm.create_pass_builder(machine, options) as builder:
             passes = builder.getModulePassManager()
             if level == 0:  # masks of constants are constants, as _mended looks for them

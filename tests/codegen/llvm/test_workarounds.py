@@ -110,6 +110,9 @@ FAULTS = {
         lambda valid, assembly: re.search(r"kshiftrw\s+\$1, %k\d, %k\d", assembly) is not None,
     ),
     "joined_stores": Fault(joined_stores.VERSIONS, tiles, lambda valid, assembly: not valid),
+    "joined_stores of parts": Fault(
+        joined_stores.VERSIONS, lambda: joined_stores.PROGRAM, lambda valid, assembly: not valid
+    ),
     "dropped_selects": Fault(
         dropped_selects.VERSIONS,
         lambda: dropped_selects.PROGRAM,
@@ -274,3 +277,15 @@ def test_conversions_are_clamped_by_whole_vectors_and_ask_for_a_nan_last(dtype: 
 def test_what_is_made_of_the_program_is_without_the_fault(name: str) -> None:
     fault = FAULTS[name]
     assert not fault.shows(True, jit.assembly([fault.program()], Target.parse(AVX512)))
+
+
+@pytest.mark.parametrize("columns", [6, 14])
+def test_products_whose_rows_end_with_zeros_build_and_are_right(columns: int) -> None:
+    x, w = te.placeholder((2, 3), name="x"), te.placeholder((columns, 3), name="w")
+    y = tw.topi.matmul(x, w, False, True)
+    tw.build([x, w, y], target="llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell")
+    rng = np.random.default_rng(columns)
+    arrays = [rng.standard_normal(shape).astype("float32") for shape in ((2, 3), (columns, 3))]
+    result = np.empty((2, columns), "float32")
+    tw.build([x, w, y])(*arrays, result)
+    np.testing.assert_allclose(result, arrays[0] @ arrays[1].T, rtol=1e-5, atol=1e-6)
