@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -90,11 +90,12 @@ class NeedsValue(Exception):
 @dataclass(frozen=True)
 class Items:
     """A list of values, which is none of the graph's: of a loop that appends to it, the list that it `grows`, by its name; then
-    what stands one below the other in `rows`, a value; then these values."""
+    what stands one below the other in `rows`, a value; then these values. dtype: of what is put into an empty one."""
 
     values: tuple[str, ...] = ()
     rows: str = ""
     grows: str = ""
+    dtype: str = field(default="", compare=False)
 
 
 class Scope:
@@ -355,6 +356,19 @@ class Conversion:
         return (
             self.reshape(value, (*shape[:axis], extent, *shape[axis + 1 :])) if isinstance(shape[axis], str) else value
         )
+
+    def not_one(self, value: str, axes: Iterable[int]) -> str:
+        """A value of whose open extents along these axes it is asked at the call that they are not 1: where they were, it would
+        lose them."""
+        shape = self.type(value).shape
+        sizes = extents([shape[at] for at in axes if isinstance(shape[at], str)])
+        if not sizes:
+            return value
+        far = [
+            extent_of(ops.maximum(size - 1, 1 - size) - 1) for size in sizes
+        ]  # -1, which no extent may be, where the size is 1
+        nothing = self.constant(np.zeros((*[1] * len(far), 0), bool))
+        return self.emit("after", value, self.emit("broadcast_to", nothing, shape=(*far, 0)))
 
     def size_value(self, extent: Extent) -> str:
         """An extent as a value of int64 without dimensions."""

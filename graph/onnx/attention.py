@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..conversion import Refused, few
+from ..conversion import Refused
 from ..types import Extent, TensorType
 from .context import Context, converts
 from .package import dtype_named
@@ -141,15 +141,14 @@ def _mask(
     causal, windows = seen
     if not (causal or max(windows) >= 0 or c.has(6)):
         return mask
-    if not isinstance(queries, int) or not isinstance(keys, int) or not isinstance(past, int):
-        raise Refused("what its queries see depends on lengths that are not known")
-    query, key = c.constant(np.arange(few(queries))[:, None]), c.constant(np.arange(few(keys))[None, :])
-    position = c.emit("add", query, c.constant(np.asarray(past)))
+    query = c.reshape(c.emit("arange", shape=(queries,)), (queries, 1))
+    key = c.reshape(c.emit("arange", shape=(keys,)), (1, keys))
+    position = c.emit("add", query, c.size_value(past))
     conditions: list[str] = []
     if c.has(6):
         valid = c.reshape(c.cast(c[6], "int64"), (of[0].shape[0], 1, 1, 1))
         conditions.append(c.emit("less", key, valid))
-        position = c.emit("add", query, c.emit("subtract", valid, c.constant(np.asarray(queries))))
+        position = c.emit("add", query, c.emit("subtract", valid, c.size_value(queries)))
     left, right = windows[0], 0 if causal else windows[1]
     if right >= 0:
         conditions.append(c.emit("less_equal", key, c.emit("add", position, c.constant(np.asarray(right)))))

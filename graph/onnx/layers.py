@@ -126,19 +126,26 @@ def _pool(c: Context) -> str | Sequence[str]:
 
 
 def _with_places(c: Context, kernel: Sequence[int]) -> list[str]:
-    """The greatest of windows, and their places among all elements, in row-major order, or, where storage_order says so, with the
-    last two dimensions exchanged."""
+    """The greatest of windows, and their places among all elements, in row-major order, or, where storage_order says so, in
+    column-major order of a channel."""
     if c.attribute("ceil_mode", 0):
         raise Refused("its windows may end beyond the padding, and their places are asked for")
     shape = c.static(0)
     values, places = c.emit_all("max_pool_with_places", c[0], kernel=tuple(kernel), **windows_of(c, kernel))
-    if c.attribute("storage_order", 0) and len(kernel) > 1:
-        high, wide = (c.constant(np.asarray(extent)) for extent in shape[-2:])
-        x, line = c.emit("floor_mod", places, wide), c.emit("floor_divide", places, wide)
-        y, plane = c.emit("floor_mod", line, high), c.emit("floor_divide", line, high)
-        places = c.emit("add", c.emit("multiply", c.emit("add", c.emit("multiply", plane, wide), x), high), y)
+    if c.attribute("storage_order", 0):
+        places = _by_columns(c, places, shape[2:])
     lead = np.arange(few(*shape[:2])).reshape(*shape[:2], *[1] * len(kernel)) * prod(shape[2:])
     return [values, c.emit("add", places, c.constant(lead))]
+
+
+def _by_columns(c: Context, places: str, shape: Sequence[int]) -> str:
+    """Places of the elements of a shape in row-major order as those in column-major order."""
+    result, rest = "", places
+    for at in reversed(range(len(shape))):
+        size, step = (c.constant(np.asarray(number, np.int64)) for number in (shape[at], prod(shape[:at])))
+        part = c.emit("multiply", c.emit("floor_mod", rest, size), step)
+        result, rest = c.emit("add", result, part) if result else part, c.emit("floor_divide", rest, size)
+    return result
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..conversion import Conversion, Refused
+from ..conversion import Conversion, Refused, product
 from ..inner import InnerScope, emit_loop
 from .context import Context, converts
 
@@ -24,7 +24,7 @@ _SUM, _LEAST, _GREATEST = 1, 2, 3
 def _features(c: Context) -> str:
     """Columns of the last dimension."""
     shape = c.type(0).shape
-    places = c.reshape(c[1], (int(np.prod(c.static(1))),))
+    places = c.reshape(c[1], (product(c.type(1).shape),))
     return c.reshape(
         c.emit("take", c[0], places, axis=len(shape) - 1), (*(shape[:-1] or (1,)), c.type(places).shape[0])
     )
@@ -209,36 +209,30 @@ def _ngrams(c: Context) -> str:
     length, wide = c.extent(rows, 1), int(columns.max(initial=-1)) + 1
     if not 0 < least <= most:
         raise Refused(f"its n-grams are {least} to {most} long")
-    grams, found = 0, list[tuple[NDArray[Any], str]]()
+    if mode not in ("TF", "IDF", "TFIDF"):
+        raise Refused(f"there is no mode {mode!r}")
+    each = np.ones(len(columns), np.float32) if mode == "TF" or not weights else np.asarray(weights, np.float32)
+    if len(each) != len(columns):
+        raise Refused(f"its {len(each)} weights are not one for each of {len(columns)} n-grams")
+    if mode == "IDF" and len(np.unique(columns)) < len(columns):
+        raise Refused("several n-grams have one column, of which each says whether it occurs")
+    grams, sums = 0, list[str]()
     for size, (begin, end) in enumerate(zip(counts, [*counts[1:], len(pool)], strict=True), 1):
         table = np.asarray(pool[begin:end], np.int64).reshape(-1, size)
-        own = columns[grams : grams + len(table)]
+        into = (columns[grams : grams + len(table), None] == np.arange(wide)) * each[grams : grams + len(table), None]
         grams += len(table)
         far = range(1, 2 if size == 1 else skips + 2)
         places = [start + np.arange(size) * by for by in far for start in range(length - (size - 1) * by)]
         if least <= size <= most and places and len(table):
-            found.append((own, _occurrences(c, rows, table, np.asarray(places))))
-    if not found:
-        found.append(
-            (np.zeros(0, np.int64), c.emit("broadcast_to", c.constant(np.float32(0)), shape=(c.type(rows).shape[0], 0)))
-        )
-    sums = [
-        c.emit("matmul", value, c.constant((own[:, None] == np.arange(wide)).astype(np.float32)))
-        for own, value in found
-    ]
+            found = _occurrences(c, rows, table, np.asarray(places))
+            if mode == "IDF":
+                found = c.cast(c.emit("greater", found, c.constant(0, found)), "float32")
+            sums.append(c.emit("matmul", found, c.constant(into.astype(np.float32))))
+    if not sums:
+        sums.append(c.emit("broadcast_to", c.constant(np.float32(0)), shape=(c.type(rows).shape[0], wide)))
     total, *others = sums
     for other in others:
         total = c.emit("add", total, other)
-    if mode == "IDF":
-        total = c.cast(c.emit("greater", total, c.constant(0, total)), "float32")
-    elif mode not in ("TF", "TFIDF"):
-        raise Refused(f"there is no mode {mode!r}")
-    if weights and mode != "TF":
-        if len(weights) < wide:
-            raise Refused(f"its {len(weights)} weights are not one for each of {wide} columns")
-        total = c.emit(
-            "multiply", total, c.constant(np.asarray(weights[:wide], np.float32))
-        )  # of columns, as runtimes have it
     return c.reshape(total, (wide,)) if c.rank(0) == 1 else total
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..conversion import Items, Refused
 from .context import Context, converts
+from .package import dtype_named
 
 __all__: list[str] = []
 
@@ -57,8 +58,7 @@ def _has_element(c: Context) -> str:
 
 @converts("SequenceEmpty")
 def _empty(c: Context) -> str:
-    c.attribute("dtype")
-    return c.scope.listed(Items())
+    return c.scope.listed(Items(dtype=dtype_named(int(c.attribute("dtype", 1)))))
 
 
 @converts("SequenceConstruct")
@@ -69,6 +69,9 @@ def _construct(c: Context) -> str:
 @converts("SequenceInsert")
 def _insert(c: Context) -> str:
     items = _items(c)
+    dtype = c.type(items.values[0]).dtype if items.values else items.dtype
+    if dtype not in ("", c.type(1).dtype):
+        raise Refused(f"its sequence is of {dtype}, and what is put into it of {c.type(1).dtype}")
     if not c.has(2):
         return c.scope.listed(replace(items, values=(*items.values, c[1])))
     each, place = _each(c), c.numbers(2)[0]

@@ -108,20 +108,8 @@ def _squeeze(c: Context) -> str:
     )
     if any(isinstance(shape[at], int) and shape[at] != 1 for at in dropped):
         raise Refused(f"axes {dropped} of {c.type(0)} are not 1")
-    value = c[0] if axes is not None else _asked_not_to_be_one(c, c[0])
+    value = c[0] if axes is not None else c.not_one(c[0], range(len(shape)))
     return c.reshape(value, [extent for at, extent in enumerate(shape) if at not in dropped])
-
-
-def _asked_not_to_be_one(c: Context, value: str) -> str:
-    """A value of whose open extents it is asked at the call that they are not 1: where they were, it would lose them."""
-    sizes = extents([extent for extent in c.type(value).shape if isinstance(extent, str)])
-    if not sizes:
-        return value
-    far = [
-        extent_of(ops.maximum(size - 1, 1 - size) - 1) for size in sizes
-    ]  # -1, which no extent may be, where the size is 1
-    nothing = c.constant(np.zeros((*[1] * len(far), 0), bool))
-    return c.emit("after", value, c.emit("broadcast_to", nothing, shape=(*far, 0)))
 
 
 @converts("Unsqueeze")

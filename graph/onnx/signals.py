@@ -50,7 +50,8 @@ def _stft(c: Context) -> str:
 @converts("HannWindow", "HammingWindow", "BlackmanWindow")
 def _window(c: Context) -> str:
     size, kind = int(c.array(0).reshape(-1)[0]), dtype_named(int(c.attribute("output_datatype", 1)))
-    turns = 2 * np.pi * np.arange(few(size)) / max(size if c.attribute("periodic", 1) else size - 1, 1)
+    with np.errstate(invalid="ignore"):  # a symmetric window of one is 0 / 0, as ONNX defines it
+        turns = 2 * np.pi * np.arange(few(size)) / np.float64(size if c.attribute("periodic", 1) else size - 1)
     weights = {
         "HannWindow": (0.5, 0.5, 0.0),
         "HammingWindow": (25 / 46, 21 / 46, 0.0),

@@ -46,7 +46,7 @@ def _added_up(x: Any, *, image: Any, kernel: Any, stride: Any, padding: Any, dil
     numbers = np.arange(prod(whole.shape[2:])).reshape(1, 1, *whole.shape[2:])
     rows = strided_windows(numbers, kernel, stride, dilation)
     places = rows.transpose(0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank)).reshape(prod(kernel), -1)
-    flat = whole.reshape(*whole.shape[:2], -1)
+    flat = whole.reshape(*whole.shape[:2], prod(whole.shape[2:]))
     for n, c in np.ndindex(*whole.shape[:2]):
         np.add.at(flat[n, c], places, x[n, c * prod(kernel) : (c + 1) * prod(kernel)])
     return whole[(..., *(slice(padding[at], padding[at] + extent) for at, extent in enumerate(image)))]
@@ -68,7 +68,7 @@ def _greatest(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any) 
         strided_windows(padded(one, padding, outside), kernel, stride, dilation)
         for one, outside in ((x, least(x.dtype)), (numbers, -1))
     )
-    flat = values.reshape(*values.shape[: 2 + rank], -1)
+    flat = values.reshape(*values.shape[: 2 + rank], prod(kernel))
     where: Any = np.broadcast_to(places, values.shape).reshape(flat.shape)
     inside = cast("NDArray[Any]", np.where(where < 0, least(x.dtype), flat))
     best: Any = np.argmax(inside, -1, keepdims=True)

@@ -154,14 +154,14 @@ def _resize(
     wide = "float64" if str(kind) == "float64" else "float32"
     sizes, open_axes = extents(sizes), [at for at, one in enumerate(x.shape) if not isinstance(one, IntImm)]
     open_axes += [at for at, one in enumerate(sizes) if not isinstance(one, int) and at not in open_axes]
-    if open_axes and (region or mode == "cubic" or antialias):
+    resized = [at for at in open_axes if scales[at] != 1 or not same_extent(ops.convert(sizes[at]), x.shape[at])]
+    if open_axes and region or resized and (mode == "cubic" or antialias):
         raise ValueError(
             f"a shape with symbols is not resized by mode {mode!r}, antialias {antialias}, {coordinates!r}"
         )
     result = x
-    for at in open_axes:
-        if scales[at] != 1 or not same_extent(ops.convert(sizes[at]), x.shape[at]):
-            result = _along_open(result, at, sizes[at], scales[at], how, wide)
+    for at in resized:
+        result = _along_open(result, at, sizes[at], scales[at], how, wide)
     whole = [1 if at in open_axes else one for at, one in enumerate(x.shape)]
     tables = _tables(
         whole,

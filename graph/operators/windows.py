@@ -120,14 +120,14 @@ def _transposed(
     beyond = [extent + max(0, -high) for extent, high in zip(size, padding[rank:], strict=True)]
     whole = np.zeros((x.shape[0], w.shape[1] * groups, *beyond), x.dtype)
     weights = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
-    data = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
+    data = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
     for tap in itertools.product(*map(range, reach)):
         part = np.einsum("ngc...,gco->ngo...", data, weights[(..., *tap)])
         place = tuple(
             slice(at * far, at * far + (extent - 1) * step + 1, step)
             for at, far, extent, step in zip(tap, dilation, x.shape[2:], stride, strict=True)
         )
-        whole[(..., *place)] += part.reshape(x.shape[0], -1, *x.shape[2:])
+        whole[(..., *place)] += part.reshape(x.shape[0], part.shape[1] * part.shape[2], *x.shape[2:])
     inside = (slice(low, extent - high) for low, high, extent in zip(padding[:rank], padding[rank:], size, strict=True))
     result = whole[(..., *inside)]
     return result if bias is None else result + bias.reshape(-1, *[1] * rank)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..conversion import Refused
-from .call import Call, Row, aten
+from .call import ROWS, Call, Row, aten
 
 __all__: list[str] = []
 
@@ -35,9 +35,7 @@ _SAME = {
     "relu": "relu",
     "round": "nearbyint",
     "rsqrt": "rsqrt",
-    "sgn": "sign",
     "sigmoid": "sigmoid",
-    "sign": "sign",
     "silu": "silu",
     "sin": "sin",
     "sinh": "sinh",
@@ -48,7 +46,7 @@ _SAME = {
     "tanh": "tanh",
     "trunc": "trunc",
 }
-_WHOLE = {"abs", "bitwise_not", "ceil", "floor", "neg", "relu", "round", "sgn", "sign", "square", "trunc"}
+_WHOLE = {"abs", "bitwise_not", "ceil", "floor", "neg", "relu", "round", "square", "trunc"}
 """What keeps integers; the rest makes floats of them."""
 
 
@@ -140,10 +138,21 @@ def _hardsigmoid(c: Call) -> str:
     return c.emit("hard_sigmoid", c.tensor(), alpha=1 / 6, beta=0.5)
 
 
+@aten("sign.default", "sgn.default")
+def _sign(c: Call) -> str:
+    """0 for NaN."""
+    value = c.emit("sign", c.tensor())
+    if "float" not in c.dtype:
+        return value
+    return c.emit("where", c.emit("isnan", value), c.filled(0, c.dtype), value)
+
+
 @aten("hardshrink.default", "softshrink.default")
 def _shrink(c: Call) -> str:
+    """NaN stays, where ONNX's operator makes it 0."""
     width = float(c.known("lambd", 0.5))
-    return c.emit("shrink", c.tensor(), lambd=width, bias=0.0 if c.target.startswith("hard") else width)
+    value = c.emit("shrink", c.tensor(), lambd=width, bias=0.0 if c.target.startswith("hard") else width)
+    return c.emit("where", c.emit("isnan", c.tensor()), c.tensor(), value)
 
 
 @aten("tanhshrink.default")
@@ -158,8 +167,8 @@ def _log_sigmoid(c: Call) -> str:
 
 @aten("threshold.default")
 def _threshold(c: Call) -> str:
-    above = c.emit("greater", c.tensor(), c.operand("threshold", c.dtype))
-    return c.emit("where", above, c.tensor(), c.operand("value", c.dtype))
+    below = c.emit("less_equal", c.tensor(), c.operand("threshold", c.dtype))
+    return c.emit("where", below, c.operand("value", c.dtype), c.tensor())
 
 
 @aten("softplus.default")
@@ -231,6 +240,8 @@ def _binary(ours: str) -> Row:
 
 for _name, _ours in _ALIKE.items():
     aten(*(f"{_name}.{overload}" for overload in ("default", "Tensor", "Scalar")))(_binary(_ours))
+for _name in ("remainder", "bitwise_and", "bitwise_or", "bitwise_xor"):
+    aten(f"{_name}.Scalar_Tensor")(ROWS[f"{_name}.Tensor"])
 aten("max.other")(_binary("maximum"))
 aten("min.other")(_binary("minimum"))
 
@@ -417,8 +428,14 @@ def _clamp(c: Call) -> str:
 
 @aten("lerp.Scalar", "lerp.Tensor")
 def _lerp(c: Call) -> str:
-    far = c.emit("subtract", c.tensor("end"), c.tensor())
-    return c.emit("add", c.tensor(), c.emit("multiply", far, c.operand("weight", c.dtype)))
+    """From the nearer end on, as torch has it: at infinities it matters."""
+    far, weight = c.emit("subtract", c.tensor("end"), c.tensor()), c.operand("weight", c.dtype)
+    rest = c.emit("subtract", c.filled(1, c.dtype), weight)
+    ends = [
+        c.emit("add", c.tensor(), c.emit("multiply", far, weight)),
+        c.emit("subtract", c.tensor("end"), c.emit("multiply", far, rest)),
+    ]
+    return c.emit("where", c.emit("less", c.emit("abs", weight), c.filled(0.5, c.dtype)), *ends)
 
 
 @aten("addcmul.default", "addcdiv.default")

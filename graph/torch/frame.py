@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import FAULTS, GraphError, TilewrightError, is_interruption, user_source
 from ..agreement import complexity
-from ..conversion import Conversion, NeedsValue, Refused, Scope, product
+from ..conversion import Conversion, NeedsValue, Refused, Scope, product, unsupported
 from ..errors import NotAModel
 from ..inner import InnerScope, emit_if, emit_loop
 from ..types import TensorType, symbols_of
@@ -343,6 +343,8 @@ class FrameReading:
     def value(self, argument: Any) -> str:
         """Our value of an output."""
         if isinstance(argument, TensorName):
+            if argument in self.waiting:
+                raise unsupported({"it is not computed": [argument]})
             if argument not in self.tensors:
                 raise NotAModel(
                     f"the program's output {argument[:100]!r} is no tensor of it",

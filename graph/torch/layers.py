@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..conversion import Refused, few, scaled_extent
+from ..types import Extent
 from .call import Call, aten
 from .movement import repeated
 
@@ -208,7 +209,13 @@ def _layer_norm(c: Call) -> str | Sequence[str]:
     weight, bias = c.optional("weight"), c.optional("bias")
     result = c.emit("layer_norm", value, weight, bias, axis=axis, epsilon=float(c.known("eps", 1e-5)))
     c.given("cudnn_enable", None)
-    return [result, "", ""] if "native" in c.target else result
+    if "native" not in c.target:
+        return result
+    axes = tuple(range(axis, c.rank(value)))
+    mean = c.emit("mean", value, axes=axes, keepdims=True)
+    spread = c.emit("mean", c.emit("square", c.emit("subtract", value, mean)), axes=axes, keepdims=True)
+    epsilon = c.filled(float(c.known("eps", 1e-5)), c.dtype)
+    return [result, mean, c.emit("rsqrt", c.emit("add", spread, epsilon))]
 
 
 @aten("rms_norm.default")
@@ -341,9 +348,12 @@ def _resize(c: Call) -> str:
     scales = [factor or quotient for factor, quotient in zip(given, quotients, strict=True)]
     aligned, exact = bool(c.known("align_corners", False)), "exact" in kind
     mode = _MODES[kind.removesuffix("_aa").partition("_exact")[0].rstrip("123d")]
-    where = "align_corners" if aligned else "asymmetric" if mode == "nearest" and not exact else "half_pixel"
-    if aligned:
-        scales = quotients
+    smooth = kind.endswith("_aa")  # corners are aligned by the scale alone, and what lies outside is left out
+    where = "asymmetric" if mode == "nearest" and not exact else "half_pixel"
+    if aligned and smooth:
+        scales = [_between_corners(*pair) for pair in zip(shape[2:], wanted, strict=True)]
+    elif aligned:
+        where, scales = "align_corners", quotients
     return c.emit(
         "resize",
         value,
@@ -352,6 +362,14 @@ def _resize(c: Call) -> str:
         mode=mode,
         coordinates=where,
         rounding="round_prefer_ceil" if exact else "floor",
-        antialias=kind.endswith("_aa"),
-        cubic=-0.5 if kind.endswith("_aa") else -0.75,
+        antialias=smooth,
+        exclude_outside=smooth,
+        cubic=-0.5 if smooth else -0.75,
     )
+
+
+def _between_corners(before: Extent, after: Extent) -> float:
+    """How many places there are for each, the first and the last on each other; very many where there is one place."""
+    if not isinstance(before, int) or not isinstance(after, int):
+        raise Refused("how far its places are apart depends on sizes")
+    return (after - 1) / (before - 1) if after > 1 and before > 1 else 1e30

@@ -90,7 +90,9 @@ def _unflatten(c: Call) -> str:
 def _squeeze(c: Call) -> str:
     shape = c.type(c.tensor()).shape
     axes = c.axes() if c.given("dim", None) is not None else range(len(shape))
-    return c.reshape(c.tensor(), [each for at, each in enumerate(shape) if not (at in axes and each == 1)])
+    return c.reshape(
+        c.not_one(c.tensor(), axes), [each for at, each in enumerate(shape) if not (at in axes and each == 1)]
+    )
 
 
 @_view("unsqueeze.default")
@@ -418,9 +420,10 @@ def _centred(c: Call) -> str:
     """Each axis turned by half of its extent."""
     value = c.tensor()
     for axis in c.axes() if c.given("dim", None) is not None else range(c.rank(value)):
-        size = c.extent(value, axis)
-        at = (size + 1) // 2 if "ifft" not in c.target else size // 2
-        if 0 < at < size:
+        size = c.type(value).shape[axis]
+        up = int("ifft" not in c.target)
+        at: Extent = (size + up) // 2 if isinstance(size, int) else extent(f"(({size}) + {up}) // 2")
+        if at not in (0, size):
             value = c.emit("concat", cut(c, value, axis, at, size), cut(c, value, axis, 0, at), axis=axis)
     return value
 

@@ -38,10 +38,11 @@ def _among(c: Call) -> str:
 @aten("take_along_dim.default")
 def _along(c: Call) -> str:
     index = c.tensor("indices")
+    sides = [c.tensor(), index]
     if not c.gives("dim"):
-        raise Refused("it is of all elements in a row")
-    axis = c.axis()
-    shapes = [[*c.type(value).shape] for value in (c.tensor(), index)]
+        sides = [c.reshape(value, (product(c.type(value).shape),)) for value in sides]
+    axis = c.axis(default=0, rank=c.rank(sides[0]))
+    shapes = [[*c.type(value).shape] for value in sides]
     for shape in shapes:
         shape[axis] = 1
     whole = broadcast(*shapes)
@@ -49,14 +50,14 @@ def _along(c: Call) -> str:
         value
         if c.type(value).shape == (target := (*whole[:axis], c.type(value).shape[axis], *whole[axis + 1 :]))
         else c.emit("broadcast_to", value, shape=target)
-        for value in (c.tensor(), index)
+        for value in sides
     ]
     return c.emit("gather", *values, axis=axis)
 
 
 @aten("take.default")
 def _taken(c: Call) -> str:
-    return c.emit("take", c.reshape(c.tensor(), (int(np.prod(c.static(c.tensor()))),)), c.tensor("index"), axis=0)
+    return c.emit("take", c.reshape(c.tensor(), (product(c.type(c.tensor()).shape),)), c.tensor("index"), axis=0)
 
 
 def _places(rows: int, columns: int, offset: int) -> NDArray[np.int64]:
@@ -113,7 +114,7 @@ def _written(c: Call) -> str:
 
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")
 def _filled(c: Call) -> str:
-    axis, shape, count = c.axis(), c.static(c.tensor()), int(np.prod(c.static(c.tensor("index"))))
+    axis, shape, count = c.axis(), c.type(c.tensor()).shape, product(c.type(c.tensor("index")).shape)
     rows = c.emit("broadcast_to", c.operand("value", c.dtype), shape=(*shape[:axis], count, *shape[axis + 1 :]))
     return c.emit("put", c.tensor(), c.reshape(c.tensor("index"), (count,)), rows, axis=axis)
 
@@ -178,6 +179,14 @@ def _of_rank(c: Call) -> Sequence[str]:
     count = c.extent(value, axis)
     rank = c.integer("k") if c.target.startswith("kth") else (count - 1) // 2 + 1
     results = [cut(c, one, axis, rank - 1, rank) for one in c.emit_all("topk", value, k=rank, axis=axis, largest=False)]
+    if c.target.startswith("median") and "float" in c.dtype:  # NaN, where there is one
+        isnan = c.emit("isnan", value)
+        has = c.emit("any", isnan, axes=(axis,), keepdims=True)
+        first = c.emit("argmax", c.cast(isnan, "int32"), axis=axis, keepdims=True)
+        results = [
+            c.emit("where", has, one, other)
+            for one, other in zip((c.filled(np.nan, c.dtype), first), results, strict=True)
+        ]
     if c.known("keepdim", False):
         return results
     return [c.reshape(one, (*c.type(value).shape[:axis], *c.type(value).shape[axis + 1 :])) for one in results]

@@ -89,6 +89,10 @@ def test_what_a_loop_appends_are_rows(limit: int, use: str, wanted: Any) -> None
         ("s = SequenceEmpty()  y = ConcatFromSequence <axis = 0> (s)", "not known, or nothing"),
         ("s = SequenceConstruct(x, x)  y = Relu(s)", "Relu"),
         (
+            "e = SequenceEmpty <dtype = 7> ()  s = SequenceInsert(e, x)  y = SequenceLength(s)",
+            "is of int64, and what is put",
+        ),
+        (
             "m = Constant <value = int64[2] {1, 2}> ()  s = SplitToSequence <axis = 1> (x, m)  o = Constant <value = int64 {0}> ()"
             "  y = SequenceAt(s, o)",
             "dim size=4",

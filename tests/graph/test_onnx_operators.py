@@ -202,7 +202,16 @@ def test_tables_of_labels_and_of_words() -> None:
     )
     found = agrees([label], {"x": np.asarray([[1, 2], [3, 4]])}, ["y"], opsets=(("", 22), ("ai.onnx.ml", 4)))
     assert found[0].tolist() == [[4, -1], [1, 3]]
-    words = helper.make_node(
+    x = np.asarray([[2, 5, 5, 2, 2, 5, 1], [5, 5, 5, 2, 9, 2, 2]])
+    (counts,) = agrees([words([1.0] * 5)], {"x": x}, ["y"])
+    shown = [helper.make_tensor_value_info("x", TensorProto.INT64, x.shape), onnx.ValueInfoProto(name="y")]
+    graph = helper.make_graph([words([0.5, 2, 3, 4, 5])], "net", shown[:1], shown[1:])
+    (y,) = tw.graph.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])).run(x)
+    np.testing.assert_allclose(y, counts * [2, 3, 4, 0.5, 5])  # a weight of each n-gram, not of each column
+
+
+def words(weights: list[float]) -> Any:
+    return helper.make_node(
         "TfIdfVectorizer",
         ["x"],
         ["y"],
@@ -213,9 +222,17 @@ def test_tables_of_labels_and_of_words() -> None:
         ngram_counts=[0, 2, 6],
         ngram_indexes=[3, 0, 1, 2, 4],
         pool_int64s=[2, 5, 2, 5, 5, 5, 5, 2, 2],
-        weights=[0.5, 2, 3, 4, 5],
+        weights=weights,
     )
-    agrees([words], {"x": np.asarray([[2, 5, 5, 2, 2, 5, 1], [5, 5, 5, 2, 9, 2, 2]])}, ["y"])
+
+
+def test_places_of_what_is_pooled_in_column_major_order_are_those_of_all_dimensions() -> None:
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 1, 2], strides=[2, 1, 2], storage_order=1)
+    shown = [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 1, 4, 3, 6))]
+    graph = helper.make_graph([node], "net", shown, [onnx.ValueInfoProto(name=name) for name in "yi"])
+    x = drawn(2, 1, 4, 3, 6)
+    y, i = tw.graph.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])).run(x)
+    np.testing.assert_array_equal(np.concatenate([part.ravel(order="F") for part in x])[i], y)
 
 
 @pytest.mark.parametrize(("mode", "taps", "step"), [("SAME_UPPER", 2, 5), ("SAME_LOWER", 1, 4)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -125,6 +126,38 @@ FUNCTIONS: list[tuple[Callable[..., Any], list[Any]]] = [
             torch.linalg.det(a[:, :4]),
         ),
         [normal(4, 4, 5).transpose(1, 2)[..., :4].contiguous()],
+    ),
+    (
+        lambda x: [
+            F.interpolate(x, size, mode=mode, align_corners=align, antialias=True)
+            for size in ((2, 7), (9, 3), (1, 3))
+            for mode in ("bilinear", "bicubic")
+            for align in (False, True)
+        ],
+        [normal(1, 2, 5, 4)],
+    ),
+    (
+        lambda x: (
+            *x.sort(0, descending=True),
+            x.argsort(dim=1, descending=True, stable=True),
+            *x.topk(2, 0),
+            *torch.median(x, 1),
+            torch.sign(x),
+            torch.sgn(x),
+            F.softshrink(x),
+            F.hardshrink(x),
+            F.threshold(x, 0.5, 2.0),
+        ),
+        [torch.tensor([[1.0, math.nan, -2.0], [0.25, 3.0, 4.0], [math.nan, 0.5, -0.5]])],
+    ),
+    (
+        lambda x: (
+            torch.lerp(x, x.flip(0), 0.75),
+            torch.take_along_dim(x, torch.tensor([4, 0])),
+            torch.remainder(5, x.abs() + 1),
+            *torch.ops.aten.native_layer_norm(x, [3], None, None, 1e-5),
+        ),
+        [normal(2, 3)],
     ),
     (lambda v, g: torch._weight_norm(v, g, 2), [normal(4, 3, 5), normal(1, 1, 5)]),
     (
@@ -360,3 +393,17 @@ def test_orders_along_an_open_dimension() -> None:
             if expected.dtype == torch.float32:
                 np.testing.assert_array_equal(got, expected.numpy())
             np.testing.assert_array_equal(got, computed)
+
+
+def test_spreads_and_turns_over_open_dimensions() -> None:
+    def function(x: Any) -> Any:
+        return x.std(0), x.var(1, correction=0), torch.fft.fftshift(x), x[:, None].squeeze()
+
+    dims = torch.export.Dim.DYNAMIC
+    g = tw.graph.from_torch(Module(function), (normal(3, 4),), dynamic_shapes=(({0: dims, 1: dims},),))
+    for shape in ((5, 7), (2, 3)):
+        x = normal(*shape)
+        for got, expected in zip(g.run(x.numpy()), function(x), strict=True):
+            np.testing.assert_allclose(got, expected.numpy(), rtol=1e-4, atol=1e-5)
+    with pytest.raises(tw.GraphError, match="TW0906"):  # which would lose a dimension that has a name
+        g.run(normal(1, 3).numpy())

@@ -12,32 +12,38 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import onnx.parser
+from drawn_rows import Dim, Input, Row, extreme, indices, ordinary
 from numpy.random import Generator
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["FAMILIES", "Drawn", "Draws", "Input", "draw", "extreme", "family", "indices", "kind_of", "ordinary"]
+__all__ = [
+    "FAMILIES",
+    "Drawn",
+    "Draws",
+    "Input",
+    "draw",
+    "extreme",
+    "family",
+    "indices",
+    "kind_of",
+    "ordinary",
+    "table",
+]
 
-Dim = int | str
 FLOATS = ("float32", "float64", "float16")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 NEWEST = 24
-
-
-@dataclass
-class Input:
-    """An input of a drawn model. dims: numbers, and names of symbols. values: of a shape. held: it is an initializer."""
-
-    dims: tuple[Dim, ...]
-    dtype: str
-    values: Callable[[Generator, tuple[int, ...]], NDArray[Any]]
-    held: bool = False
+DOMAINS = {"ai.onnx.ml": 5}
+"""The versions of other operators than ONNX's own; 1 where none stands here."""
 
 
 @dataclass
 class Drawn:
-    """A model of one operator. known: the extents of its symbols as drawn. least: of what they are in later calls. tolerance: -1
-    for quantised numbers, which may differ by a step."""
+    """A model of one operator, or of these nodes. known: the extents of its symbols as drawn. least: of what they are in later
+    calls. tolerance: -1 for quantised numbers, which may differ by a step. meant: nodes that give the same, where nobody else has
+    these."""
 
     operator: str
     inputs: dict[str, Input]
@@ -48,14 +54,17 @@ class Drawn:
     tolerance: float = 2e-5
     positions: list[str] | None = None
     least: int = 0
+    nodes: Sequence[Any] = ()
+    meant: Sequence[Any] = ()
     proto: Any = None
+    expected: Any = None
 
     def made(self, random: Generator) -> Drawn:
-        """The model with its ModelProto; held inputs have the values that are drawn here."""
+        """The model with its ModelProto, and one that gives what it is to give; held inputs have the values that are drawn here."""
         names = self.positions if self.positions is not None else list(self.inputs)
-        node = helper.make_node(self.operator, names, self.outputs, **self.attributes)
+        nodes = self.nodes or [helper.make_node(self.operator, names, self.outputs, **self.attributes)]
         held = [
-            numpy_helper.from_array(one.values(random, self.shape(one, self.known)), name)
+            numpy_helper.from_array(one.values(random, one.shape(self.known)), name)
             for name, one in self.inputs.items()
             if one.held
         ]
@@ -67,13 +76,18 @@ class Drawn:
         results = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in self.outputs if name]
         for one in results:
             one.ClearField("type")
-        graph = helper.make_graph([node], "net", entries, results, held)
-        self.proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+        graph = helper.make_graph(nodes, "net", entries, results, held)
+        self.proto = self._model(graph)
+        if self.meant:
+            graph.ClearField("node")
+            graph.node.extend(self.meant)
+        self.expected = self._model(graph)
         return self
 
-    @staticmethod
-    def shape(one: Input, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        return tuple(sizes[extent] if isinstance(extent, str) else extent for extent in one.dims)
+    def _model(self, graph: Any) -> Any:
+        versions = {node.domain: DOMAINS.get(node.domain, 1) for node in graph.node} | {"": self.opset}
+        opsets = [helper.make_opsetid(*one) for one in versions.items()]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
     def sizes(self, random: Generator) -> Iterator[dict[str, int]]:
         """The sizes that were drawn, then others, 0 and 1 among them."""
@@ -88,7 +102,7 @@ class Drawn:
                 }
 
     def arrays(self, random: Generator, sizes: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-        return {name: one.values(random, self.shape(one, sizes)) for name, one in self.inputs.items() if not one.held}
+        return {name: one.values(random, one.shape(sizes)) for name, one in self.inputs.items() if not one.held}
 
 
 def kind_of(dtype: str) -> int:
@@ -109,6 +123,30 @@ FAMILIES: dict[str, Family] = {}
 def family(make: Family) -> Family:
     FAMILIES[make.__name__.strip("_")] = make
     return make
+
+
+def table(name: str, rows: Sequence[Row]) -> None:
+    """A family of the rows of a table, whose results are the values with names of y."""
+
+    def make(d: Draws) -> Drawn:
+        row = d.pick(*rows)
+        text, inputs, known = row.draw(d.random)
+        nodes, meant = (onnx.parser.parse_graph(f"net () => () {{ {one} }}").node for one in (text, row.means))
+        outputs = [value for node in nodes for value in node.output if value.startswith("y")]
+        opset = d.opset(*row.versions)
+        return Drawn(
+            text,
+            inputs,
+            outputs,
+            opset,
+            known=known,
+            tolerance=row.tolerance,
+            least=row.least,
+            nodes=nodes,
+            meant=meant,
+        )
+
+    FAMILIES[name] = make
 
 
 class Draws:
@@ -178,42 +216,3 @@ class Draws:
         positions, least = more.pop("positions", None), more.pop("least", 0)
         attributes = {name: value for name, value in more.items() if value is not None}
         return Drawn(operator, dict(inputs), list(outputs), opset, attributes, self.known, tolerance, positions, least)
-
-
-def ordinary(dtype: str, low: float = -3, high: float = 3) -> Callable[[Generator, tuple[int, ...]], NDArray[Any]]:
-    """Values without surprises."""
-
-    def values(random: Generator, shape: tuple[int, ...]) -> NDArray[Any]:
-        if dtype == "bool":
-            return np.asarray(random.random(shape) < 0.5)
-        if dtype.startswith(("int", "uint")):
-            return np.asarray(random.integers(max(0 if dtype[0] == "u" else int(low * 3), -128), 9, shape)).astype(
-                dtype
-            )
-        return np.asarray(random.uniform(low, high, shape)).astype(dtype)
-
-    return values
-
-
-def extreme(dtype: str) -> Callable[[Generator, tuple[int, ...]], NDArray[Any]]:
-    """Values of which a part lies at the edges of the dtype."""
-
-    def values(random: Generator, shape: tuple[int, ...]) -> NDArray[Any]:
-        whole = ordinary(dtype)(random, shape)
-        if dtype == "bool" or not whole.size:
-            return whole
-        if dtype.startswith(("int", "uint")):
-            edges: Any = [np.iinfo(dtype).min, np.iinfo(dtype).max, 0, 1]
-        else:
-            edges = [np.inf, -np.inf, np.nan, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, float(np.finfo(dtype).max)]
-        chosen = random.choice(np.asarray(edges, dtype), shape)
-        return np.where(random.random(shape) < 0.4, chosen, whole).astype(dtype)
-
-    return values
-
-
-def indices(extent: int, dtype: str = "int64", negative: bool = True) -> Callable[..., NDArray[Any]]:
-    """Places of an axis."""
-    return lambda random, shape: np.asarray(
-        random.integers(-extent if negative else 0, max(extent, 1), shape) if extent else np.zeros(shape)
-    ).astype(dtype)

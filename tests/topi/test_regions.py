@@ -109,3 +109,21 @@ def test_deformed_taps_with_the_channels_last_and_before_the_image() -> None:
     outside = (places[0] < 0) | (places[1] < 0)
     assert outside.any()
     assert not first[:, 0][outside].any()
+
+
+@pytest.mark.parametrize(
+    ("offset", "mask"),
+    [
+        ((1, 8, 4, 5), (1, 8, 4, 5)),
+        ((1, 8, 4, 5), (1, 2, 4, 5)),
+        ((1, 8, 4, 6), None),
+        ((2, 8, 4, 5), None),
+        ((1, 16, 4, 5), (1, 4, 4, 5)),
+    ],
+)
+def test_offsets_and_masks_of_other_shapes_than_the_taps_are_refused(offset: tuple[int, ...], mask: Any) -> None:
+    x, w = te.placeholder((1, 4, 5, 6)), te.placeholder((2, 2, 2, 2))
+    with pytest.raises(tw.TilewrightError, match=r"TW0191.*\n.* is \(1, [48], 4, 5\), [12] for each of 4 taps"):
+        topi.nn.deformable_conv2d_nchw(
+            x, te.placeholder(offset), w, groups=2, mask=None if mask is None else te.placeholder(mask)
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir.expr import IntImm
 from ...te import either as te
 from ...te.tensor import Tensor
 from ..checks import tensor
@@ -52,8 +53,11 @@ def deformable_conv2d_nchw(
         for dim in (0, 1)
     ]
     count = taps[0] * taps[1]
-    if channels % deformable_groups or tap_count(moved.shape[1]) != deformable_groups * count * 2:
-        raise misfit(moved, kernel, f"an offset has 2 numbers for each of {deformable_groups} groups and {count} taps")
+    for name, given, numbers in (("an offset", moved, 2), ("a mask", mask, 1)):
+        wanted = [data.shape[0], deformable_groups * count * numbers, *out]
+        if given is not None and (channels % deformable_groups or not _may_have(tensor(given, name, 4), wanted)):
+            sizes = f"({', '.join(map(str, wanted))}), {numbers} for each of {count} taps of {deformable_groups} groups"
+            raise misfit(given, kernel, f"{name} is {sizes}")
     each = channels // deformable_groups
     kind = "float64" if str(data.dtype) == "float64" else "float32"
 
@@ -74,6 +78,15 @@ def deformable_conv2d_nchw(
     columns = te.compute((data.shape[0], channels * count, *out), column, name="deformed")
     weights = reshape(kernel, (outputs, channels // groups * count, 1, 1))
     return conv2d(columns, weights, 1, 0, 1, groups, "NCHW", out_dtype)
+
+
+def _may_have(given: Tensor, shape: list[Any]) -> bool:
+    """Whether no extent is known to be another one; of symbols it is asked when a kernel is called."""
+    numbers = [extent.value if isinstance(extent, IntImm) else extent for extent in shape]
+    return all(
+        not isinstance(extent, IntImm) or not isinstance(number, int) or extent.value == number
+        for extent, number in zip(given.shape, numbers, strict=True)
+    )
 
 
 def deformable_conv2d_nhwc(
