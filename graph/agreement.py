@@ -109,7 +109,13 @@ def _einsum(attributes: Mapping[str, Any], shapes: Shapes) -> list[Places]:
     for at, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         for axis, letter in enumerate(term[: len(shape or ())]):
             letters.setdefault(letter, []).append((at, axis))
-    return [Places(axes, broadcast=True) for axes in letters.values()]
+    diagonals = [
+        Places(own)
+        for axes in letters.values()
+        for at in range(len(terms))
+        if len(own := [one for one in axes if one[0] == at]) > 1
+    ]
+    return [*diagonals, *(Places(axes, broadcast=True) for axes in letters.values())]
 
 
 _RULES: dict[str, Callable[[Mapping[str, Any], Shapes], list[Places]]] = {

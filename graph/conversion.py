@@ -362,13 +362,14 @@ class Conversion:
         lose them."""
         shape = self.type(value).shape
         sizes = extents([shape[at] for at in axes if isinstance(shape[at], str)])
+        return self.asked(value, [extent_of(ops.maximum(size - 1, 1 - size) - 1) for size in sizes])
+
+    def asked(self, value: str, sizes: Sequence[Extent]) -> str:
+        """A value, for which it is asked at the call that none of these extents is below 0."""
         if not sizes:
             return value
-        far = [
-            extent_of(ops.maximum(size - 1, 1 - size) - 1) for size in sizes
-        ]  # -1, which no extent may be, where the size is 1
-        nothing = self.constant(np.zeros((*[1] * len(far), 0), bool))
-        return self.emit("after", value, self.emit("broadcast_to", nothing, shape=(*far, 0)))
+        nothing = self.constant(np.zeros((*[1] * len(sizes), 0), bool))
+        return self.emit("after", value, self.emit("broadcast_to", nothing, shape=(*sizes, 0)))
 
     def size_value(self, extent: Extent) -> str:
         """An extent as a value of int64 without dimensions."""

@@ -126,16 +126,19 @@ def _labels(term: str, factor: Tensor) -> list[str]:
 def _contracted(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out: Sequence[str], name: str) -> Tensor:
     extents: dict[str, Any] = {}
     for factor, names in zip(tensors, labels, strict=True):
+        own: dict[str, Any] = {}
         for label, extent in zip(names, factor.shape, strict=True):
-            if label not in extents or is_const(extents[label], 1):
+            diagonal = own.setdefault(label, extent)
+            fits = same_extent(extent, diagonal)
+            if fits and (label not in extents or is_const(extents[label], 1)):
                 extents[label] = extent
-            elif not is_const(extent, 1) and not same_extent(extent, extents[label]):
+            elif not fits or not is_const(extent, 1) and not same_extent(extent, extents[label]):
                 raise BadOperand(
                     f"{name} cannot sum over {tensor_text(factor)}",
                     declared=factor.source,
                     called=user_source(),
-                    reason=f"a dimension of {extent} meets one of {extents[label]}",
-                    fix="dimensions of one letter have one extent, or 1",
+                    reason=f"a dimension of {extent} meets one of {extents[label] if fits else diagonal}",
+                    fix="dimensions of one letter have one extent, or 1; those of one tensor have one extent",
                 )
     kind = tensors[0].dtype
     for factor in tensors[1:]:

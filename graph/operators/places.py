@@ -127,9 +127,12 @@ def _one_hot(indices: Any, values: Any, *, depth: int, axis: int = -1) -> Any:
 
 def _best(x: Any, *, k: int, axis: int, largest: bool) -> Any:
     keys = x if x.dtype.kind in "iu" else x.astype(np.float64)
-    if largest:
-        keys = ~keys if x.dtype.kind in "iu" else -keys
-    places = np.take(np.argsort(keys, axis, kind="stable"), np.arange(x.shape[axis] if k < 0 else k), axis)
+    count = x.shape[axis]
+    if largest:  # what ascends, from its end: NaN is the greatest
+        order = count - 1 - np.flip(np.argsort(np.flip(keys, axis), axis, kind="stable"), axis)
+    else:
+        order = np.argsort(keys, axis, kind="stable")
+    places = np.take(order, np.arange(count if k < 0 else k), axis)
     return np.take_along_axis(x, places, axis), places
 
 

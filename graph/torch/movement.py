@@ -218,7 +218,9 @@ def put(c: Call, whole: str, part: str, axis: int, begin: Extent, end: Extent) -
 @_view("slice.Tensor", back=_slice_back)
 def _slice(c: Call) -> str:
     axis, begin, end, step = _bounds(c)
-    return cut(c, c.tensor(), axis, begin, end, step)
+    given = [c.given(name, None) for name in ("start", "end")]
+    far = [extent(f"-1 - ({one})") for one in given if isinstance(one, str) and is_below_zero(one)]
+    return cut(c, c.asked(c.tensor(), far), axis, begin, end, step)  # -0 would be the beginning
 
 
 def _narrow_back(c: Call, whole: str, part: str) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ..conversion import Refused, product
 from ..types import Extent
 from .call import Call, Row, aten
@@ -208,27 +206,16 @@ def _cosine(c: Call) -> str:
 
 @aten("topk.default")
 def _topk(c: Call) -> Sequence[str]:
-    """NaN counts as infinite, where the operator has it come last."""
-    value, axis, largest = c.tensor(), c.axis("dim", -1), bool(c.known("largest", True))
-    greatest = largest and "float" in c.type(value).dtype
-    key = c.emit("where", c.emit("isnan", value), c.filled(np.inf, c.dtype), value) if greatest else value
-    values, places = c.emit_all("topk", key, k=c.integer("k"), axis=axis, largest=largest)
-    return [c.emit("gather", value, places, axis=axis) if greatest and c.rank(value) else values, places]
+    return c.emit_all(
+        "topk", c.tensor(), k=c.integer("k"), axis=c.axis("dim", -1), largest=bool(c.known("largest", True))
+    )
 
 
 @aten("sort.default", "sort.stable", "argsort.default", "argsort.stable")
 def _sort(c: Call) -> str | Sequence[str]:
     axis = c.axis("dim", -1)
-    value, descending = c.tensor(), bool(c.known("descending", False))
-    size = c.type(value).shape[axis]
-    turned = descending and "float" in c.type(value).dtype  # NaN comes first, as what ascends has it last
-    value = c.emit("flip", value, axis=axis) if turned else value
-    count = size if isinstance(size, int) else -1
-    results = c.emit_all("topk", value, k=count, axis=axis, largest=descending and not turned)
-    if turned:
-        values, places = (c.emit("flip", one, axis=axis) for one in results)
-        last = c.emit("subtract", c.size_value(size), c.constant(np.int64(1)))
-        results = [values, c.emit("subtract", last, places)]
+    extent, descending = c.type(c.tensor()).shape[axis], bool(c.known("descending", False))
+    results = c.emit_all("topk", c.tensor(), k=extent if isinstance(extent, int) else -1, axis=axis, largest=descending)
     return results[1] if c.target.startswith("arg") else results
 
 

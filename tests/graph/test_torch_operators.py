@@ -407,3 +407,15 @@ def test_spreads_and_turns_over_open_dimensions() -> None:
             np.testing.assert_allclose(got, expected.numpy(), rtol=1e-4, atol=1e-5)
     with pytest.raises(tw.GraphError, match="TW0906"):  # which would lose a dimension that has a name
         g.run(normal(1, 3).numpy())
+
+
+def test_slices_from_an_end_that_is_open_are_not_from_zero() -> None:
+    """x[:, -0:] would be all of x, and x[:, :-0] nothing."""
+    dims = torch.export.Dim.DYNAMIC
+    for function in (lambda x, y: x[:, -y.shape[0] :], lambda x, y: x[:, : -y.shape[0]]):
+        shapes = (({}, {0: dims}),)
+        g = tw.graph.from_torch(Module(function), (normal(2, 6), normal(3)), dynamic_shapes=shapes)
+        x = normal(2, 6)
+        np.testing.assert_array_equal(g.run(x.numpy(), normal(2).numpy())[0], function(x, normal(2)).numpy())
+        with pytest.raises(tw.GraphError, match="TW0906"):
+            g.run(x.numpy(), np.zeros(0, "float32"))

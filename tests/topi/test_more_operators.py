@@ -202,6 +202,8 @@ def test_products_of_tensors() -> None:
         topi.einsum("ij->ik", te.placeholder((2, 2)))
     with pytest.raises(tw.TilewrightError, match="a dimension of 3 meets one of 2"):
         topi.einsum("ij,jk->ik", te.placeholder((2, 2)), te.placeholder((3, 2)))
+    with pytest.raises(tw.TilewrightError, match="a dimension of 1 meets one of 4"):  # of one tensor: no broadcast
+        topi.einsum("ii->i", te.placeholder((4, 1)))
 
 
 @pytest.mark.parametrize("shape", drawn.part([(3, 9), (1, 1), (0, 4), (2, 0)], 2))
