@@ -70,8 +70,10 @@ def _greatest(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any) 
     )
     flat = values.reshape(*values.shape[: 2 + rank], prod(kernel))
     where: Any = np.broadcast_to(places, values.shape).reshape(flat.shape)
-    inside = cast("NDArray[Any]", np.where(where < 0, least(x.dtype), flat))
-    best: Any = np.argmax(inside, -1, keepdims=True)
+    inside = where >= 0
+    greatest = cast("NDArray[Any]", np.where(inside, flat, least(x.dtype))).max(-1, keepdims=True)
+    nan = np.isnan(flat) & np.isnan(greatest) if flat.dtype.kind == "f" else np.False_
+    best: Any = np.argmax(inside & ((flat == greatest) | nan), -1, keepdims=True)  # padding is none of the greatest
     return np.take_along_axis(flat, best, -1)[..., 0], np.take_along_axis(where, best, -1)[..., 0]
 
 

@@ -226,6 +226,18 @@ def words(weights: list[float]) -> Any:
     )
 
 
+def test_places_of_the_greatest_are_none_of_the_padding() -> None:
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[3], pads=[2, 0])
+    x = np.asarray([[[0, 0, 0, 5, 0, 0, 0, 0]]], "float32")
+    for least in (0, -np.inf):
+        array = np.where(x == 0, np.float32(least), x)
+        shown = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)]
+        graph = helper.make_graph([node], "net", shown, [onnx.ValueInfoProto(name=name) for name in "yi"])
+        g = tw.graph.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+        for _, i in (g.run(array), tw.build(g)(array)):
+            assert i.reshape(-1).tolist() == [0, 0, 0, 3, 3, 3, 4, 5]
+
+
 def test_places_of_what_is_pooled_in_column_major_order_are_those_of_all_dimensions() -> None:
     node = helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 1, 2], strides=[2, 1, 2], storage_order=1)
     shown = [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 1, 4, 3, 6))]
