@@ -187,6 +187,34 @@ def test_the_versions_that_misread_masks_with_a_shared_condition_are_those_that_
     )
     assert ran.returncode == 0 or "unknown LocationSize" in ran.stderr, ran.stderr
     _compare("scalar_masks", llvm.llvm_version_info[0], ran.returncode != 0, scalar_masks.VERSIONS)
+    machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(cpu="haswell", opt=3)
+    chosen = machine.emit_assembly(llvm.parse_assembly(scalar_masks.CHOSEN))
+    _compare(
+        "scalar_masks", llvm.llvm_version_info[0], "vmaskmov" in chosen and "32(%rdi)" in chosen, scalar_masks.VERSIONS
+    )
+
+
+@pytest.mark.parametrize("lanes", [16, 32])
+@pytest.mark.parametrize("cpu", ["haswell", "x86-64-v3"])
+def test_lanes_that_a_mask_leaves_out_with_a_shared_condition_are_not_read(lanes: int, cpu: str) -> None:
+    """Rows of a matrix in two panels: of the last panel five rows are there, and of the last vector of a row six lanes."""
+    a = te.placeholder((21, lanes + 6), name="a")
+    c = te.compute(
+        (2, 16, 2 * lanes),
+        lambda p, i, j: te.abs(te.if_then_else(te.all(p * 16 + i < 21, j < lanes + 6), a[p * 16 + i, j], 0.0)) + 1.0,
+        name="c",
+    )
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[2], factor=lanes)
+    s[c].reorder(outer, *c.op.axis[:2], inner)
+    s[c].vectorize(inner)
+    x = np.random.default_rng(lanes).standard_normal((21, lanes + 6)).astype("float32")
+    wanted = np.ones((32, 2 * lanes), "float32")
+    wanted[:21, : lanes + 6] += np.abs(x)
+    got = np.full((2, 16, 2 * lanes), np.nan, "float32")
+    tw.build(s, [a, c], f"llvm -mcpu={cpu}")(x, got)
+    got = got.reshape(wanted.shape)
+    np.testing.assert_array_equal(got, wanted)
 
 
 def test_the_versions_that_come_to_no_end_over_doubled_bytes_are_those_that_say_so() -> None:
