@@ -53,7 +53,7 @@ class ExprEmitter:
         self._builders = builders
         self.variables: dict[Var, str] = {}
         self.places: dict[Buffer, Place] = {}
-        self._memo: dict[int, str] = {}
+        self._memo: dict[int, tuple[Expr, str]] = {}  # with the expression, so that its id is not given to another
         self._mask: tuple[str, int] | None = None
         self.leave_if: Callable[[str, str], None] = lambda condition, status: None
         """Leaves the function with a status where a condition holds; whoever writes statements says how."""
@@ -83,14 +83,13 @@ class ExprEmitter:
 
     def value(self, expr: Expr) -> str:
         """The text of an expression's value; what it needs is written before."""
-        key = id(expr)
-        value = self._memo.get(key)
-        if value is None:
+        known = self._memo.get(id(expr))
+        if known is None:
             builder = self._builders.get(type(expr))
             if builder is None:
                 raise InternalError(f"a {type(expr).__name__} reached code generation: {expr}")
-            value = self._memo[key] = builder(self, expr)
-        return value
+            known = self._memo[id(expr)] = expr, builder(self, expr)
+        return known[1]
 
     def constant_int(self, expr: Expr) -> int | None:
         """The value of a constant integer, the same in every lane; else None."""

@@ -42,7 +42,7 @@ def box_blur(
     reach = _reach(size)
     plane = Plane.of(image, layout, border)
     kind = sum_dtype or _sum_dtype(image, size)
-    shift, outer = (reach, 0) if border == "valid" else (0, reach)
+    shift, outer = reach if border == "valid" else 0, plane.margin(reach)
     high, wide = plane.inside(reach, reach)
 
     def across(lead: Any, y: Any, f: Any) -> Expr:
@@ -85,7 +85,7 @@ def blurred_rows(plane: Plane, size: int, sigma: float | None) -> Tensor:
     """Rows blurred along themselves, also those around the image that its columns reach: of bytes uint16 with eight bits
     after the point, of other integers float32."""
     reach, taps = _reach(size), gaussian_taps(size, sigma)
-    shift, outer = (reach, 0) if plane.border == "valid" else (0, reach)
+    shift, outer = reach if plane.border == "valid" else 0, plane.margin(reach)
     _, wide = plane.inside(reach, reach)
     image = plane.data
 

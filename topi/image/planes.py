@@ -17,6 +17,7 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
+from ...ir.ops import constant_of
 from ...te import either as te
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
@@ -88,6 +89,11 @@ class Plane:
                     fix='border="edge", or a smaller window',
                 )
         return self.high - lost, self.wide - lost
+
+    def margin(self, reach: int) -> int:
+        """The number of rows outside of the image, on either side, that windows read which reach so far: none with the border
+        "valid", nor of an image without rows, which has nothing to repeat."""
+        return 0 if self.border == "valid" or constant_of(self.high) == 0 else reach
 
     def rows(self, high: Any, wide: Any, fcompute: Callable[..., Expr], name: str, tag: str = "") -> Tensor:
         """A tensor of rows of numbers: fcompute(lead, y, f)."""

@@ -95,6 +95,17 @@ def test_unsharp_mask(amount: float) -> None:
     np.testing.assert_allclose(got, y + amount * (y - blur), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (0, 4, 3)])
+@pytest.mark.parametrize("border", ["edge", "reflect", "zero"])
+def test_blurs_of_images_without_pixels(shape: tuple[int, ...], border: str) -> None:
+    image = te.placeholder(shape, "float32")
+    for blur in (topi.image.box_blur, topi.image.gaussian_blur, topi.image.unsharp_mask):
+        blurred = blur(image, border=border)
+        out = np.empty(shape, "float32")
+        tw.build([image, blurred])(np.empty(shape, "float32"), out)
+        assert [int(str(extent)) for extent in blurred.shape] == list(shape)
+
+
 def test_drawn_borders() -> None:
     for case in range(drawn.count(3, 100)):
         rng = drawn.rng("borders", case)
