@@ -1,4 +1,4 @@
-"""Errors that teach: every one names its subject, the reason, what would be allowed and the fix.
+"""Errors that teach, and warnings: every error names its subject, the reason, what would be allowed and the fix.
 
 The families below are public. Each concrete error is a small class with its own code, declared in the `errors.py` of
 the folder that raises it:
@@ -19,13 +19,14 @@ from __future__ import annotations
 import errno
 import linecache
 import sys
+import warnings
 from _thread import get_ident
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import CO_VARARGS
 from itertools import pairwise
 from types import FrameType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 __all__ = [
     "BadVariable",
@@ -39,17 +40,21 @@ __all__ = [
     "InternalError",
     "LoweringError",
     "OutOfResources",
+    "PerformanceWarning",
     "RecordError",
     "ScheduleError",
     "SourceLine",
     "TensorExpressionError",
+    "TilewrightDeprecationWarning",
     "TilewrightError",
+    "TilewrightWarning",
     "TuningError",
     "internal_error",
     "out_of_resources",
     "is_interruption",
     "user_source",
     "waiting_callers",
+    "warn_at",
 ]
 
 CATALOGUE: dict[str, type[TilewrightError]] = {}
@@ -305,3 +310,25 @@ def internal_error(error: BaseException, doing: str, evidence: Mapping[str, str]
         error.evidence |= evidence or {}
         return error
     return InternalError(f"{doing}: {type(error).__name__}: {error}", evidence)
+
+
+class TilewrightWarning(UserWarning):
+    """Base class of every warning of this package: the program runs, but perhaps not as its author expects."""
+
+
+class PerformanceWarning(TilewrightWarning):
+    """A schedule or a setting that is legal and slower than it looks."""
+
+
+class TilewrightDeprecationWarning(TilewrightWarning, DeprecationWarning):
+    """A public name or a file format that a later release will no longer have; the message says which one and what replaces it."""
+
+
+def warn_at(source: SourceLine | None, text: str, category: type[TilewrightWarning] = TilewrightWarning) -> None:
+    """Issue a warning at a line of the user's program, once for each line and text by default. source: None where no line is known."""
+    file, line = (source.file, source.line) if source else (__file__, 1)
+    warnings.warn_explicit(text, category, file, line, registry=_warned)
+
+
+_warned: dict[Any, Any] = {}
+"""Warnings that were issued, as the module `warnings` keeps them."""

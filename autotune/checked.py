@@ -7,7 +7,6 @@ unscheduled program, once, before it is used. The database is told what came out
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +14,7 @@ from os import PathLike
 
 from ..arguments import as_path
 from ..codegen.target import Target
-from ..errors import ScheduleError, TilewrightError, user_source
+from ..errors import PerformanceWarning, ScheduleError, TilewrightError, user_source, warn_at
 from ..ir.expr import IntImm
 from ..ir.visit import deep_recursion
 from ..schedule import Schedule, from_json
@@ -78,7 +77,7 @@ def best_trial(task: Task, database: Database, any_space: bool = False) -> Trial
                 )
             )
         for failure in refused:
-            _warn(printable(f"a record of {task.name} is refused ({failure.kind}): {failure.message}"))
+            warn_at(user_source(), printable(f"a record of {task.name} is refused ({failure.kind}): {failure.message}"))
     if best is None:
         raise NoRecord(
             f"{str(database.path)!r} holds no verified result for {task.name}",
@@ -173,7 +172,11 @@ def find_schedule(
     if place is None and not isinstance(database, Database):
         Database(database).close()  # raises what it is
     if place is not None and not place.exists():
-        _warn(printable(f"there is no database {str(database)!r}: the kernel takes topi's schedule"))
+        warn_at(
+            user_source(),
+            printable(f"there is no database {str(database)!r}: the kernel takes topi's schedule"),
+            PerformanceWarning,
+        )
         return None
     is_tuned = target.backend.for_processors or target.backend.rules == "gpu"
     if not is_tuned or not all(isinstance(e, IntImm) for tensor in args for e in tensor.shape):
@@ -184,14 +187,8 @@ def find_schedule(
         return None
     except (RecordDoesNotFit, WrongRecord, WorkerFailed) as error:
         told = f"{error.headline}: {error.reason}; the kernel takes topi's schedule"
-        _warn(printable(told, lines=True))
+        warn_at(user_source(), printable(told, lines=True), PerformanceWarning)
         return None
-
-
-def _warn(text: str) -> None:
-    """Warns at the user's line."""
-    source = user_source()
-    warnings.warn_explicit(text, UserWarning, source.file if source else __file__, source.line if source else 1)
 
 
 def _what_there_is(task: Task, database: Database) -> str:

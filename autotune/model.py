@@ -8,7 +8,6 @@ higher for faster candidates, and mean nothing else; a doubt is how far several 
 from __future__ import annotations
 
 import importlib.util
-import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from threading import Thread
@@ -16,6 +15,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from ..errors import PerformanceWarning, user_source, warn_at
 
 __all__ = ["Measurements", "Model", "PlainModel", "RankingModel", "make_model"]
 
@@ -149,9 +150,10 @@ def make_model() -> Model:
     """The ranking model; where xgboost is not installed, the plain one, and a warning that says so."""
     if importlib.util.find_spec("xgboost") is not None:
         return RankingModel()
-    warnings.warn(
+    warn_at(
+        user_source(),
         "xgboost is not installed: the tuner orders its candidates by ridge regression, which needs more trials to find "
         "schedules as good; pip install 'tilewright[tune]' brings xgboost",
-        stacklevel=2,
+        PerformanceWarning,
     )
     return PlainModel()

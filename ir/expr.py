@@ -28,13 +28,12 @@ through `ir.ops`, where types are matched.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..arguments import as_tuple
-from ..errors import user_source
+from ..errors import user_source, warn_at
 from .dtype import BOOL, FLOAT32, INT32, DType
 from .errors import AmbiguousTruth, NotAKnownNumber
 
@@ -520,17 +519,11 @@ def _tell_of_identity(compared: CompareOp) -> None:
     if isinstance(compared.b, IntImm) and isinstance(compared.a, (IterVar, BinaryOp)):
         source = user_source(("ir.expr",))
         if source is not None:
-            warnings.warn_explicit(
+            warn_at(
+                source,
                 f"the truth of `{compared}` is whether both sides are one object, which they are not, whatever {compared.a} is: "
                 "te.if_then_else chooses by value",
-                UserWarning,
-                source.file,
-                source.line,
-                registry=_told,
             )
-
-
-_told: dict[Any, Any] = {}
 
 
 class LogicalOp(BinaryOp):

@@ -9,12 +9,11 @@ float64 unless one side is.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar, overload
 
 from ..arguments import is_sequence
-from ..errors import SourceLine, user_source
+from ..errors import SourceLine, user_source, warn_at
 from .dtype import BOOL, FLOAT32, HANDLE, INT32, INT64, DType
 from .errors import AmbiguousDivision, LiteralOutOfRange, MixedTypes, NotAnExpression
 from .expr import (
@@ -397,17 +396,13 @@ def warn_of_signs(a: Any, b: Any, source: SourceLine | None = None) -> None:
         return
     common, source = common_dtype(a.dtype, b.dtype).element, source or user_source(_OPERATORS)
     if common.kind == "uint" and source is not None:
-        warnings.warn_explicit(
+        warn_at(
+            source,
             f"{a.dtype} and {b.dtype} are compared as {common}, in which -1 is {common.greatest}: `.astype` of one side says what "
             "is meant",
-            UserWarning,
-            source.file,
-            source.line,
-            registry=_warned,
         )
 
 
-_warned: dict[Any, Any] = {}
 _OPERATORS = ("ir.ops", "ir.expr", "te.elementwise", "te.math", "te.tensor")
 """What lies between the user's operator and this module. Comparisons that other modules make mean what they say."""
 

@@ -9,12 +9,11 @@ as `parallel(n)` lets iterations meet.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...errors import user_source
+from ...errors import PerformanceWarning, user_source, warn_at
 from ...ir.analysis.dependence import Indices, Iterations, accesses_of
 from ...ir.arith.analyzer import Analyzer, simplify
 from ...ir.buffer import Buffer
@@ -198,17 +197,14 @@ def warn_of_waiting_lanes(stage: Stage, axis: IterVar) -> None:
         left = next((loop for flag in flags for loop in walk(flag.body) if isinstance(loop, For)), None)
         source = user_source(_LINES_OF_PRIMITIVES) if left is not None else None
         if left is not None and source is not None:
-            warnings.warn_explicit(
+            warn_at(
+                source,
                 f"lanes of {axis.name} that leave the loop over {left.var.name} early wait for the last of them: where they leave "
                 f"far apart, {axis.name} is faster as a serial or parallel loop",
-                UserWarning,
-                source.file,
-                source.line,
-                registry=_told,
+                PerformanceWarning,
             )
 
 
-_told: dict[Any, Any] = {}
 _LINES_OF_PRIMITIVES = ("schedule.model.hybrid_loops", "schedule.primitives.vectorize", "schedule.model.primitive")
 """What lies between a user's line and the warning: rules choose by an estimate, and are not told."""
 

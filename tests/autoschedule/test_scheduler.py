@@ -265,7 +265,7 @@ def test_tuned_schedules_come_from_the_database_where_it_has_them(tmp_path: Any)
 
     a = te.placeholder((64,), name="A")
     b = te.compute((64,), lambda i: a[i] * 2, "B")
-    with pytest.warns(UserWarning, match="there is no database"):
+    with pytest.warns(tw.PerformanceWarning, match="there is no database"):
         assert "vectorized" in str(topi.schedule(b, tuned=tmp_path / "none.sqlite"))
     task = autotune.Task.of([a, b])
     s = te.create_schedule(b)

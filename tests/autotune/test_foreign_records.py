@@ -116,7 +116,7 @@ def test_what_a_text_may_not_say_is_refused_with_its_line(database: Database, ca
 @pytest.mark.parametrize("case", ["C of its own", "a false predicate", "no guard"])
 def test_what_a_database_may_not_say_is_refused_when_it_is_used(database: Database, case: str) -> None:
     database.add(faults.task().key, "B", Trial(json.dumps([REFUSED[case][0]]), 1e-9))
-    with pytest.warns(UserWarning, match=f"does not fit(.|\n)*{REFUSED[case][1]}"):
+    with pytest.warns(tw.PerformanceWarning, match=f"does not fit(.|\n)*{REFUSED[case][1]}"):
         kernel = tw.build(faults.doubling(), tuned=database)
     assert_doubles(kernel)
     (trial,) = database.trials(faults.task().key)
@@ -130,7 +130,7 @@ def test_c_in_a_record_does_not_run(database: Database, tmp_path: Path) -> None:
     )
     record = ["pragma", 1, {"axis": AXIS, "pragma_type": "import_c", "pragma_value": text}]
     database.add(faults.task().key, "B", Trial(json.dumps([record]), 1e-9))
-    with pytest.warns(UserWarning, match="does not fit"):
+    with pytest.warns(tw.PerformanceWarning, match="does not fit"):
         tw.build(faults.doubling(), tuned=database)
     assert not witness.exists()
 
@@ -204,7 +204,7 @@ def test_of_several_the_wrong_one_is_warned_of_and_the_right_one_is_used(
     task = faults.task()
     database.add(task.key, "B", Trial(json.dumps([REFUSED["no guard"][0]]), 1e-9))
     database.add(task.key, "B", faults.checked(task, RIGHT, 1.0))
-    with pytest.warns(UserWarning, match="a record of B is refused"):
+    with pytest.warns(tw.TilewrightWarning, match="a record of B is refused"):
         schedule = autotune.best(faults.doubling(), database=database)
     assert "unroll" in to_json(schedule.trace) and measured == []
 

@@ -98,7 +98,7 @@ def test_build_without_a_record_takes_the_rules_and_a_missing_file_is_warned_of(
     tmp_path: Path, database: Database
 ) -> None:
     assert tw.build(faults.doubling(), tuned=database.path).source("ir").count("B[") == 1
-    with pytest.warns(UserWarning, match=r"there is no database .*nowhere") as told:
+    with pytest.warns(tw.PerformanceWarning, match=r"there is no database .*nowhere") as told:
         tw.build(faults.doubling(), tuned=tmp_path / "nowhere.sqlite")
     assert told[0].filename == __file__, "the line that asked"
     assert not (tmp_path / "nowhere.sqlite").exists()

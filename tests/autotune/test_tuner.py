@@ -188,7 +188,7 @@ def test_models_learn_to_order_candidates(model: type) -> None:
 
 def test_without_xgboost_the_plain_model_stands_in_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.warns(UserWarning, match=r"xgboost is not installed.*ridge regression.*tilewright\[tune\]"):
+    with pytest.warns(tw.PerformanceWarning, match=r"xgboost is not installed.*ridge regression.*tilewright\[tune\]"):
         assert isinstance(make_model(), PlainModel)
 
 

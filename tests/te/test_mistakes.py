@@ -101,7 +101,7 @@ def test_an_error_from_within_a_primitive_is_its_own() -> None:
 
 
 def test_the_truth_of_an_index_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match=r"the truth of `i == 0` .*te\.if_then_else chooses by value"):
+    with pytest.warns(tw.TilewrightWarning, match=r"the truth of `i == 0` .*te\.if_then_else chooses by value"):
         te.compute((4,), lambda i: A[i, 0] if i == 0 else A[i, 1])
     n = te.size_var("n")
     with warnings.catch_warnings():

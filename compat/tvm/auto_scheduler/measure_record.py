@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -14,7 +13,7 @@ from ....autotune.lines import Line, to_line
 from ....autotune.records import Database
 from ....autotune.task import Key
 from ....autotune.trial import Trial
-from ....errors import user_source
+from ....errors import user_source, warn_at
 from ....untrusted import plain_json
 
 __all__ = ["RecordToFile", "Recording", "logged", "read_log"]
@@ -99,7 +98,7 @@ def read_log(filename: str | PathLike[str], into: Database) -> None:
         try:
             into.import_lines([line])
         except BadRecordLine as error:
-            warnings.warn(f"{filename}, line {number}, is no record and is left out: {error.reason}", stacklevel=2)
+            warn_at(user_source(), f"{filename}, line {number}, is no record and is left out: {error.reason}")
 
 
 def _uid(line: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, cast
 
 from ....arguments import is_a
 from ....autotune.errors import BadRecordLine, BadTuningOption, NoRecord
-from ....errors import user_source
+from ....errors import user_source, warn_at
 from ..target import Target
 from .measure import MeasureInput, MeasureResult
 from .task.space import ConfigEntity
@@ -70,7 +69,7 @@ def load_from_buffer(file: Iterable[str]) -> Iterator[tuple[MeasureInput, Measur
         try:
             yield decode(row)
         except BadRecordLine as error:
-            warnings.warn(f"{name}, line {number}, is no record and is left out: {error.reason}", stacklevel=2)
+            warn_at(user_source(), f"{name}, line {number}, is no record and is left out: {error.reason}")
 
 
 def load_from_file(filepath: str | PathLike[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:

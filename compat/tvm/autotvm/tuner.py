@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ....autotune.search import CandidateFactory, EvolutionarySearch, Measured, RandomSearch, Search
+from ....errors import user_source, warn_at
 from .measure import MeasureInput, MeasureResult, Measuring, limits_of
 from .measure import measure_option as usual_option
 from .task.space import ConfigEntity
@@ -100,9 +100,9 @@ class Tuner:
             first = first or next(iter(measuring.factory.first_message.values()), "")
         self._measuring = None
         if self.best_config is None:
-            warnings.warn(
+            warn_at(
+                user_source(),
                 f"no configuration of {self.task.name} could be built, run and verified: {first or 'none was tried'}",
-                stacklevel=2,
             )
 
     def _note(self, at: int, inp: MeasureInput, result: MeasureResult) -> None:

@@ -5,11 +5,11 @@ They are subclasses of ours. A schedule that a rule of ours made has our names a
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, cast, overload
 
 from ....arguments import is_a
+from ....errors import PerformanceWarning, user_source, warn_at
 from ....ir.expr import Expr, IterVar, StringImm
 from ....ir.ops import const
 from ....schedule.model.attributes import AttachType, IterAttr
@@ -125,9 +125,10 @@ class Stage(_Stage):
     def tensorize(self, axis: IterVar, intrinsic: TensorIntrin) -> None:
         """As ours; without effect, and with a warning, on a stage that calls an intrinsic by itself."""
         if isinstance(self.op, TensorComputeOp):
-            warnings.warn(
+            warn_at(
+                user_source(),
                 f"{self.name} is what {self.op.intrinsic.name} computes: tensorizing {axis.name} changes nothing",
-                stacklevel=2,
+                PerformanceWarning,
             )
         else:
             super().tensorize(axis, intrinsic)

@@ -112,7 +112,7 @@ def test_lines_that_are_no_records_are_left_out_with_a_warning(tmp_path: Path) -
     bad = [good[:60], "{}", good.replace("0.001", "-1"), good.replace('"sp"', '"zz"'), "[1, 2]"]
     log = tmp_path / "x.log"
     log.write_text("\n".join([*bad, good, record(task, 6, 1e-9, error_no=4)]) + "\n")
-    with pytest.warns(UserWarning, match="is no record and is left out") as told:
+    with pytest.warns(tw.TilewrightWarning, match="is no record and is left out") as told:
         context = autotvm.apply_history_best(log)
     assert [f"line {n}," in str(one.message) for n, one in enumerate(told, 1)] == [True] * 5
     assert context.query(task.target, task.workload) == task.config_space.get(5)
@@ -128,7 +128,9 @@ def test_lines_that_are_no_records_are_left_out_with_a_warning(tmp_path: Path) -
 
 def test_what_was_not_tuned_takes_first_choices_and_says_so(tmp_path: Path) -> None:
     with (
-        pytest.warns(UserWarning, match=r"no record for target=llvm, workload=\('test/matmul', 3, 5, 7, 'float32'\)"),
+        pytest.warns(
+            tw.PerformanceWarning, match=r"no record for target=llvm, workload=\('test/matmul', 3, 5, 7, 'float32'\)"
+        ),
         tvm.target.Target("llvm"),
     ):
         s, args = matmul(3, 5, 7, "float32")
@@ -348,12 +350,12 @@ def test_the_auto_scheduler_tutorial_searches_logs_applies_and_resumes(tmp_path:
     one_more = auto_scheduler.TuningOptions(
         num_measure_trials=1, measure_callbacks=[auto_scheduler.RecordToFile(log)], verbose=0
     )
-    with pytest.warns(UserWarning, match="is no record and is left out"):
+    with pytest.warns(tw.TilewrightWarning, match="is no record and is left out"):
         task.tune(one_more, search_policy=policy)
     uids = {json.loads(line)["uid"] for line in Path(log).read_text().splitlines() if line != '{"broken'}
     assert len(uids) == 2
     other = auto_scheduler.SearchTask(func="matmul_add", args=(16, 24, 31, "float32"), target=target)
-    with pytest.warns(UserWarning, match="no record"), pytest.raises(tw.TilewrightError, match="TW0633"):
+    with pytest.warns(tw.TilewrightWarning, match=r"is no record"), pytest.raises(tw.TilewrightError, match="TW0633"):
         other.apply_best(log)
     with pytest.raises(tw.TilewrightError, match="TW0633: there is no log"):
         other.apply_best(tmp_path / "none.json")

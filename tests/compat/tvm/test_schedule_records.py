@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tilewright import PerformanceWarning
 from tilewright.compat import tvm
 from tilewright.compat.tvm import te
 
@@ -49,7 +50,7 @@ def test_tensorizing_what_an_intrinsic_computes_changes_nothing() -> None:
     b = te.compute((4, 16), lambda i: twice(a[i, 0:16]), name="B")
     s = te.create_schedule(b.op)
     before = str(tvm.lower(s, [a, b]))
-    with pytest.warns(UserWarning, match="tensorizing i changes nothing"):
+    with pytest.warns(PerformanceWarning, match="tensorizing i changes nothing"):
         s[b].tensorize(b.op.axis[0], intrinsic())
     assert str(tvm.lower(s, [a, b])) == before and "for i in 4" in before
 

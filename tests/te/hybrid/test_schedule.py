@@ -706,7 +706,7 @@ def test_lanes_that_wait_for_each_other_are_warned_of() -> None:
     s = te.create_schedule(B.op)
     outer, inner = s[B].split(B.op.axis[0], 16)
     with pytest.warns(
-        UserWarning, match=r"lanes of i\.inner that leave the loop over _k early wait for the last of them"
+        tw.PerformanceWarning, match=r"lanes of i\.inner that leave the loop over _k early wait for the last of them"
     ):
         s[B].vectorize(inner)
     with warnings.catch_warnings():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from .....errors import PerformanceWarning, user_source, warn_at
 from ...target import Target
 from .space import ConfigSpace, FallbackConfigEntity
 
@@ -89,9 +89,10 @@ class FallbackContext(DispatchContext):
             return config
         if workload is not None and workload not in self.messages and not self.silent:
             self.messages.add(workload)
-            warnings.warn(
+            warn_at(
+                user_source(),
                 f"no record for target={target}, workload={workload}: the first choice of every part is used",
-                stacklevel=4,
+                PerformanceWarning,
             )
         return FallbackConfigEntity()
 

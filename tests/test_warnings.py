@@ -1,0 +1,32 @@
+"""Warnings: classes of their own, at the user's line, once."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import tilewright as tw
+from tilewright.errors import SourceLine, user_source, warn_at
+
+
+@pytest.mark.parametrize("category", [tw.PerformanceWarning, tw.TilewrightDeprecationWarning])
+def test_every_warning_can_be_filtered_by_the_packages_class(category: type[tw.TilewrightWarning]) -> None:
+    assert issubclass(category, tw.TilewrightWarning) and issubclass(tw.TilewrightWarning, UserWarning)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", tw.TilewrightWarning)
+        warn_at(user_source(), "slow", category)
+    assert caught == []
+
+
+def test_deprecations_are_those_of_python_too() -> None:
+    with pytest.warns(DeprecationWarning, match=r"^f is now g$"):
+        warn_at(user_source(), "f is now g", tw.TilewrightDeprecationWarning)
+
+
+def test_a_line_is_warned_once() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for line in (3, 3, 4):
+            warn_at(SourceLine("program.py", line), "slow", tw.PerformanceWarning)
+    assert [(each.filename, each.lineno) for each in caught] == [("program.py", 3), ("program.py", 4)]
