@@ -7,6 +7,7 @@ use its scheduler may run any code on its machines, as with every Dask cluster.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -32,6 +33,7 @@ __all__ = ["Fleet", "FleetMeasurer"]
 
 _TRIES = 5
 """How often a candidate is sent out whose machine ends before it has answered: Dask has tried several each time."""
+_logger = logging.getLogger(__name__)
 _PATIENCE = 60.0
 """Seconds without any machine, or without any answer beyond what a candidate may take, after which the fleet counts as lost."""
 
@@ -156,6 +158,7 @@ class Fleet:
                     answer = self._answer(open_.pop(number), tries[number])
                     if answer is None:
                         tries[number] += 1
+                        _logger.warning("a machine of the fleet ended; its candidate is sent to another one")
                         if losses is not None:
                             losses["killed"] += 1
                         open_[number] = self._submit(questions[number])

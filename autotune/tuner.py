@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -36,6 +37,7 @@ from .trial import Trial
 
 __all__ = ["Best", "PartedResult", "Result", "best", "tune"]
 
+_logger = logging.getLogger(__name__)
 BATCH = 8
 """Candidates between two trainings of the model."""
 FINALISTS, ROUNDS = 5, 3
@@ -291,6 +293,7 @@ class _Run:
         self._recall()
         if measurer.baseline:
             self.database.set_baseline(self.task.key, self.task.name, measurer.baseline)
+        _logger.info("%s: %d of %d trials are known", self.task.name, len(self.history), self.trials)
         display.begin(self.history, measurer.baseline, first.records if first is not None else "", measurer.losses)
         batch = [first] if first is not None and first.records not in self.seen else []
         batch += self._proposed(batch, BATCH - len(batch))
@@ -325,6 +328,8 @@ class _Run:
             mark=self._mark(candidate) if failure is None else "",
         )
         self._note(candidate, trial)
+        taken = f"{trial.seconds:.3g} s" if trial.seconds is not None else f"{trial.failure}: {trial.message}"
+        _logger.info("%s: trial %d of %d: %s", self.task.name, len(self.history), self.trials, taken)
         display.say("measuring")
         display.add(trial, outcome.spread)
 

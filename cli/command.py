@@ -1,4 +1,4 @@
-"""The command `tilewright`: doctor, explain, run, export, tune, db, report, transform, bench, cache and fuzz."""
+"""The command `tilewright`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from .development import add_commands as add_development_commands
 from .export import add_commands as add_export_commands
 from .models import SUFFIXES, add_shape, report_model
 from .models import add_commands as add_model_commands
+from .passes import add_commands as add_pass_commands
 from .scripts import ScriptFailed, call_function, run_script
 from .tuning import add_commands as add_tuning_commands
 
@@ -29,6 +30,8 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns 0, 1 (failed) or 2 (usage)."""
     options, started = _parser().parse_args(arguments), user_source()
+    if options.verbose:
+        _log_to_stderr()
     try:
         return options.command(options)
     except TilewrightError as error:
@@ -49,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    parser.add_argument("--verbose", "-v", action="store_true", help="log to the standard error output what takes long")
 
     doctor = commands.add_parser(
         "doctor",
@@ -112,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     add_shape(report)
     report.set_defaults(command=_report)
     add_model_commands(commands)
+    add_pass_commands(commands)
     add_development_commands(commands)
 
     cache = commands.add_parser(
@@ -125,6 +130,17 @@ def _parser() -> argparse.ArgumentParser:
     cache.add_argument("--clear", action="store_true", help="remove every kept kernel")
     cache.set_defaults(command=_cache)
     return parser
+
+
+def _log_to_stderr() -> None:
+    """Print what is logged under "tilewright"."""
+    import logging  # other runs of the command do without
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+    logger = logging.getLogger(__package__.partition(".")[0] if __package__ else "tilewright")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
 
 
 def _say(text: str) -> None:

@@ -5,6 +5,8 @@ Python prepares one function while LLVM, which does not hold the interpreter's l
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -52,6 +54,7 @@ __all__ = ["Bytes", "Caller", "Inner", "Linked", "Part", "build_linked", "export
 
 Bytes: TypeAlias = "int | str"
 """A number, or a text over the numbers that a function is passed."""
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -233,6 +236,8 @@ def _compiled(requests: Sequence[Request]) -> list[_Code]:
     places = [find_place(request) for request in requests]
     kept = [_kept(place) for place in places]
     llvm = ThreadPoolExecutor(1, "tilewright-llvm")  # which begins no thread before it has work
+    fresh = sum(code is None for code in kept)
+    _logger.info("%d kernels: %d from the cache, %d to compile", len(kept), len(kept) - fresh, fresh)
     try:
         coming = [
             code or llvm.submit(partial(_finished, prepared_request(request), place))
@@ -257,7 +262,9 @@ def _found_or_built(request: Request, parts: Mapping[str, Part]) -> _Code:
 
 def _finished(prepared: Prepared, place: Place | None) -> _Code:
     """LLVM's half, and what it gives is kept."""
+    began = time.perf_counter()
     code = prepared.native(prepared.unit.compiled())
+    _logger.info("compiled %s: LLVM took %.2f s", prepared.programs[0].signature.name, time.perf_counter() - began)
     if place is not None:
         place.save(code)
     return _Code(code.module, code.signatures, code.opening, (prepared.constants, prepared.packed))

@@ -30,3 +30,11 @@ def test_a_line_is_warned_once() -> None:
         for line in (3, 3, 4):
             warn_at(SourceLine("program.py", line), "slow", tw.PerformanceWarning)
     assert [(each.filename, each.lineno) for each in caught] == [("program.py", 3), ("program.py", 4)]
+
+
+def test_long_work_is_logged_below_the_packages_name(caplog: pytest.LogCaptureFixture) -> None:
+    graph = tw.graph.parse("graph g {\n  input x: float32[4]\n  y: float32[4] = exp(x)\n  output y\n}\n")
+    with caplog.at_level("INFO", "tilewright"):
+        tw.build(graph)
+    assert [each.name for each in caplog.records][:1] == ["tilewright.driver.linked"]
+    assert "1 kernels" in caplog.messages[0]
