@@ -1,4 +1,4 @@
-"""The commands `tilewright fuzz` and `tilewright bench`, whose parts are in the source tree and not in what pip installs."""
+"""The commands `tilewright fuzz`, `reduce` and `bench`, whose parts are in the source tree and not in what pip installs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from ..runtime.threads import available_cpus
+from .models import add_shape
 
 __all__ = ["add_commands"]
 
@@ -18,6 +19,7 @@ __all__ = ["add_commands"]
 def add_commands(commands: Any) -> None:
     """Adds the commands to argparse's subparsers."""
     _add_fuzz(commands)
+    _add_reduce(commands)
     _add_bench(commands)
 
 
@@ -61,6 +63,28 @@ def _add_fuzz(commands: Any) -> None:
         "--out", default="out/fuzz", metavar="FOLDER", help="where failures and the table go (default: out/fuzz)"
     )
     fuzz.set_defaults(command=_fuzz)
+
+
+def _add_reduce(commands: Any) -> None:
+    reduce = commands.add_parser(
+        "reduce",
+        help="make a failing schedule or model smaller",
+        description=(
+            "Takes a schedule or a graph (tw.graph) from a Python file, or a model, that fails to build, computes something else than "
+            "it declares, or ends the process; leaves out primitives, operations and elements as long as it fails in the same "
+            "way; and writes a small program that does, reduced.py. Status 1 where nothing fails."
+        ),
+    )
+    reduce.add_argument(
+        "what",
+        metavar="FILE.py[:NAME] | MODEL",
+        help="NAME is a schedule, a graph, or a function that returns one (default: the last that FILE.py makes)",
+    )
+    reduce.add_argument("--target", default="llvm", help="what it is built for (default: llvm)")
+    add_shape(reduce)
+    reduce.add_argument("--seconds", type=float, default=60.0, help="how long to look for smaller ones (default: 60)")
+    reduce.add_argument("--out", "-o", default="out/reduced", metavar="FOLDER", help="default: out/reduced")
+    reduce.set_defaults(command=_reduce)
 
 
 def _add_bench(commands: Any) -> None:
@@ -107,6 +131,14 @@ def _fuzz(options: argparse.Namespace) -> int:
     if not _tools_are_here("fuzz"):
         return 2
     from ..tools.fuzz.cli import main
+
+    return main(options)
+
+
+def _reduce(options: argparse.Namespace) -> int:
+    if not _tools_are_here("reduce"):
+        return 2
+    from ..tools.fuzz.reduce_command import main
 
     return main(options)
 

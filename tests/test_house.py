@@ -162,7 +162,7 @@ LATE = {
     "cli/export.py": "autotune.records codegen.export.errors driver.build driver.library ir",
     "cli/command.py": "cli.calibration cli.doctor cli.explain codegen.target demo driver.cache.store "
     "driver.lower ir.passes.common.runner schedule views.report",
-    "cli/development.py": "tools.benchmarks.harness tools.fuzz.cli",
+    "cli/development.py": "tools.benchmarks.harness tools.fuzz.cli tools.fuzz.reduce_command",
     "cli/passes.py": "codegen.c.pipeline codegen.llvm.pipeline codegen.target ir.passes.common.options "
     "ir.passes.common.runner ir.text.parser",
     "cli/doctor.py": "codegen.calibration codegen.host codegen.target driver.cache.store runtime.threads",

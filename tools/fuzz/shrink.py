@@ -25,9 +25,14 @@ Candidate = tuple[list[int], list[Any]]
 
 
 def shrink(
-    numbers: Sequence[int], records: Sequence[Any], fails: Callable[[Candidate], bool], seconds: float
+    numbers: Sequence[int],
+    records: Sequence[Any],
+    fails: Callable[[Candidate], bool],
+    seconds: float,
+    are_fixed: bool = False,
 ) -> Candidate | None:
-    """The smallest choices and records found within `seconds` that still fail; None where these do not."""
+    """Return the smallest choices and records found within `seconds` that still fail; None where these do not. are_fixed: whether
+    each number has a meaning by its place, so that numbers are lowered and none is left out."""
     until = time.monotonic() + seconds
     best: Candidate = list(numbers), list(records)
     if not fails(best):
@@ -40,7 +45,8 @@ def shrink(
     while size != _size(best) and time.monotonic() < until:
         size = _size(best)
         best = best[0], _fewer_records(best, better)
-        best = _fewer_numbers(best, better), best[1]
+        if not are_fixed:
+            best = _fewer_numbers(best, better), best[1]
         best = _lower_numbers(best, better), best[1]
     return best
 
