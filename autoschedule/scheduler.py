@@ -21,6 +21,7 @@ from ..te import Tensor
 from ..te.operation import Operation
 from .cost.estimate import Estimate
 from .errors import BadRule
+from .factoring import factor_sums
 from .groups import Group, cut
 from .phases import in_phases
 from .pieces import APART, Piece
@@ -51,14 +52,23 @@ def schedule(
 
 
 def _scheduled(
-    s: Schedule, target: Target, exact: bool, chooser: Chooser, known: dict[Hashable, Sequence[Estimate]]
+    s: Schedule,
+    target: Target,
+    exact: bool,
+    chooser: Chooser,
+    known: dict[Hashable, Sequence[Estimate]],
+    factored: bool = False,
 ) -> Schedule:
     """Cuts a schedule that nobody has touched, and applies to each piece its rule; where sums are to keep their order and the rule
-    does not, another that does."""
+    does not, another that does. factored: its sums of products are not to be factored."""
     in_phases(s, exact)
     fusion = APART
     machine = machine_of(target)
     decisions: list[Decision] = []
+    factorings: list[Decision] = []
+    if not factored:
+        alone = partial(_scheduled, target=target, exact=exact, chooser=cheapest, known=known, factored=True)
+        factorings = factor_sums(s, target, machine, chooser, exact, alone)
     if target.backend.rules == "gpu":
         from .gpu.rules import RULES, online_sums, rule_for, rule_in_order, share_scan, stencil_chains
 
@@ -102,7 +112,7 @@ def _scheduled(
         from .cpu.siblings import share_loops
 
         decisions += share_loops(s, machine, chooser)
-    s.decisions = tuple(decisions)
+    s.decisions = (*decisions, *factorings)
     return s
 
 

@@ -209,6 +209,12 @@ class BadPhases(ScheduleError):
     code = "TW0262"
 
 
+class BadFactors(ScheduleError):
+    """A sum that is not one of products, or a path that does not multiply all of its factors."""
+
+    code = "TW0263"
+
+
 class BadOnline(ScheduleError):
     """A sum that is not weighted by exponentials of which a maximum is taken, or not to be computed chunk by chunk."""
 

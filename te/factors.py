@@ -8,7 +8,7 @@ from ..ir.ops import is_const
 from ..ir.visit import post_order
 from .operation import Operation
 
-__all__ = ["factors", "guarded_load"]
+__all__ = ["factors", "guarded_load", "product_factors"]
 
 
 def factors(op: Operation) -> tuple[Expr, Expr] | None:
@@ -18,6 +18,19 @@ def factors(op: Operation) -> tuple[Expr, Expr] | None:
         return None
     value = reduction.sources[0]
     return (value.a, value.b) if is_sum(reduction) and isinstance(value, Mul) else None
+
+
+def product_factors(value: Expr) -> list[Expr]:
+    """What a product multiplies, left to right, however it is put in brackets."""
+    factors: list[Expr] = []
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Mul):
+            stack += [node.b, node.a]
+        else:
+            factors.append(node)
+    return factors
 
 
 def guarded_load(value: Expr) -> ProducerLoad | None:

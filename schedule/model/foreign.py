@@ -26,6 +26,7 @@ __all__ = [
     "LAYOUT",
     "NOTHING",
     "NUMBER",
+    "PATH",
     "SCOPE",
     "SIZE",
     "SIZES",
@@ -110,6 +111,7 @@ NUMBER = Taken(
 FLAG = one_of(False, True)
 SIZE = integer(1, LARGEST)
 FLAGS, SIZES = _each(FLAG), _each(SIZE)
+PATH = _each(_each(integer(0, _MOST_ITEMS)))
 AXIS, AXES = _single("an axis", AxisRef), _several("axes", AxisRef)
 STAGE, GROUP = _single("a stage", StageRef), _single("a group", GroupRef)
 TENSORS = either(_single("a tensor", TensorRef), _several("tensors or stages", TensorRef, StageRef))

@@ -491,6 +491,26 @@ class SchedulePrimitives:
         Raises BadGroup (TW0250), UnknownStage (TW0201).
         """
 
+    def factor(self, tensor: Tensor, path: Sequence[tuple[int, int]]) -> list[Tensor]:
+        """Compute a sum of products of several factors by sums of products of two.
+
+            for i, j:  for a, b:                            for a, j:  for b:                     # factor(C, [(1, 2), (0, 1)])
+              C[i, j] += A[i, a] * B[a, b] * D[b, j]   →      C.product0[a, j] += B[a, b] * D[b, j]
+                                                            for i, j:  for a:
+                                                              C[i, j] += A[i, a] * C.product0[a, j]
+
+        tensor: a te.sum of products, of constant extents, without where= and init=, of loops that are not scheduled yet; of floats,
+        float32 or float64. What is inlined into it is part of the factors. path: pairs of places, as np.einsum_path gives
+        them. A pair is taken out of the list of factors, which are the declared ones to begin with, and their product comes to its
+        end, summed over the axes that no factor left in the list depends on. The last pair leaves one product, the tensor. Axes that
+        one factor alone depends on are summed before it is multiplied. Sums of whole numbers have the same bits; those of floats
+        are rounded elsewhere, and added in another order.
+
+        Returns the tensors that are new, in the order in which they are computed.
+
+        Raises BadFactors (TW0263), UnknownStage (TW0201), WrongArgument (TW0222).
+        """
+
     def matricize(
         self, tensor: Tensor, rows: Sequence[IterVar], columns: Sequence[IterVar], padding: Sequence[int] = (1, 1, 1), turned:
         Sequence[bool] = (), converted: bool | str = False,

@@ -60,6 +60,8 @@ DOORS: list[Callable[[Any, Any], Any]] = [
     lambda x, y: te.create_schedule(C.op)[C].mirror(x, y),
     lambda x, y: te.create_schedule(C.op)[C].polyphase(x, y),
     lambda x, y: te.create_schedule(C.op)[C].matricize(x, y),
+    lambda x, y: te.create_schedule(C.op).factor(x, y),
+    lambda x, y: te.create_schedule(C.op).factor(C, x),
     lambda x, y: tw.jit(x),
     lambda x, y: tw.jit(lambda a: a, dynamic=x),
     lambda x, y: tw.jit(lambda a, b: te.tanh(A[0, 0]))(x, y),

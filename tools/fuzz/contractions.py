@@ -1,5 +1,5 @@
-"""Sums of products of two tensors of any order: batches, several rows and columns, windows and strides, in any order of axes; and
-of a matrix with itself."""
+"""Sums of products of two tensors of any order: batches, several rows and columns, windows and strides, in any order of axes; of a
+matrix with itself; and of several tensors, whose sums may be factored."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from ...te import either as te
 from .choices import Choices
 from .program import Draw, Program, exactly, product_types, small
-from .terms import FLOATS, numpy_type
+from .terms import FLOATS, INTEGERS, numpy_type
 
-__all__ = ["draw_contraction", "draw_itself"]
+__all__ = ["draw_contraction", "draw_factors", "draw_itself"]
 
 EXTENTS = (1, 2, 3, 5, 7, 8, 9, 13, 16, 17)
 MOST = 40_000
@@ -112,4 +112,47 @@ def draw_itself(choices: Choices) -> Program:
         )
         expected = expected * np.asarray(np.tri(size, k=-1) if ahead else np.ones((size, size))).astype(expected.dtype)
     draw.program.result(c, expected)
+    return draw.finish()
+
+
+def draw_factors(choices: Choices) -> Program:
+    """C[..] = sum of A[..] * B[..] * D[..] and so on, each factor over a few of the axes, some of them declared apart."""
+    draw = Draw(choices, "contraction")
+    letters = "abcdef"[: draw.number(3, 6)]
+    extents = {axis: draw.pick(EXTENTS) for axis in letters}
+    for axis in reversed(letters):
+        while np.prod(list(extents.values())) > MOST and extents[axis] > 2:
+            extents[axis] //= 2
+    dtype = draw.pick([*INTEGERS, "float32", "float32", "float64"])
+    factors: list[tuple[str, Any]] = []
+    for at in range(draw.number(2, 4)):
+        own = "".join(letters[place] for place in choices.permutation(len(letters))[: draw.number(0, 3)])
+        shape = tuple(extents[axis] for axis in own)
+        tensor = draw.program.given(te.placeholder(shape, dtype, f"A{at}"), small(draw, shape, dtype))
+        factors.append((own, tensor))
+    met = sorted({axis for own, _ in factors for axis in own}) or [letters[0]]
+    result = "".join(met[place] for place in choices.permutation(len(met))[: draw.number(0, min(3, len(met)))])
+    reduced = {axis: te.reduce_axis((0, extents[axis]), axis) for axis in letters if axis not in result}
+    arrays = [exactly(value, dtype) for value in draw.program.values]
+    scaled = draw.chance(0.3)
+    if scaled:  # a product of its own, read once
+        own, first = factors[0]
+        three = te.const(3, dtype)
+        factors[0] = own, te.compute(first.shape, lambda *at: first[at] * three, "P")
+        arrays[0] = arrays[0] * np.asarray(3).astype(arrays[0].dtype)
+
+    def element(*at: Any) -> Any:
+        index = dict(zip(result, at, strict=True)) | reduced
+        values = [tensor[tuple(index[axis] for axis in own)] for own, tensor in factors]
+        order = choices.permutation(len(values))
+        value = values[order[0]]
+        for place in order[1:]:
+            value = value * values[place] if draw.chance(0.7) else values[place] * value
+        return te.sum(value, list(reduced.values())) if reduced else value
+
+    c = te.compute(tuple(extents[axis] for axis in result), element, "C")
+    everywhere = [np.ones([extents[axis] for axis in letters], arrays[0].dtype)]
+    terms = ",".join([*(own for own, _ in factors), letters])
+    expected = np.einsum(f"{terms}->{result}", *arrays, *everywhere)
+    draw.program.result(c, expected.astype(numpy_type(dtype)))
     return draw.finish()

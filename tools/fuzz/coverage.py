@@ -55,6 +55,7 @@ _OF_SCRIPTS = dict.fromkeys(
 ) | {
     "clone_in": "a script is not written twice",
     "compute_with": "the loops of a script are its own",
+    "factor": "a script has no sum of products that is one expression",
     "polyphase": "a script has no element to write for a part of its places",
     "compute_inline": "a script has no expression to put into its readers",
     "rfactor": "a script reduces in its own words",
@@ -69,6 +70,7 @@ _OF_EXTERNS = dict.fromkeys(
         "clone_in",
         "compute_inline",
         "compute_with",
+        "factor",
         "polyphase",
         "rfactor",
         "storage_align",

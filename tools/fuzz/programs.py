@@ -9,7 +9,7 @@ import numpy as np
 from .boundaries import draw_boundaries
 from .chains import draw_chain, draw_siblings
 from .choices import Choices, forced
-from .contractions import draw_itself
+from .contractions import draw_factors, draw_itself
 from .control import draw_hybrid, draw_product, draw_scan
 from .derivatives import draw_gradient
 from .epilogue import windowed
@@ -43,6 +43,7 @@ PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (1.5, draw_large),
     (2, draw_siblings),
     (1, draw_itself),
+    (1, draw_factors),
 )
 
 

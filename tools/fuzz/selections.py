@@ -23,7 +23,7 @@ from ...ir.interpret.interpreter import Interpreter
 from .case import empty_report
 from .chains import draw_chain
 from .choices import Choices, case_choices, forced
-from .contractions import draw_contraction, draw_itself
+from .contractions import draw_contraction, draw_factors, draw_itself
 from .control import draw_product, draw_scan
 from .images import draw_blur, draw_gather, draw_layout
 from .networks import draw_conv2d, draw_matmul, draw_pool
@@ -44,6 +44,7 @@ PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (1.5, draw_pool),
     (2, draw_softmax),
     (1, draw_itself),
+    (2, draw_factors),
     (1, draw_argmax),
     (3, draw_blur),
     (1, draw_layout),

@@ -281,6 +281,20 @@ refused(
     lambda p: p.s.polyphase(p.C, p.i, 2),
     lambda p: p.s[p.C].split(p.i, 4),
 )
+refused(errors.BadFactors, "A is no te.sum of products", lambda p: p.s.factor(p.A, [(0, 1)]))
+refused(
+    errors.BadFactors,
+    "2 factors are multiplied in 1 steps, and the path has 2",
+    lambda p: p.s.factor(p.C, [(0, 1)] * 2),
+)
+refused(errors.BadFactors, "no pair of different places in a list of 2", lambda p: p.s.factor(p.C, [(0, 2)]))
+refused(errors.BadFactors, "no pair of different places in a list of 2", lambda p: p.s.factor(p.C, [(1, 1)]))
+refused(
+    errors.BadFactors,
+    "its loops are scheduled already",
+    lambda p: p.s.factor(p.C, [(0, 1)]),
+    lambda p: p.s[p.C].split(p.i, 4),
+)
 refused(errors.BadOnline, "it is no sum over one axis of exp", lambda p: p.s.online(p.C, 4))
 refused(errors.BadMirror, "once for each term of a sum", lambda p: p.s[p.C].mirror(p.i, p.j))
 refused(errors.BadMirror, "A is not the one tensor of a te.compute", lambda p: p.s[p.A].mirror(p.i, p.j))

@@ -1,0 +1,167 @@
+"""Sums of products of several factors, as trees of sums of two, where these cost less.
+
+    C[i, j, k] = sum over a, b, c of G[a, b, c] * A[i, a] * B[j, b] * D[k, c]        (((G A) B) D), one axis summed at a time
+
+It is done before the graph is cut into groups, for every target: each of the sums is then scheduled like any other. Both ways
+are scheduled by themselves, their inputs being placeholders, and the sums of what their plans say are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ..codegen.gpus import gpu_of
+from ..codegen.machine import Machine
+from ..codegen.target import Target
+from ..ir.expr import Expr, Reduce
+from ..schedule import Schedule, Stage, create_schedule
+from ..schedule.model.inlined import expanded
+from ..schedule.primitives.factor import factors_of_sum
+from ..te.compute import placeholder
+from ..te.operation import ComputeOp
+from ..te.rewrite import collect_loads, redirect
+from ..te.tensor import Tensor, tensor_of
+from .accesses import find_axes, max_reads
+from .cost.estimate import Estimate
+from .forms.products import Factoring, Product, best_factoring
+from .operations import fixed_extent, is_expensive, is_plain, weight
+from .plan import Candidate, Chooser, Decision
+
+__all__ = ["factor_sums"]
+
+WORTHWHILE = 1.2
+"""Times as many multiply-adds as declared, from which on a tree is looked at."""
+TRIVIAL = 8
+"""Operators of what is inlined into a sum, so that its factors are those of the sum."""
+SMALL = 4096
+"""Multiply-adds of a sum that takes no time worth choosing about."""
+
+Scheduler = Callable[[Schedule], Schedule]
+"""Applies rules to a schedule that nobody has touched, without factoring."""
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """Inputs of every choice. scheduled: applies the rules to a schedule of a part of the program."""
+
+    s: Schedule
+    target: Target
+    machine: Machine
+    chooser: Chooser
+    scheduled: Scheduler
+
+
+def factor_sums(
+    s: Schedule, target: Target, machine: Machine, chooser: Chooser, exact: bool, scheduled: Scheduler
+) -> list[Decision]:
+    """Factor the sums of a schedule that nobody has touched where that costs less, and tell what was decided. exact: none of which
+    that is another order."""
+    ask = _Ask(s, target, machine, chooser, scheduled)
+    decisions: list[Decision] = []
+    for op in [stage.op for stage in s.stages if stage.op.reduction is not None]:
+        if op.algorithm or exact and op.values[0].dtype.is_float:
+            continue
+        with s.attempt() as attempt:
+            _inline_products(s[op])
+            factoring = _find_factoring(s[op])
+            decided = _decide(ask, s[op], factoring) if factoring is not None else None
+            if decided is not None:
+                decisions.append(decided)
+        if decided is None or not decided.chosen:
+            s.undo(attempt)
+    return decisions
+
+
+def _inline_products(stage: Stage) -> None:
+    """Inline what a sum alone reads, at one place, and what costs little."""
+    for producer in stage.producers:
+        op = producer.op
+        if (
+            is_plain(op)
+            and not producer.is_output
+            and len(producer.readers) == 1
+            and weight(op) <= TRIVIAL
+            and not is_expensive(op)
+            and max_reads(op, [stage.op]) == 1
+        ):
+            _inline_products(producer)
+            producer.compute_inline()
+
+
+def _find_factoring(stage: Stage) -> Factoring | None:
+    """The tree that is worth looking at; None where the sum is best as declared."""
+    factors = factors_of_sum(stage)
+    if factors is None or len(factors) < 2:
+        return None
+    reduction = expanded(stage)
+    assert isinstance(reduction, Reduce)
+    axes = [*stage.op.axis, *reduction.axes]
+    place = {axis: at for at, axis in enumerate(axes)}
+    product = Product(
+        tuple(frozenset(place[axis] for axis in find_axes(each)) for each in factors),
+        frozenset(range(len(stage.op.axis))),
+        tuple(map(fixed_extent, axes)),
+    )
+    if product.declared < SMALL:
+        return None
+    best = best_factoring(product, [_name(each) for each in factors])
+    return best if best is not None and best.cost * WORTHWHILE <= product.declared else None
+
+
+def _name(factor: Expr) -> str:
+    """The tensor that a factor reads."""
+    names = dict.fromkeys(load.producer.name for load in collect_loads(factor))
+    return "*".join(names) or "a constant"
+
+
+def _decide(ask: _Ask, stage: Stage, factoring: Factoring) -> Decision:
+    """Take the cheaper way."""
+    s, op = ask.s, stage.op
+    tensor = op.output(0)
+    alone = _standalone(stage)
+    candidates = [
+        Candidate("as declared", lambda: None, _estimate(ask, alone, None)),
+        Candidate(factoring.text, lambda: _factor(s, tensor, factoring), _estimate(ask, alone, factoring)),
+    ]
+    chosen = ask.chooser(f"factors of {op.name}", candidates)
+    candidates[chosen].apply()
+    return Decision(
+        "factors",
+        op.name,
+        (),
+        op,
+        ask.machine,
+        tuple((candidate.description, candidate.estimate) for candidate in candidates),
+        chosen,
+        candidates[chosen].estimate,
+        "",
+        gpu_of(ask.target) if ask.target.backend.rules == "gpu" else None,
+    )
+
+
+def _factor(s: Schedule, tensor: Tensor, factoring: Factoring) -> None:
+    s.factor(tensor, factoring.path)
+
+
+def _standalone(stage: Stage) -> ComputeOp:
+    """The sum by itself: what it reads are placeholders."""
+    op = stage.op.as_compute
+    assert op is not None
+    value = expanded(stage)
+    inputs = dict.fromkeys(tensor_of(load) for load in collect_loads(value))
+    given = {tensor: placeholder(tensor.shape, tensor.dtype, tensor.name) for tensor in inputs}
+    return replace(op, body=(redirect(value, given),))
+
+
+def _estimate(ask: _Ask, op: ComputeOp, factoring: Factoring | None) -> Estimate:
+    """The time of a sum by itself, factored or not, as its plan says."""
+    s = create_schedule(op)
+    if factoring is not None:
+        _factor(s, op.output(0), factoring)
+    rows = [row for row in ask.scheduled(s).plan if row.rule != "siblings"]
+    parts: dict[str, float] = {}
+    for row in rows:
+        for what, seconds in row.estimate.parts if row.estimate is not None else ():
+            parts[what] = parts.get(what, 0.0) + seconds
+    return Estimate(tuple(parts.items()))
