@@ -70,6 +70,8 @@ class Operation:
     """Whether its statements, though no definition can stand in them, say which elements they access: that is judged too."""
     runs_in_order: ClassVar[bool] = False
     """Whether it is statements, which run in the order in which they are written: what a schedule may do is up to them."""
+    is_vouched_for: ClassVar[bool] | cached_property[bool] = False
+    """Whether it runs iterations at once which its author says touch no element in common, and nobody can prove to."""
     calls_intrinsic: ClassVar[bool] = False
     """Whether it was declared as calls of a tensor intrinsic."""
 

@@ -73,11 +73,12 @@ def draw_inputs(
     """An argument for each parameter; with `noted`, long ones that tell there at which places they are read.
 
     Floats are between -2 and 2: eighths, whose sums are exact, or, where bits are compared, any, whose sums are not; outputs hold
-    what no program computes by chance.
+    what no program computes by chance. Where a program vouches for loops that are parallel, integers are permutations.
     """
     rng = np.random.default_rng(seed)
     symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in pair.values.items()}
     limits = [extent_of(extent, symbols) for extent in data_indexed(pair.outputs)]
+    vouched = any(op.is_vouched_for for op in producers_first(pair.outputs))
     drawn: list[Any] = []
     for param in pair.plain.arguments:
         shape = tuple(extent_of(extent, symbols) for extent in param.shape) if isinstance(param, Buffer) else ()
@@ -99,6 +100,9 @@ def draw_inputs(
         elif param.dtype.is_float:
             value = rng.integers(1 if positive else -16, 17, shape) / 8
             value = value + rng.uniform(-1 / 16, 1 / 16, shape) if exact else value
+        elif limits and vouched and not zero:
+            most = max(min(limits), 1)  # every place once, as far as there are enough of them
+            value = np.resize(rng.permutation(most), shape)
         elif limits:
             value = rng.integers(0, 1 if zero else max(min(limits), 1), shape)
         else:

@@ -31,7 +31,7 @@ from ..model.axes import outline
 from ..model.relations import pass_up_value, shifted
 from ..model.stage import Stage
 from .errors import UnboundThread
-from .predicates import guards
+from .predicates import guards, side_guards
 from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["Nest", "Storage"]
@@ -143,6 +143,8 @@ class Nest:
         """`body` under the guards of an iteration, the outermost condition first."""
         for condition in reversed(guards(self.stage_bounds, offsets, self.analyzer, skipped)):
             body = If(likely(self.value(condition, {})), body)
+        for condition in reversed(side_guards(self.stage_bounds, offsets, self.analyzer, skipped)):
+            body = If(self.value(condition, {}), body)
         for condition in self.stage_bounds.fresh(offsets):
             body = If(self.value(condition, {}), body)
         return body

@@ -1,8 +1,9 @@
 """Which guards a stage needs: where its loops run beyond an axis's range, or its region leaves the declared domain.
 
-A guard is needed at the parent of a split that does not divide, and at everything that this parent derives from in turn
-(its value may be too large there as well, though what is proved to fit is left out); and at a root axis whose region can
-leave the domain. Each is proved against the ranges of the loops alone, so that nested inexact splits give one each.
+A guard is needed at the parent of a split that does not divide, or of a relation that overshoots, and at everything that
+this parent derives from in turn (its value may be too large there as well, though what is proved to fit is left out); and
+at a root axis whose region can leave the domain. Each is proved against the ranges of the loops alone, so that nested
+inexact splits give one each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ...ir.ops import all_of
 from ..model.relations import Fuse, Rebase, Split, shifted
 from .stage_bounds import StageBounds
 
-__all__ = ["guards"]
+__all__ = ["guards", "side_guards"]
 
 
 def guards(
@@ -31,8 +32,9 @@ def guards(
     """
     conditions: list[Expr] = []
     inexact = _inexact(bounds, analyzer)
+    overshot = _overshot(bounds)
     for axis in bounds.computation.stage.all_iter_vars:
-        if axis in inexact and axis in offsets and axis not in skipped:
+        if axis in inexact and axis not in overshot and axis in offsets and axis not in skipped:
             _unless_proved(offsets[axis] < bounds.ranges[axis].extent, conditions, analyzer)
     limits = [*bounds.domains.items(), *((axis, part) for axis, part in bounds.parts.items() if axis in bounds.domains)]
     for axis, domain in limits:
@@ -49,6 +51,24 @@ def guards(
     return conditions
 
 
+def side_guards(
+    bounds: StageBounds, offsets: dict[IterVar, Expr], analyzer: Analyzer, skipped: Container[IterVar] = ()
+) -> list[Expr]:
+    """The conditions, of those that are not provable, that axes lie in their ranges where a relation overshoots these on both sides:
+    many iterations fail them, and loops are cut by them."""
+    conditions: list[Expr] = []
+    for axis in _overshot(bounds):
+        if axis in offsets and axis not in skipped:
+            _unless_proved(offsets[axis] >= 0, conditions, analyzer)
+            _unless_proved(offsets[axis] < bounds.ranges[axis].extent, conditions, analyzer)
+    return conditions
+
+
+def _overshot(bounds: StageBounds) -> list[IterVar]:
+    relations = bounds.computation.stage.relations
+    return [parent for relation in relations if relation.overshoots for parent in relation.parents]
+
+
 def _inexact(bounds: StageBounds, analyzer: Analyzer) -> set[IterVar]:
     """The axes whose value, as the loops make it, may exceed their range."""
     inexact: set[IterVar] = set()
@@ -60,6 +80,8 @@ def _inexact(bounds: StageBounds, analyzer: Analyzer) -> set[IterVar]:
                 inexact.add(relation.parent)
         elif isinstance(relation, Fuse) and relation.fused in inexact:
             inexact.update((relation.outer, relation.inner))
+        elif relation.overshoots:
+            inexact.update(relation.parents)
         elif isinstance(relation, Rebase) and relation.rebased in inexact:
             inexact.add(relation.parent)
     return inexact

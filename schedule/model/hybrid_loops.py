@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import TYPE_CHECKING
 
 from ...errors import PerformanceWarning, user_source, warn_at
@@ -24,12 +25,15 @@ from ...ir.visit import walk
 from ...te.declared_loops import DeclaredLoops
 from ...te.operation import Operation
 from .axes import declared_ranges, derived_roots, in_program_order, outline, place_of
+from .distance_vectors import NestDistances, Reversal, dependent_pairs
 from .hybrid_errors import HybridLoopCarries, HybridLoopsApart, NotOfHybridStages
+from .relations import Relation
 
 if TYPE_CHECKING:
     from .stage import Stage
 
 __all__ = [
+    "check_derived",
     "check_fused",
     "check_independent",
     "check_reordered",
@@ -83,23 +87,56 @@ def check_reordered(stage: Stage, leaves: Sequence[IterVar], moved: Sequence[Ite
         leaf for leaf in stage.leaf_iter_vars if any(place_of(meets, root) >= 0 for root in derived_roots(stage, leaf))
     ]
     after = [leaf for leaf in leaves if place_of(carrying, leaf) >= 0]
-    swapped = next((at for at, leaf in enumerate(carrying) if after[at] is not leaf), None)
-    if swapped is not None:
-        first, second = carrying[swapped], after[swapped]
-        meeting = next(
-            meeting for root in derived_roots(stage, second) if (meeting := _meets(op, root, _around(declared, root)))
-        )
+    keeps_order = not nest or not _is_tied(stage) and all(map(is_, carrying, after))
+    reversal = None if keeps_order else _distances(stage, nest).reversal(leaves)
+    if reversal is not None:
         raise HybridLoopCarries(
-            f"cannot reorder {first.name} and {second.name} of stage {stage.name}",
-            reason=f"iterations of both may meet in elements of {meeting.text}, and would meet in another order",
+            f"cannot reorder {' and '.join(axis.name for axis in moved)} of stage {stage.name}",
+            reason=_reversal_text(reversal),
             declared=op.source,
             called=user_source(),
-            loops=outline(stage, [first, second]),
-            fix=f"keep {first.name} outside {second.name}; loops whose iterations write elements of their own move freely",
+            loops=outline(stage, moved),
+            fix=_order_advice(reversal),
         )
     for leaf in leaves:
         if stage.attr(leaf).kind in ("parallel", "vectorized", "thread"):
             check_independent(stage, leaf, "cannot reorder the loops around", leaves)
+
+
+def check_derived(stage: Stage, relation: Relation, axes: Sequence[IterVar], doing: str) -> None:
+    """Raise where the loops of a script, with `relation` in force, would compute something else.
+
+    axes: the loop that it replaces by its only child, and another one that it uses."""
+    nest = stage.op.declared_loops.chain_of(_root(stage, axes[0]))
+    if not nest:
+        return
+    _one_nest(stage, axes, doing)
+    leaves = [relation.children[0] if leaf is axes[0] else leaf for leaf in stage.leaf_iter_vars]
+    distances = _distances(stage, nest, [*stage.relations, relation])
+    reversal = distances.reversal(leaves)
+    if reversal is not None:
+        raise HybridLoopCarries(
+            f"{doing} '{axes[0].name}' of stage {stage.name}",
+            reason=_reversal_text(reversal),
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, axes),
+            fix=f"skew the loop that stands within the other one: s[{stage.name}].skew(inner, outer)",
+        )
+
+
+def _reversal_text(reversal: Reversal) -> str:
+    return (
+        f"{_text(reversal.buffer, reversal.first, reversal.second)} may be one element in iterations that go on in "
+        f"{reversal.ahead.name} and would go back in {reversal.back.name}: the later one would come first"
+    )
+
+
+def _order_advice(reversal: Reversal) -> str:
+    ahead, back = reversal.ahead.name, reversal.back.name
+    return (
+        f"keep the loops over {ahead} outside {back}" if ahead != back else f"keep {ahead} as it is"
+    ) + "; or skew the inner loop by the outer one first, s[...].skew(inner, outer), so that no distance goes back"
 
 
 def _root(stage: Stage, leaf: IterVar) -> IterVar:
@@ -138,12 +175,15 @@ class _Meeting:
     @property
     def text(self) -> str:
         """The accesses, for messages."""
-        name = self.buffer.name
-        a, b = (
-            f"{name}[{', '.join(str(simplify(index)) for index in indices)}]" if indices else name
-            for indices in (self.first, self.second)
-        )
-        return a if a == b else f"{a} and {b}"
+        return _text(self.buffer, self.first, self.second)
+
+
+def _text(buffer: Buffer, first: Indices, second: Indices) -> str:
+    a, b = (
+        f"{buffer.name}[{', '.join(str(simplify(index)) for index in indices)}]" if indices else buffer.name
+        for indices in (first, second)
+    )
+    return a if a == b else f"{a} and {b}"
 
 
 def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[IterVar] | None = None) -> None:
@@ -211,17 +251,38 @@ _LINES_OF_PRIMITIVES = ("schedule.model.hybrid_loops", "schedule.primitives.vect
 
 def _conflict(stage: Stage, axis: IterVar, order: Sequence[IterVar]) -> tuple[IterVar, _Meeting] | None:
     """The root of a loop over which iterations may meet while the loops around, in this order, stand still; and where."""
+    declared, roots = stage.op.declared_loops, derived_roots(stage, axis)
+    nest = declared.chain_of(roots[0]) if roots else ()
+    if not nest or all(declared.loop(root).kind in _DECLARED for root in roots):
+        return None
+    tied = _is_tied(stage)
+    conflict = None if tied else _root_conflict(stage, axis, order)
+    if conflict is None and not tied:
+        return None
+    carried = _distances(stage, nest).carried_pair(axis, order)
+    if carried is None:
+        return None
+    return conflict or (roots[0], _Meeting(carried.buffer, carried.first, carried.second))
+
+
+def _is_tied(stage: Stage) -> bool:
+    """Whether some loop moves by others, as a skewed one does, so that it may move though its roots stand."""
+    return any(relation.uses for relation in stage.relations)
+
+
+_DECLARED = (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.THREAD)
+"""Loops that the script itself declares free of order."""
+
+
+def _root_conflict(stage: Stage, axis: IterVar, order: Sequence[IterVar]) -> tuple[IterVar, _Meeting] | None:
+    """What the roots of a loop say by themselves, without the distances of loops that derive from several."""
     own = declared_ranges(stage).get(axis)
     if own is not None and is_const(own.extent, 1):
         return None
     declared = stage.op.declared_loops
     before = order[: place_of(order, axis)]
     for root in derived_roots(stage, axis):
-        if not declared.chain_of(root) or declared.loop(root).kind in (
-            LoopKind.PARALLEL,
-            LoopKind.VECTORIZED,
-            LoopKind.THREAD,
-        ):
+        if not declared.chain_of(root) or declared.loop(root).kind in _DECLARED:
             continue
         fixed = set(_around(declared, root))
         for other in declared.chain_of(root):
@@ -248,7 +309,24 @@ def _meets(op: Operation, root: IterVar, fixed: Iterable[IterVar]) -> _Meeting |
     return remembered[key]
 
 
+def _distances(stage: Stage, nest: tuple[IterVar, ...], relations: Sequence[Relation] | None = None) -> NestDistances:
+    """The distance vectors of a nest, under the stage's relations or others; its accesses are compared once for an operation."""
+    op = stage.op
+    remembered = op.declared_loops.remembered
+    if nest not in remembered:
+        remembered[nest] = dependent_pairs(
+            op.declared_loops.loop(nest[0]).body, _iterations(op, None, set(_around(op.declared_loops, nest[0])))
+        )
+    return NestDistances(stage, nest, remembered[nest], relations)
+
+
 def _find_meeting(op: Operation, root: IterVar, fixed: set[IterVar]) -> _Meeting | None:
+    meeting = accesses_of(op.declared_loops.loop(root).body).meeting(_iterations(op, root, fixed))
+    return None if meeting is None else _Meeting(*meeting)
+
+
+def _iterations(op: Operation, root: IterVar | None, fixed: set[IterVar]) -> Iterations:
+    """Two iterations of the loop over `root`, or of a nest, `fixed` being the same for both."""
     analyzer = Analyzer()
     for tensor in op.input_tensors:
         for extent in tensor.shape:
@@ -260,5 +338,4 @@ def _find_meeting(op: Operation, root: IterVar, fixed: set[IterVar]) -> _Meeting
         if axis.dom is not None:
             analyzer.bind(axis, axis.dom)
     own = {var: within for var, within in own.items() if var not in fixed}
-    meeting = accesses_of(op.declared_loops.loop(root).body).meeting(Iterations(root, own, analyzer=analyzer))
-    return None if meeting is None else _Meeting(*meeting)
+    return Iterations(root, own, analyzer=analyzer)

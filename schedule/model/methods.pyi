@@ -39,20 +39,38 @@ class StagePrimitives:
         (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).
         """
 
-    def skew(self, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
+    def rotate(self, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
         """Let the loop `axis` begin `factor` iterations later for each iteration of the loop `by`, and go around.
 
-            for i in 4:                  for i in 4:                          # skew(j, i)
-                for j in 4:      →           for j.skewed in 4:
-                    C[i, j] = ...                C[i, (j.skewed + i) % 4] = ...
+            for i in 4:                  for i in 4:                          # rotate(j, i)
+                for j in 4:      →           for j.rotated in 4:
+                    C[i, j] = ...                C[i, (j.rotated + i) % 4] = ...
 
-        axis, by: two loops of the stage, in any order; a data axis is skewed by a loop over data, a reduce axis by any. factor: an
+        axis, by: two loops of the stage, in any order; a data axis is rotated by a loop over data, a reduce axis by any. factor: an
         integer other than 0, in iterations of `axis`. An element is computed from the same values as before; the terms of a sum
-        whose reduce axis is skewed come in another order. Returns the loop that stands in place of `axis`, of the same extent and
-        dtype, named "j.skewed". For vectors of elements side by side, split first and skew the outer loop.
+        whose reduce axis is rotated come in another order. Returns the loop that stands in place of `axis`, of the same extent and
+        dtype, named "j.rotated". For vectors of elements side by side, split first and rotate the outer loop.
 
         Raises BadSkew (TW0225), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
-        (TW0213), ScanLoopsStay (TW0261), NotOfHybridStages (TW0282).
+        (TW0213), ScanLoopsStay (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).
+        """
+
+    def skew(self, axis: IterVar, by: IterVar, slope: Any = 1) -> IterVar:
+        """Let the loop `axis` run over a parallelogram: `slope` iterations later in each iteration of the loop `by`.
+
+            for i in 64:                     for i in 64:                               # skew(j, i)
+                for j in 64:         →           for j.skewed in 127:
+                    h[i, j] = ...                    if 0 <= j.skewed - i < 64:
+                                                         h[i, j.skewed - i] = ...
+
+        axis, by: two loops over data of the stage, of a script loops directly inside each other; their extents do not change with
+        other loops. slope: an integer other than 0. By itself it keeps the order of iterations; then a distance between them that
+        goes on in both loops goes on in `j.skewed` alone, so that with `j.skewed` outside (reorder) iterations of `i` are
+        independent, a wavefront, and a distance that goes back in `j` allows tiles. Returns the loop that stands in place of `axis`,
+        named "j.skewed". `rotate` goes around instead.
+
+        Raises BadSkew (TW0225), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
+        (TW0213), ScanLoopsStay (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).
         """
 
     def split(

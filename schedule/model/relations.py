@@ -10,7 +10,7 @@ value of the parent's range:
     Rebase     parent = parent_begin + rebased
     Singleton  a loop of one iteration, related to nothing
 
-A primitive may bring a relation of its own: a class that says the same of itself (skew does).
+A primitive may bring a relation of its own: a class that says the same of itself (skew and rotate do).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TypeVar
 
 from ...errors import SourceLine
+from ...ir.arith.linear import LinearForm
 from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, Mul, Range, Var
 from ...ir.ops import cast, const, floordiv, floormod, index_ceildiv, is_const, maximum
 from ...ir.visit import post_order
@@ -80,6 +81,16 @@ class Relation(ABC):
     @abstractmethod
     def values_down(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
         """The values of the children, given those of the parents and of what it uses."""
+
+    @property
+    def overshoots(self) -> bool:
+        """Whether the children have values for which the parents lie outside of their ranges, on either side."""
+        return False
+
+    def distances(self, extents: Mapping[IterVar, int | None]) -> Iterable[LinearForm]:
+        """Forms that are 0 of the distances between any two iterations, in its axes and unknowns of its own; none where nothing is
+        known. extents: of the axes, where they are constants."""
+        return ()
 
     @abstractmethod
     def heir(self, axis: IterVar) -> IterVar:
@@ -143,6 +154,9 @@ class Split(Relation):
         extent, value = ranges[self.inner].extent, counted(values[self.parent], ranges[self.parent])
         return {self.outer: floordiv(value, extent), self.inner: floormod(value, extent)}
 
+    def distances(self, extents: Mapping[IterVar, int | None]) -> Iterable[LinearForm]:
+        return _digits(self.parent, self.outer, self.inner, extents.get(self.inner))
+
     def heir(self, axis: IterVar) -> IterVar:
         return self.inner
 
@@ -189,6 +203,9 @@ class Fuse(Relation):
         inner = cast(counted(values[self.inner], ranges[self.inner]), self.fused.dtype)
         return {self.fused: outer * ranges[self.inner].extent + inner}
 
+    def distances(self, extents: Mapping[IterVar, int | None]) -> Iterable[LinearForm]:
+        return _digits(self.fused, self.outer, self.inner, extents.get(self.inner))
+
     def heir(self, axis: IterVar) -> IterVar:
         return self.fused
 
@@ -220,6 +237,9 @@ class Rebase(Relation):
 
     def values_down(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
         return {self.rebased: counted(values[self.parent], ranges[self.parent])}
+
+    def distances(self, extents: Mapping[IterVar, int | None]) -> Iterable[LinearForm]:
+        return (LinearForm({self.parent: 1, self.rebased: -1}),)
 
     def heir(self, axis: IterVar) -> IterVar:
         return self.rebased
@@ -292,6 +312,11 @@ def pass_down_value(relations: Sequence[Relation], ranges: Ranges, values: Value
         if all(axis in known for axis in (*relation.parents, *relation.uses)):
             known.update(relation.values_down(known, ranges))
     return known
+
+
+def _digits(whole: IterVar, outer: IterVar, inner: IterVar, size: int | None) -> Iterable[LinearForm]:
+    """whole = size * outer + inner, of distances."""
+    return (LinearForm({whole: 1, outer: -size, inner: -1}),) if size else ()
 
 
 def from_zero(extent: Expr) -> Range:

@@ -188,6 +188,8 @@ def _record(plain: Any) -> Record:
     if not isinstance(primitive, str) or not isinstance(arguments, dict):
         raise TypeError("a record is [primitive, place of the stage or null, arguments]")
     named = {name: _value(value) for name, value in cast("dict[str, Any]", arguments).items()}
+    if primitive == "skew" and "factor" in named:  # what rotate was named up to 0.4; skew has a slope
+        primitive = "rotate"
     return Record(primitive, None if stage is None else _number(stage), named)
 
 

@@ -133,7 +133,7 @@ def _check_cacheable(stage: Stage, tensors: Sequence[Tensor]) -> ComputeOp:
             )
     refuse_dangling_predicate(stage, op.axis, BadCacheWrite, "cannot cache writes of")
     refuse_tied_reduction(
-        stage, BadCacheWrite, "cannot cache writes of", "call cache_write first, then skew the cache's loops"
+        stage, BadCacheWrite, "cannot cache writes of", "call cache_write first, then rotate the cache's loops"
     )
     return op
 

@@ -209,7 +209,7 @@ def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
             )
     refuse_dangling_predicate(stage, op.axis, BadRfactor, "cannot factor the reduction")
     refuse_tied_reduction(
-        stage, BadRfactor, "cannot factor the reduction", "call rfactor first, then skew loops of the two stages"
+        stage, BadRfactor, "cannot factor the reduction", "call rfactor first, then rotate loops of the two stages"
     )
     return op, op.reduction
 

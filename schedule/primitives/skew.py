@@ -1,14 +1,17 @@
-"""skew: a loop that begins elsewhere in each iteration of another one.
+"""skew: a loop over a parallelogram, which begins later in each iteration of another one.
 
-    for i in 4:                  for i in 4:                              # skew(j, i)
-        for j in 4:      →           for j.skewed in 4:
-            C[i, j] = ...                C[i, (j.skewed + i) % 4] = ...
+    for i in 64:                     for i in 64:                                   # skew(j, i)
+        for j in 64:         →           for j.skewed in 127:
+            h[i, j] = ...                    if 0 <= j.skewed - i < 64:
+                                                 h[i, j.skewed - i] = ...
 
-It goes around: each iteration of `i` still runs over all of `j`, from another one on. (DISTAL calls that rotating; the skew of
-polyhedral compilers, which runs over a parallelogram so that loops can be exchanged across dependences, has nothing to gain
-here, since no loops of a stage depend on each other's order.) What it is for: threads that would all begin with the same
-panel of a matrix, or with banks or channels of memory that they share, begin with different ones; and a cache that is
-written for a skewed loop (cache_write) lies skewed in memory, so that its columns are spread over the banks.
+Iterations keep their order, so that it changes nothing by itself. What it is for: where `h[i, j]` is computed from `h[i - 1, j]` and
+`h[i, j - 1]`, what has one value of `j.skewed = i + j` depends on smaller ones alone. With `j.skewed` as the outer loop (reorder),
+`i` is free: threads share a wavefront. And where a distance between iterations goes back in `j`, as from `h[i - 1, j + 1]`, it goes on
+in `j.skewed`, so that the loops may be tiled (M. Wolf, M. Lam, "A Data Locality Optimizing Algorithm", PLDI 1991).
+
+The skewed loop runs over all values that it has in any iteration of the other one, under a guard. Where it stands outside, the
+serial loop within runs over those iterations alone that the guard leaves (ir/passes/common/trim_loops.py).
 """
 
 from __future__ import annotations
@@ -19,15 +22,17 @@ from typing import Any
 
 from ...errors import SourceLine, user_source
 from ...ir.accesses import reads_memory
+from ...ir.arith.linear import LinearForm
 from ...ir.dtype import INT64, DType
 from ...ir.expr import Expr, IntImm, IterVar, Range
-from ...ir.ops import cast, const, constant_of, floormod
+from ...ir.ops import cast, const, constant_of, maximum
+from ...ir.visit import free_vars
 from ...te.shape import INT64_FROM
 from ..errors import BadSkew
 from ..model.axes import declared_ranges, derived_roots, find_leaf, outline, refuse_lost_annotation
 from ..model.checks import refuse_ordered
 from ..model.foreign import AXIS, integer
-from ..model.hybrid_loops import refuse_hybrid
+from ..model.hybrid_loops import check_derived
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.relations import Relation, counted, from_zero, shifted
@@ -38,13 +43,12 @@ __all__ = ["Skew", "skew"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Skew(Relation):
-    """parent = parent_begin + (skewed + factor * by) % (extent of parent). dtype: of the sum, which must not wrap."""
+    """skewed = parent + slope * by, counted from its least value; parent and by count from 0. dtype: of the skewed loop."""
 
     parent: IterVar
     by: IterVar
-    factor: int
+    slope: int
     skewed: IterVar
-    dtype: DType
     source: SourceLine | None = None
 
     @property
@@ -59,23 +63,34 @@ class Skew(Relation):
     def uses(self) -> tuple[IterVar, ...]:
         return (self.by,)
 
+    @property
+    def overshoots(self) -> bool:
+        return True
+
     def ranges(self, known: Mapping[IterVar, Range], keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
-        return {self.skewed: from_zero(known[self.parent].extent)}
+        extent = cast(known[self.parent].extent, self.skewed.dtype) + self._reach(known[self.by])
+        return {self.skewed: from_zero(extent)}
+
+    def _reach(self, by: Range) -> Expr:
+        """The distance that the last iteration of the other loop lies from its first one, in the skewed one."""
+        last = by.extent - 1 if isinstance(by.extent, IntImm) and by.extent.value else maximum(by.extent, 1) - 1
+        return cast(last, self.skewed.dtype) * const(abs(self.slope), self.skewed.dtype)
+
+    def _shift(self, values: Mapping[IterVar, Expr], by: Range) -> Expr:
+        """By how much the parallelogram lies further on than in the iteration in which it begins first."""
+        moved = cast(counted(values[self.by], by), self.skewed.dtype) * const(abs(self.slope), self.skewed.dtype)
+        return moved if self.slope > 0 else self._reach(by) - moved
 
     def values_up(self, values: Mapping[IterVar, Expr], ranges: Mapping[IterVar, Range]) -> dict[IterVar, Expr]:
-        within = ranges[self.parent]
-        return {
-            self.parent: shifted(self._around(values[self.skewed], self.factor, values, within), within, self.parent)
-        }
+        value = values[self.skewed] - self._shift(values, ranges[self.by])
+        return {self.parent: shifted(cast(value, self.parent.dtype), ranges[self.parent], self.parent)}
 
     def values_down(self, values: Mapping[IterVar, Expr], ranges: Mapping[IterVar, Range]) -> dict[IterVar, Expr]:
-        within = ranges[self.parent]
-        return {self.skewed: self._around(counted(values[self.parent], within), -self.factor, values, within)}
+        value = cast(counted(values[self.parent], ranges[self.parent]), self.skewed.dtype)
+        return {self.skewed: value + self._shift(values, ranges[self.by])}
 
-    def _around(self, value: Expr, factor: int, values: Mapping[IterVar, Expr], within: Range) -> Expr:
-        """A number of the range, moved by `factor` times the value of the other loop, around its end."""
-        moved = cast(value, self.dtype) + cast(values[self.by], self.dtype) * const(factor, self.dtype)
-        return cast(floormod(moved, cast(within.extent, self.dtype)), self.skewed.dtype)
+    def distances(self, extents: Mapping[IterVar, int | None]) -> tuple[LinearForm, ...]:
+        return (LinearForm({self.skewed: 1, self.parent: -1, self.by: -self.slope}),)
 
     def heir(self, axis: IterVar) -> IterVar:
         return self.skewed
@@ -92,14 +107,14 @@ def _tries(stage: Stage) -> Iterator[Try]:
 
 
 def _draw(drawer: Drawer) -> Attempt | None:
-    stage = drawer.some_stage(lambda stage: len(drawer.plain(stage)) > 1)
+    stage = drawer.some_stage(lambda stage: len(drawer.data(stage)) > 1)
     if stage is None:
         return None
-    axis, by = drawer.some(drawer.plain(stage), 2)
+    axis, by = drawer.some(drawer.data(stage), 2)
     if drawer.chance(0.7):
         axis, by = by, axis
-    factor = drawer.pick([1, 1, 2, -1, 3])
-    return f"skew({axis.name}, {by.name}, {factor}) of {stage.name}", lambda: stage.skew(axis, by, factor)
+    slope = drawer.pick([1, 1, 2, -1, 3])
+    return f"skew({axis.name}, {by.name}, {slope}) of {stage.name}", lambda: stage.skew(axis, by, slope)
 
 
 @primitive(
@@ -109,38 +124,35 @@ def _draw(drawer: Drawer) -> Attempt | None:
     draw=_draw,
     weight=3,
     rare=True,
-    foreign={"axis": AXIS, "by": AXIS, "factor": integer(-4096, 4096)},
+    foreign={"axis": AXIS, "by": AXIS, "slope": integer(-4096, 4096)},
 )
-def skew(stage: Stage, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
-    """Let the loop `axis` begin `factor` iterations later for each iteration of the loop `by`, and go around.
+def skew(stage: Stage, axis: IterVar, by: IterVar, slope: Any = 1) -> IterVar:
+    """Let the loop `axis` run over a parallelogram: `slope` iterations later in each iteration of the loop `by`.
 
-        for i in 4:                  for i in 4:                          # skew(j, i)
-            for j in 4:      →           for j.skewed in 4:
-                C[i, j] = ...                C[i, (j.skewed + i) % 4] = ...
+        for i in 64:                     for i in 64:                               # skew(j, i)
+            for j in 64:         →           for j.skewed in 127:
+                h[i, j] = ...                    if 0 <= j.skewed - i < 64:
+                                                     h[i, j.skewed - i] = ...
 
-    axis, by: two loops of the stage, in any order; a data axis is skewed by a loop over data, a reduce axis by any. factor: an
-    integer other than 0, in iterations of `axis`. An element is computed from the same values as before; the terms of a sum
-    whose reduce axis is skewed come in another order. Returns the loop that stands in place of `axis`, of the same extent and
-    dtype, named "j.skewed". For vectors of elements side by side, split first and skew the outer loop.
+    axis, by: two loops over data of the stage, of a script loops directly inside each other; their extents do not change with
+    other loops. slope: an integer other than 0. By itself it keeps the order of iterations; then a distance between them that
+    goes on in both loops goes on in `j.skewed` alone, so that with `j.skewed` outside (reorder) iterations of `i` are
+    independent, a wavefront, and a distance that goes back in `j` allows tiles. Returns the loop that stands in place of `axis`,
+    named "j.skewed". `rotate` goes around instead.
 
     Raises BadSkew (TW0225), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
-    (TW0213), ScanLoopsStay (TW0261), NotOfHybridStages (TW0282).
+    (TW0213), ScanLoopsStay (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).
     """
     place = find_leaf(stage, axis, "cannot skew")
     find_leaf(stage, by, "cannot skew by")
-    refuse_hybrid(
-        stage,
-        f"cannot skew '{axis.name}' of",
-        "its statements run in the order in which they are written",
-        "write the loop in the order that it is to have",
-    )
     refuse_ordered(stage, [axis, by], "cannot skew")
     _check(stage, axis, by)
     refuse_lost_annotation(stage, axis, "cannot skew", f"skew first, then annotate {axis.name}.skewed")
-    times = _factor(stage, axis, by, factor)
-    stage.schedule.record("skew", stage, axis=axis, by=by, factor=times)
-    skewed = replace(axis, name=f"{axis.name}.skewed", dom=None)
-    relation = Skew(axis, by, times, skewed, _sum_dtype(stage, axis, by, times), user_source())
+    times = _slope(stage, axis, by, slope)
+    skewed = replace(axis, name=f"{axis.name}.skewed", dom=None, dtype=_dtype(stage, axis, by, times))
+    relation = Skew(axis, by, times, skewed, user_source())
+    check_derived(stage, relation, (axis, by), "cannot skew")
+    stage.schedule.record("skew", stage, axis=axis, by=by, slope=times)
     stage.derive(relation, place, 1, (skewed,))
     return skewed
 
@@ -159,50 +171,52 @@ def _bad(stage: Stage, axis: IterVar, by: IterVar, reason: str, fix: str) -> Bad
 def _check(stage: Stage, axis: IterVar, by: IterVar) -> None:
     if axis is by:
         raise _bad(stage, axis, by, "both are the same loop", f"s[{stage.name}].skew(axis, by) takes two loops")
-    kinds = {root.kind for root in derived_roots(stage, axis)}
-    if len(kinds) != 1:
-        over = "data and reduce axes at once" if kinds else f"no axis of {stage.name}"
-        raise _bad(stage, axis, by, f"{axis.name} runs over {over}", "skew a loop over data, or one over reduce axes")
-    if "data" in kinds and any(root.kind == "reduce" for root in derived_roots(stage, by)):
-        raise _bad(
-            stage,
-            axis,
-            by,
-            f"{by.name} is a loop over a reduce axis, in which each element is finished at its own place: "
-            "another one would be started in each iteration",
-            "skew a data axis by a loop over data, or the reduce axis",
-        )
-    within = declared_ranges(stage).get(axis)
-    if within is None or reads_memory(within.extent):
-        raise _bad(
-            stage,
-            axis,
-            by,
-            f"the extent of {axis.name} is read from a tensor",
-            "skew a loop whose extent is known before",
-        )
+    ranges = declared_ranges(stage)
+    for loop in (axis, by):
+        if any(root.kind != "data" for root in derived_roots(stage, loop)):
+            raise _bad(
+                stage,
+                axis,
+                by,
+                f"{loop.name} runs over a reduce axis, whose terms are added in its own order",
+                "skew loops over data; rotate lets a reduce axis begin elsewhere",
+            )
+        within = ranges.get(loop)
+        if (
+            within is None
+            or reads_memory(within.extent)
+            or any(isinstance(v, IterVar) for v in free_vars(within.extent))
+        ):
+            raise _bad(
+                stage,
+                axis,
+                by,
+                f"the extent of {loop.name} is read from a tensor, or changes with another loop",
+                "skew loops whose extents are known before",
+            )
 
 
-def _factor(stage: Stage, axis: IterVar, by: IterVar, given: Any) -> int:
+def _slope(stage: Stage, axis: IterVar, by: IterVar, given: Any) -> int:
     number = constant_of(given, given)
     if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= INT64_FROM:
-        raise _bad(
-            stage,
-            axis,
-            by,
-            f"the factor is {given!r}: no integer other than 0, of 32 bits"[:200],
-            f"s[{stage.name}].skew({axis.name}, {by.name}, 1)",
-        )
-    return number
+        reason = f"the slope is {given!r}: no integer other than 0, of 32 bits"[:200]
+    elif abs(number) > 1 and _greatest(stage, axis, by, number) is None:
+        reason = f"the slope is {number}, and the extents are no constants of which 32 bits are enough"
+    else:
+        return number
+    raise _bad(stage, axis, by, reason, f"s[{stage.name}].skew({axis.name}, {by.name}, 1)")
 
 
-def _sum_dtype(stage: Stage, axis: IterVar, by: IterVar, factor: int) -> DType:
-    """Of axis + factor * by: 32 bits must be known to be enough."""
+def _greatest(stage: Stage, axis: IterVar, by: IterVar, slope: int) -> int | None:
+    """The extent of the skewed loop, where it is a constant of 32 bits."""
     ranges = declared_ranges(stage)
-    extents = [ranges[loop].extent if loop in ranges else None for loop in (axis, by)]
-    begin = ranges[by].begin if by in ranges else None
-    if all(isinstance(factor, IntImm) for factor in (*extents, begin)):
-        length, count, first = (int(factor) for factor in (*extents, begin))  # pyright: ignore[reportArgumentType]
-        if length + abs(factor) * (count + abs(first)) < INT64_FROM:
-            return axis.dtype
-    return INT64
+    length, count = (constant_of(ranges[loop].extent) for loop in (axis, by))
+    if length is None or count is None:
+        return None
+    total = length + abs(slope) * max(count - 1, 0)
+    return total if total < INT64_FROM else None
+
+
+def _dtype(stage: Stage, axis: IterVar, by: IterVar, slope: int) -> DType:
+    """Of the skewed loop: 32 bits must be known to be enough."""
+    return INT64 if _greatest(stage, axis, by, slope) is None else axis.dtype

@@ -26,7 +26,7 @@ from ...ir.visit import free_vars, rewrite, seq, substitute
 from ...te.intrin_semantics import begun, interpretable
 from ..lowering.errors import TensorizeGuard, TensorizeLoops, TensorizeReduction
 from ..lowering.nest import Nest
-from ..lowering.predicates import guards
+from ..lowering.predicates import guards, side_guards
 from ..lowering.stage_bounds import Loop
 from ..model.axes import outline
 from .bind import bind
@@ -107,7 +107,8 @@ class _Tensorized:
         only_reduce = frozenset(axis for axis, mark in bounds.marks.items() if mark == 2)
         body = fresh_copy(bound, renamed)
         inner = [nest.renamed[loop] for loop in self.inner if loop in nest.renamed]
-        for condition in reversed(guards(bounds, offsets, nest.analyzer, only_reduce)):
+        given = bounds, offsets, nest.analyzer, only_reduce
+        for condition in reversed([*side_guards(*given), *guards(*given)]):
             body = If(likely(nest.value(without_inner(condition, inner, nest.analyzer), {})), body)
         init = nest.loops(data, body, attach=False)
         nest.renamed = {}
@@ -132,7 +133,8 @@ class _Tensorized:
     def _guards(self) -> list[Expr]:
         """Of the outer loops, and of the inner ones where they are alike for all inner iterations."""
         inner = [loop.var for loop in self.inner if loop.var is not None]
-        conditions = guards(self.stage_bounds, self.stage_bounds.offsets, self.nest.analyzer)
+        given = self.stage_bounds, self.stage_bounds.offsets, self.nest.analyzer
+        conditions = [*side_guards(*given), *guards(*given)]
         return [without_inner(condition, inner, self.nest.analyzer) for condition in conditions]
 
     # Checks

@@ -493,7 +493,8 @@ class ExpressionReader:
         return self._now(node, lambda: function(*arguments, **named))
 
     def _refuse_keywords(self, node: ast.Call, name: str) -> None:
-        if node.keywords and name != "allocate" and name != "output_tensor" and name != "bind":
+        vouches = name == "parallel" and [keyword.arg for keyword in node.keywords] == ["independent"]
+        if node.keywords and name not in ("allocate", "output_tensor", "bind") and not vouches:
             raise self.source.error(
                 BadHybridCall,
                 f"{name} takes no arguments by name",

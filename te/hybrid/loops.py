@@ -51,6 +51,7 @@ class LoopReader(ExpressionReader):
     def _range(self, node: ast.Call) -> LoopSpec:
         assert isinstance(node.func, ast.Name)
         name = node.func.id
+        independent = name == "parallel" and self._independent(node)
         given = [
             self.integer(argument, f"argument {at} of {name}")
             for at, argument in enumerate(
@@ -69,7 +70,7 @@ class LoopReader(ExpressionReader):
             )
         kind = LOOPS[name]
         if kind is not None:
-            return LoopSpec(begin, end, step, kind)
+            return LoopSpec(begin, end, step, kind, independent=independent)
         if not isinstance(begin, int) or not isinstance(end, int):
             raise self.source.error(
                 BadHybridLoop,
@@ -88,6 +89,20 @@ class LoopReader(ExpressionReader):
                 fix="use range(...)",
             )
         return LoopSpec(kind=None, values=values)
+
+    def _independent(self, node: ast.Call) -> bool:
+        """Whether a parallel loop says independent=True."""
+        named = [argument for argument in node.keywords if argument.arg == "independent"]
+        value = self.value(named[0].value) if named else False
+        if not isinstance(value, bool):
+            raise self.source.error(
+                BadHybridLoop,
+                "independent is neither True nor False",
+                node,
+                reason=f"it is {value!r}"[:200],
+                fix="for i in parallel(n, independent=True)",
+            )
+        return value
 
     def _bind(self, node: ast.Call) -> LoopSpec:
         tag_node, extent_node = self.arguments(node, 2, 2, 'bind("threadIdx.x", extent)')

@@ -10,13 +10,14 @@ from ...ir.buffer import Buffer
 from ...ir.cached import cached_property
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Expr, IterVar, Node, ProducerLoad, Var
-from ...ir.stmt import BufferStore, For, Stmt
+from ...ir.stmt import BufferStore, For, LoopKind, Stmt
 from ...ir.visit import post_order, rewrite
 from ..declared_loops import DeclaredLoops, loops_of
 from ..operation import Operation
 from ..rewrite import redirect
 from ..shape import axes_over
 from ..tensor import Tensor
+from .races import meeting_buffer
 
 if TYPE_CHECKING:
     from ..sizes import Sizes
@@ -91,6 +92,14 @@ class HybridOp(Operation):
     @cached_property
     def declared_loops(self) -> DeclaredLoops:
         return DeclaredLoops(self.body)
+
+    @cached_property
+    def is_vouched_for(self) -> bool:
+        """Whether iterations of a loop that the script makes parallel are not proved to touch no element in common."""
+        return any(
+            isinstance(node, For) and node.kind is LoopKind.PARALLEL and meeting_buffer(node) is not None
+            for node in post_order(self.body)
+        )
 
     @cached_property
     def data_indexed(self) -> tuple[Expr, ...]:

@@ -63,7 +63,13 @@ def serial(*bounds: SupportsInt) -> range:
     return range(*map(int, bounds))
 
 
-parallel = vectorize = vectorized = unroll = unrolled = const_range = serial
+def parallel(*bounds: SupportsInt, independent: bool = False) -> range:
+    """A loop whose iterations are shared among threads. independent: they touch no element in common, though nobody can prove it."""
+    del independent
+    return range(*map(int, bounds))
+
+
+vectorize = vectorized = unroll = unrolled = const_range = serial
 
 
 def bind(tag: Any, extent: SupportsInt) -> range:
@@ -87,6 +93,7 @@ def _max_num_threads(allow_none: bool = True) -> int:
 EMULATED: dict[str, Any] = {
     **{name: row.emulated for name, row in FUNCTIONS.items()},
     **dict.fromkeys(LOOPS, serial),
+    "parallel": parallel,
     "bind": bind,
     "output_tensor": output_tensor,
     "allocate": allocate,

@@ -50,7 +50,8 @@ def script(function: Callable[P, R]) -> HybridScript[P, R]:
     bind("threadIdx.x", n). Storage: output_tensor(shape, dtype), allocate(shape, dtype, scope). Functions: those of te, under
     their own names. break, continue and an early return skip what they skip in Python; a loop that they leave is scheduled as
     one whose steps are done in order. Iterations of a parallel loop must have elements of their own; by
-    atomic_add(buffer, index, value) they add to shared ones.
+    atomic_add(buffer, index, value) they add to shared ones. parallel(n, independent=True) vouches for what is not proved, as of a
+    permutation: s.verify() and the target "interpret" look for iterations that meet.
     Raises NotAHybridFunction (TW0150); the call raises the errors of te/hybrid/errors.py, at the script's line.
     """
     return HybridScript(function)

@@ -263,11 +263,11 @@ class ScriptReader(LoopReader):
         body = self._nested(node.body)
         self.unassigned = before
         loop = For(var, ops.const(0, dtype), extent, kind_of(spec), body, spec.thread)
-        self._check_kind(node, loop)
+        self._check_kind(node, loop, spec.independent)
         self.block.add(loop)
 
-    def _check_kind(self, node: ast.For, loop: For) -> None:
-        """What the script declares of a loop must not be certainly wrong."""
+    def _check_kind(self, node: ast.For, loop: For, independent: bool) -> None:
+        """What the script declares of a loop must not be certainly wrong; of a loop that it vouches for, nothing needs a proof."""
         if loop.kind not in (LoopKind.PARALLEL, LoopKind.VECTORIZED) or ops.is_const(loop.extent, 1):
             return
         racing, name = racing_buffer(loop), loop.var.name
@@ -280,7 +280,7 @@ class ScriptReader(LoopReader):
                 fix=f"write range(...), or let each iteration have its own: assign {racing.name} within the loop, or index it "
                 f"by {name}",
             )
-        met = meeting_buffer(loop) if loop.kind is LoopKind.PARALLEL else None
+        met = meeting_buffer(loop) if loop.kind is LoopKind.PARALLEL and not independent else None
         if met is not None:
             buffer, by_data = met
             raise self.source.error(
@@ -291,7 +291,8 @@ class ScriptReader(LoopReader):
                 if by_data
                 else f"it is not proved that each value of {name} has elements of {buffer.name} of its own",
                 fix=f"write range(...), or, where the loop adds, atomic_add({buffer.name}, index, value); or let each iteration "
-                "have a part of its own, and join the parts in a second loop",
+                "have a part of its own, and join the parts in a second loop; where you know that they never meet, as places of a "
+                f"permutation do, {ast.unparse(node.iter)[:-1]}, independent=True), which s.verify() checks",
             )
         inner = next(
             (node for node in post_order(loop.body) if isinstance(node, For) and node.kind is LoopKind.PARALLEL), None

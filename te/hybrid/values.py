@@ -59,6 +59,8 @@ class LoopSpec:
     step: int = 1
     kind: LoopKind | None = LoopKind.SERIAL
     thread: str = ""
+    independent: bool = False
+    """Whether the script vouches that iterations touch no element in common."""
     values: Sequence[Any] = ()
 
 

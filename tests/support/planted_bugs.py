@@ -189,10 +189,10 @@ BUGS = (
         "any_of(*new)",
     ),
     Bug(
-        "a skewed loop does not go around",
-        "schedule/primitives/skew.py",
-        "cast(floormod(moved, cast(within.extent, self.dtype)), self.skewed.dtype)",
-        "cast(moved, self.skewed.dtype)",
+        "a rotated loop does not go around",
+        "schedule/primitives/rotate.py",
+        "cast(floormod(moved, cast(within.extent, self.dtype)), self.rotated.dtype)",
+        "cast(moved, self.rotated.dtype)",
     ),
     Bug(
         "both halves of a double buffer are one",

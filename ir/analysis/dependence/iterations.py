@@ -137,6 +137,16 @@ class Iterations:
             self.between((a,), (b,)).carried for a in first.values() for b in second.values()
         )
 
+    def equations(self, first: Indices, second: Indices) -> tuple[list[LinearForm], dict[Unknown, Interval]] | None:
+        """The equations that hold where both are one element, and bounds of their unknowns; None where they never are.
+
+        ("apart", v) is by how much an own variable is greater in the second iteration than in the first."""
+        rows = [self._row(a, b) for a, b in zip(first, second, strict=True)]
+        rows += self._whole(first, second)
+        forms = [form for row in rows for form in (row.equation, *row.others)]
+        bounds = self._bounds_of(forms)
+        return None if solve(forms, bounds) is None else (forms, bounds)
+
     @property
     def _distance(self) -> Unknown:
         return ("apart", self.loop)
@@ -294,9 +304,12 @@ class Iterations:
             reach += abs(coefficient) * max(abs(low), abs(high))
         return reach < _WRAPS
 
+    def _bounds_of(self, equations: Iterable[LinearForm]) -> dict[Unknown, Interval]:
+        return {unknown: self._bounds(unknown) for equation in equations for unknown in equation.coeffs}
+
     def _solved(self, rows: Iterable[_Row]) -> dict[Unknown, Interval] | None:
         equations = [equation for row in rows for equation in (row.equation, *row.others)]
-        bounds = {unknown: self._bounds(unknown) for equation in equations for unknown in equation.coeffs}
+        bounds = self._bounds_of(equations)
         if self.loop is not None:
             self._bound(self.loop, self.loop)
             bounds[self._distance] = self._bounds(self._distance)

@@ -20,7 +20,7 @@ from dataclasses import replace
 from ...accesses import reads_memory
 from ...expr import LT, Add, BufferLoad, Call, Cast, Expr, Mul, Not, Var
 from ...ops import all_of, any_of, cast, const, is_const
-from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
+from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt, While
 from ...visit import free_vars, loads, seq
 from ..common.fresh_copy import Copier, fold, fresh_copy
 from .lane_conditions import negation, some_active
@@ -104,6 +104,15 @@ class LaneStmts:
         running, body = self._some_runs(stmt), self.visit(stmt.body)
         body = body if running is None else If(running, body)
         return For(stmt.var, begin, extent, kind, body, stmt.thread, stmt.pragmas, stmt.line)
+
+    def While(self, stmt: While) -> Stmt:
+        """A loop that runs until its last lane has left it: lanes that have are masked."""
+        if self.exprs.mask is not None:  # what it leaves out is not known where the loop asks whether some lane runs
+            raise NotVectorizable
+        if self.exprs.visit(stmt.condition).dtype.lanes == 1:
+            return While(self._scalar(stmt.condition), self.visit(stmt.body))
+        running = (fresh_copy(stmt.condition, {self.lane: const(at, self.lane.dtype)}) for at in range(self.lanes))
+        return While(any_of(*running), self.visit(If(stmt.condition, stmt.body)))
 
     def _some_runs(self, loop: For) -> Expr | None:
         """Of a loop that each lane leaves when a flag of its own is set: whether some lane is in it still, so that the loop is over

@@ -86,7 +86,7 @@ def test_reordered_sums_are_named_with_the_loops() -> None:
     [
         ("rfactor", lambda s, C: s.rfactor(C, s[C].split(C.op.reduce_axis[0], factor=4)[1])),
         ("bind", lambda s, C: s[C].bind(C.op.reduce_axis[0], te.thread_axis("threadIdx.x"))),
-        ("skew", lambda s, C: s[C].skew(C.op.reduce_axis[0], C.op.axis[1])),
+        ("rotate", lambda s, C: s[C].rotate(C.op.reduce_axis[0], C.op.axis[1])),
     ],
 )
 def test_what_adds_in_another_order_is_no_longer_exact(name: str, apply: Any) -> None:

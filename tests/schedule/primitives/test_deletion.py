@@ -23,7 +23,7 @@ from tilewright.schedule import Stage
 from tilewright.tools.fuzz import schedules
 
 assert tw.__file__.startswith(PLACE), tw.__file__
-left = {"double_buffer", "rolling_buffer", "storage_align", "skew"} & set(dir(Stage))
+left = {"double_buffer", "rolling_buffer", "storage_align", "skew", "rotate"} & set(dir(Stage))
 assert not left, left
 assert {"split", "vectorize", "prefetch", "compute_at"} <= set(dir(Stage))
 
@@ -50,12 +50,15 @@ print("built")
 def test_deleted_primitives_leave_nothing_behind_and_the_rest_goes_on(tmp_path: Path) -> None:
     others = shutil.ignore_patterns("tests", "docs", "tutorials", ".*", "*.egg-info", "*.so")
     copy = shutil.copytree(ROOT, tmp_path / "tilewright", ignore=others)
-    for name in ("double_buffer", "rolling_buffer", "storage_align", "skew"):
+    for name in ("double_buffer", "rolling_buffer", "storage_align", "skew", "rotate"):
         (copy / "schedule" / "primitives" / f"{name}.py").unlink()
     mentions = [
         path.name
         for path in (copy / "schedule" / "lowering").rglob("*.py")
-        if "double_buffer" in path.read_text() or "rolling_buffer" in path.read_text() or "skew" in path.read_text()
+        if "double_buffer" in path.read_text()
+        or "rolling_buffer" in path.read_text()
+        or "skew" in path.read_text()
+        or "rotate" in path.read_text()
     ]
     assert not mentions, "lowering knows no primitive"
     ran = subprocess.run(

@@ -96,41 +96,51 @@ refused(errors.BadSplit, "factor is True, no integer", lambda p: p.s[p.C].split(
 refused(errors.BadSplit, "cannot count to", lambda p: p.s[p.C].split(p.i, 2**40))
 refused(errors.BadSplit, "changes with the axis j", lambda p: p.s[p.C].split(p.i, p.j))
 refused(errors.BadSplit, "y_factor is 0|factor is 0", lambda p: p.s[p.C].tile(p.i, p.j, 4, 0))
-refused(errors.BadSkew, "both are the same loop", lambda p: p.s[p.C].skew(p.i, p.i))
-refused(errors.BadSkew, "k is a loop over a reduce axis", lambda p: p.s[p.C].skew(p.i, p.k))
+refused(errors.BadSkew, "both are the same loop", lambda p: p.s[p.C].rotate(p.i, p.i))
+refused(errors.BadSkew, "k is a loop over a reduce axis", lambda p: p.s[p.C].rotate(p.i, p.k))
 refused(
     errors.BadSkew,
     "runs over data and reduce axes at once",
-    lambda p: p.s[p.C].skew(p.s[p.C].leaf_iter_vars[1], p.i),
+    lambda p: p.s[p.C].rotate(p.s[p.C].leaf_iter_vars[1], p.i),
     lambda p: p.s[p.C].fuse(p.j, p.k),
 )
-refused(errors.BadSkew, "the factor is 0: no integer other than 0", lambda p: p.s[p.C].skew(p.j, p.i, 0))
-refused(errors.BadSkew, "the factor is 1.5", lambda p: p.s[p.C].skew(p.j, p.i, factor=1.5))
-refused(errors.BadSkew, "the factor is 2147483648", lambda p: p.s[p.C].skew(p.j, p.i, 2**31))
+refused(errors.BadSkew, "the factor is 0: no integer other than 0", lambda p: p.s[p.C].rotate(p.j, p.i, 0))
+refused(errors.BadSkew, "the factor is 1.5", lambda p: p.s[p.C].rotate(p.j, p.i, factor=1.5))
+refused(errors.BadSkew, "the factor is 2147483648", lambda p: p.s[p.C].rotate(p.j, p.i, 2**31))
 refused(
     errors.AxisIsNoLoop,
-    "j was skewed into j.skewed at .*use j.skewed",
+    "j was rotated into j.rotated at .*use j.rotated",
     lambda p: p.s[p.C].vectorize(p.j),
-    lambda p: p.s[p.C].skew(p.j, p.i),
+    lambda p: p.s[p.C].rotate(p.j, p.i),
 )
-refused(errors.NotAnAxisOfStage, "cannot skew by 'x' of stage C", lambda p: p.s[p.C].skew(p.i, p.x))
+refused(errors.BadSkew, "both are the same loop", lambda p: p.s[p.C].skew(p.i, p.i))
+refused(errors.BadSkew, "k runs over a reduce axis", lambda p: p.s[p.C].skew(p.i, p.k))
+refused(errors.BadSkew, "the slope is 0: no integer other than 0", lambda p: p.s[p.C].skew(p.j, p.i, 0))
+refused(errors.BadSkew, "of which 32 bits are enough", lambda p: p.s[p.C].skew(p.j, p.i, 2**30))
 refused(
     errors.AnnotationWouldBeLost,
     "skew first, then annotate j.skewed",
     lambda p: p.s[p.C].skew(p.j, p.i),
     lambda p: p.s[p.C].vectorize(p.j),
 )
+refused(errors.NotAnAxisOfStage, "cannot rotate by 'x' of stage C", lambda p: p.s[p.C].rotate(p.i, p.x))
+refused(
+    errors.AnnotationWouldBeLost,
+    "rotate first, then annotate j.rotated",
+    lambda p: p.s[p.C].rotate(p.j, p.i),
+    lambda p: p.s[p.C].vectorize(p.j),
+)
 refused(
     errors.BadCacheWrite,
-    "k was skewed into k.skewed by i",
+    "k was rotated into k.rotated by i",
     lambda p: p.s.cache_write(p.C, "local"),
-    lambda p: p.s[p.C].skew(p.k, p.i),
+    lambda p: p.s[p.C].rotate(p.k, p.i),
 )
 refused(
     errors.BadRfactor,
     "call rfactor first",
     lambda p: p.s.rfactor(p.C, p.s[p.C].leaf_iter_vars[-1]),
-    lambda p: p.s[p.C].skew(p.k, p.i),
+    lambda p: p.s[p.C].rotate(p.k, p.i),
 )
 refused(errors.BadSplit, "both axes of the tile are the same", lambda p: p.s[p.C].tile(p.i, p.i, 4, 4))
 refused(

@@ -1,171 +1,157 @@
-"""skew: a loop that begins elsewhere in each iteration of another one computes what it computed before."""
+"""skew: a loop over a parallelogram; and the orders of a script's loops that distance vectors allow."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.schedule.primitives.skew import Skew
+from tilewright.schedule.model.serialise import from_json, to_json
+from tilewright.te.hybrid import output_tensor, script
 
 
-def product(n: int = 6, m: int = 8, depth: int = 5) -> tuple[Any, list[Any], Any, Any]:
-    """A schedule of a matrix product in integers, its arguments, C, and the reduce axis."""
-    A, B = te.placeholder((n, depth), "int32", name="A"), te.placeholder((depth, m), "int32", name="B")
-    k = te.reduce_axis((0, depth), "k")
-    C = te.compute((n, m), lambda i, j: te.sum(A[i, k] * B[k, j], k), name="C")
-    return te.create_schedule(C), [A, B, C], C, k
+@script
+def diagonal(a: Any, rows: int, columns: int) -> Any:
+    h = output_tensor((rows + 1, columns + 1), "int32")
+    for i in range(rows):
+        for j in range(columns):
+            h[i + 1, j + 1] = h[i, j] + a[i, j]
+    return h
 
 
-def agrees(s: Any, args: list[Any], target: str = "llvm") -> None:
-    rng = np.random.default_rng(7)
-    arrays = [rng.integers(-9, 9, [int(extent) for extent in arg.shape]).astype(str(arg.dtype)) for arg in args]
-    tw.build(s, args, target)(*arrays)
-    np.testing.assert_array_equal(arrays[-1], arrays[0] @ arrays[1])
+@script
+def alignment(a: Any, rows: int, columns: int) -> Any:
+    h = output_tensor((rows + 1, columns + 1), "int32")
+    for i in range(rows):
+        for j in range(columns):
+            h[i + 1, j + 1] = max(h[i, j + 1], h[i + 1, j]) + a[i, j] * h[i, j] + 1
+    return h
 
 
-def test_the_loops_after_it() -> None:
-    A = te.placeholder((4, 4), name="A")
-    C = te.compute((4, 4), lambda i, j: A[i, j] + 1, name="C")
-    s = te.create_schedule(C)
-    i, j = C.op.axis
-    skewed = s[C].skew(j, i)
-    assert skewed.name == "j.skewed" and s[C].leaf_iter_vars == [i, skewed]
-    assert str(s) == (
-        "def C(A: float32[4, 4], C: out float32[4, 4]):\n"
-        "    for i in 4:\n"
-        "        for j.skewed in 4:\n"
-        "            C[i, (i + j.skewed) % 4] = A[i, (i + j.skewed) % 4] + 1.0"
-    )
+@script
+def stencil(a: Any, rows: int, columns: int) -> Any:
+    h = output_tensor((rows + 1, columns + 2), "int32")
+    for i in range(columns):
+        h[0, i + 1] = a[0, i]
+    for t in range(rows):
+        for i in range(columns):
+            h[t + 1, i + 1] = h[t, i] + h[t, i + 1] * 2 + h[t, i + 2]
+    return h
 
 
-@pytest.mark.parametrize("factor", [1, -1, 3, -7, 2**29, -(2**30) + 1])
-def test_whatever_the_factor(factor: int) -> None:
-    s, args, C, _ = product()
-    i, j = C.op.axis
-    s[C].skew(j, i, factor)
-    relation = s[C].relations[-1]
-    assert isinstance(relation, Skew) and (relation.dtype == "int64") == (abs(factor) > 1000), (
-        "a sum that could wrap is wider"
-    )
-    agrees(s, args)
+def scheduled(function: Any, rows: Any = 13, columns: Any = 9) -> tuple[Any, Any, Any, Any, list[Any]]:
+    A = te.placeholder((rows, columns), "int32", name="A")
+    H = function(A, rows, columns)
+    s = te.create_schedule(H.op)
+    i, j = H.op.declared_loops.chain_of(H.op.axis[0])
+    return s, H, i, j, [A, H]
 
 
-@pytest.mark.parametrize("kinds", list(itertools.permutations("ijk", 2)))
-def test_each_loop_by_each_other_in_each_order(kinds: tuple[str, str]) -> None:
-    for order in itertools.permutations("ijk"):
-        s, args, C, k = product()
-        axes = dict(zip("ijk", (*C.op.axis, k), strict=True))
-        if kinds[0] != "k" and kinds[1] == "k":
-            with pytest.raises(tw.ScheduleError, match=r"TW0225(?s:.*)a loop over a reduce axis"):
-                s[C].skew(axes["ij"[kinds[0] == "j"]], axes["k"])
-            return
-        axes[kinds[0]] = s[C].skew(axes[kinds[0]], axes[kinds[1]], 2)
-        s[C].reorder(*(axes[name] for name in order))
-        agrees(s, args)
+def computes_the_same(s: Any, args: list[Any], target: str = "interpret", shape: tuple[int, int] = (13, 9)) -> None:
+    """The interpreter finds races of parallel loops too."""
+    a = np.random.default_rng(3).integers(-3, 4, shape).astype("int32")
+    columns = 2 if args[1].op.name == "stencil" else 1
+    first, second = (np.full((shape[0] + 1, shape[1] + columns), 7, "int32") for _ in range(2))
+    tw.build(s, args, target)(a, first)
+    tw.build(te.create_schedule(args[1].op), args, target)(a, second)
+    np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("factor", [2, 3, 4, 5])
-def test_its_loops_are_split_fused_and_run_like_others(factor: int) -> None:
-    s, args, C, k = product()
-    i, j = C.op.axis
-    jo, ji = s[C].split(j, factor)
-    outer, inner = s[C].split(s[C].skew(jo, i), 2)
-    io, ii = s[C].split(i, 4)
-    s[C].split(s[C].skew(k, ii, -1), 2)
-    fused = s[C].fuse(io, ii)
-    s[C].parallel(fused)
-    s[C].unroll(outer)
-    s[C].vectorize(ji)
-    s[C].reorder(outer, inner, ji)
-    agrees(s, args)
+def test_loops_whose_distances_go_on_in_both_are_exchanged_and_tiled() -> None:
+    s, H, i, j, args = scheduled(diagonal)
+    s[H].tile(j, i, 4, 3)
+    computes_the_same(s, args)
+    s, H, i, j, args = scheduled(alignment)
+    s[H].reorder(j, i)
+    computes_the_same(s, args)
+    with pytest.raises(tw.ScheduleError, match=r"TW0280: cannot make parallel 'i'"):
+        s[H].parallel(i)
 
 
-def test_on_threads() -> None:
-    s, args, C, k = product(16, 32, 8)
-    i, j = C.op.axis
-    jo, ji = s[C].split(j, 8)
-    diagonal = s[C].skew(jo, i)
-    s[C].bind(i, te.thread_axis("blockIdx.y"))
-    s[C].bind(diagonal, te.thread_axis("blockIdx.x"))
-    s[C].bind(ji, te.thread_axis("threadIdx.x"))
-    s[C].skew(k, ji)
-    agrees(s, args, "cuda -emulate")
+def test_a_distance_that_would_go_back_is_named() -> None:
+    s, H, t, i, _ = scheduled(stencil)
+    with pytest.raises(
+        tw.ScheduleError, match=r"h\[t \+ 1, i \+ 1\] and h\[t, i \+ 2\] .* go on in t and would go back in i\.outer"
+    ):
+        s[H].tile(t, i, 4, 4)
+    with pytest.raises(tw.ScheduleError, match=r"(?s)cannot rotate 't'.*skew the loop that stands within"):
+        s[H].rotate(t, i)
 
 
-def test_shapes_that_are_not_known() -> None:
-    n, m = te.var("n"), te.var("m")
-    A = te.placeholder((n, m), "int32", name="A")
-    C = te.compute((n, m), lambda i, j: A[i, j] * 3, name="C")
-    s = te.create_schedule(C)
-    i, j = C.op.axis
-    _, inner = s[C].split(s[C].skew(j, i, -2), 4)
-    s[C].vectorize(inner)
-    kernel = tw.build(s, [A, C])
-    for shape in ((1, 1), (3, 7), (9, 4), (5, 1)):
-        a = np.arange(np.prod(shape), dtype="int32").reshape(shape)
-        c = np.zeros_like(a)
-        kernel(a, c)
-        np.testing.assert_array_equal(c, a * 3)
-
-
-def test_what_is_computed_at_its_loop_is_what_an_iteration_needs() -> None:
-    A = te.placeholder((6, 8), "int32", name="A")
-    B = te.compute((6, 8), lambda i, j: A[i, j] + 1, name="B")
-    C = te.compute((6, 8), lambda i, j: B[i, j] * 2, name="C")
-    s = te.create_schedule(C)
-    i, j = C.op.axis
-    s[B].compute_at(s[C], j)
-    skewed = s[C].skew(j, i)
-    assert s[B].attach_axis is skewed
-    assert "B: int32[1, 1]" in str(tw.lower(s, [A, C]))
-    s[C].reorder(skewed, i)  # the other loop runs inside: any column
-    assert "B: int32[6, 8]" in str(tw.lower(s, [A, C]))
-    a = np.arange(48, dtype="int32").reshape(6, 8)
-    c = np.zeros_like(a)
-    tw.build(s, [A, C])(a, c)
-    np.testing.assert_array_equal(c, (a + 1) * 2)
-
-
-def test_a_cache_for_a_skewed_loop_lies_skewed() -> None:
-    s, args, C, _ = product()
-    s[C].skew(C.op.axis[1], C.op.axis[0])
-    CC = s.cache_write(C, "global")
-    i, j = C.op.axis
-    text = str(tw.lower(s, args))
-    assert "C[i, j] = C.global[i, (j - i) % 8]" in text or "C[i, j] = C.global[i, (j + i * -1) % 8]" in text, text
-    assert [int(extent) for extent in CC.shape] == [6, 8]
-    agrees(s, args)
-
-
-@pytest.mark.parametrize("by", [1, 2])
-def test_an_intrinsic_takes_all_of_a_skewed_loop_or_is_refused(by: int) -> None:
-    P, Q = te.placeholder((2, 1, 4, 4), name="P"), te.placeholder((2, 1, 4, 4), name="Q")
-    k = te.reduce_axis((0, 4), "k")
-    C = te.compute((2, 2, 4, 4), lambda a, b, i, j: te.sum(P[a, 0, k, i] * Q[b, 0, k, j], k), name="C")
-    s = te.create_schedule(C)
-    i, j = C.op.axis[2:]
-    skewed = s[C].skew(j, C.op.axis[by])
-    s[C].reorder(i, skewed, k)
-    s[C].tensorize(i, te.intrinsics.get("vector.outer_product_4x4", 4, "float32"))
-    if by == 1:  # a tile's columns begin elsewhere in each tile, and go around within it
-        with pytest.raises(tw.LoweringError, match=r"j takes the values `\(j\.skewed \+ b\) % 4` there"):
-            tw.lower(s, [P, Q, C])
-        return
-    p, q = (np.random.default_rng(at).random((2, 1, 4, 4), dtype="float32") for at in range(2))
-    c = np.zeros((2, 2, 4, 4), "float32")
-    tw.build(s, [P, Q, C])(p, q, c)
-    np.testing.assert_allclose(c, np.einsum("aki,bkj->abij", p[:, 0], q[:, 0]), rtol=1e-5)
-
-
-def test_the_check_of_a_schedule_holds_for_it() -> None:
-    s, _, C, k = product(12, 20, 9)
-    i, j = C.op.axis
-    jo, _ = s[C].split(j, 6)
-    s[C].parallel(i)
-    s[C].skew(jo, i, 3)
-    s[C].skew(k, i)
+@pytest.mark.parametrize("slope", [1, 2])
+def test_a_wavefront_is_shared_among_threads(slope: int) -> None:
+    s, H, i, j, args = scheduled(alignment)
+    front = s[H].skew(j, i, slope)
+    assert front.name == "j.skewed" and s[H].leaf_iter_vars == [i, front]
+    s[H].reorder(front, i)
+    s[H].parallel(i)
+    text = str(s)
+    assert "for i in parallel(13):" in text and f"for j.skewed in {9 + slope * 12}:" in text
+    computes_the_same(s, args)
     s.verify()
+
+
+def test_a_slope_that_lets_distances_go_back_is_refused_at_the_reorder() -> None:
+    s, H, i, j, _ = scheduled(alignment)
+    front = s[H].skew(j, i, -1)
+    with pytest.raises(tw.ScheduleError, match=r"would go back in j\.skewed"):
+        s[H].reorder(front, i)
+    s, H, i, j, _ = scheduled(alignment)
+    with pytest.raises(tw.ScheduleError, match=r"(?s)cannot skew 'i' of .*go on in j and would go back in i\.skewed"):
+        s[H].skew(i, j, -1)
+
+
+def test_tiles_of_a_skewed_stencil() -> None:
+    s, H, t, i, args = scheduled(stencil)
+    moved = s[H].skew(i, t)
+    outer, tiles, *inner = s[H].tile(t, moved, 4, 4)
+    s[H].reorder(s[H].skew(tiles, outer), outer, *inner)
+    s[H].parallel(outer)
+    computes_the_same(s, args)
+
+
+def test_the_inner_loop_of_a_wavefront_runs_over_what_is_there() -> None:
+    s, H, i, j, args = scheduled(alignment)
+    s[H].reorder(s[H].skew(j, i), i)
+    computes_the_same(s, args, "llvm")
+    assert "likely" not in str(tw.lower(s, args)), "guards that many iterations fail cut the loop"
+
+
+def test_unknown_shapes() -> None:
+    n, m = te.var("n"), te.var("m")
+    s, H, i, j, args = scheduled(alignment, n, m)
+    front = s[H].skew(j, i)
+    assert front.dtype == "int64", "a sum that could wrap is wider"
+    s[H].reorder(front, i)
+    for shape in ((1, 1), (5, 17), (17, 5), (0, 3), (3, 0)):
+        computes_the_same(s, args, "llvm", shape)
+    with pytest.raises(tw.ScheduleError, match="no constants of which 32 bits are enough"):
+        s[H].skew(i, front, 2)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 1, 0)])
+def test_a_stage_of_expressions_computes_what_it_computed(order: tuple[int, ...]) -> None:
+    A = te.placeholder((5, 7), "int32", name="A")
+    B = te.compute((5, 7), lambda i, j: A[i, j] * 3, name="B")
+    k = te.reduce_axis((0, 4), "k")
+    C = te.compute((5, 7), lambda i, j: te.sum(B[i, (j + k) % 7], k), name="C")
+    s = te.create_schedule(C.op)
+    moved = s[C].skew(C.op.axis[1], C.op.axis[0], -2)
+    loops = [C.op.axis[0], moved, k]
+    s[C].reorder(*(loops[at] for at in order))
+    s[B].compute_at(s[C], loops[order[1]])
+    s.verify()
+
+
+def test_records_of_the_release_in_which_rotate_was_named_skew() -> None:
+    A = te.placeholder((4, 6), name="A")
+    C = te.compute((4, 6), lambda i, j: A[i, j] + 1, name="C")
+    s = te.create_schedule(C.op)
+    s[C].rotate(C.op.axis[1], C.op.axis[0], 2)
+    old = to_json(s.trace).replace('"rotate"', '"skew"')
+    assert str(te.Schedule.replay(from_json(old), [C.op])) == str(s)
+    t = te.create_schedule(C.op)
+    t[C].skew(C.op.axis[1], C.op.axis[0], 2)
+    assert str(te.Schedule.replay(from_json(to_json(t.trace)), [C.op])) == str(t) != str(s)

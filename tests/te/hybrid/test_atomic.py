@@ -8,6 +8,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from hybrid_run import agree
 from tilewright import te
 from tilewright.te.hybrid import allocate, atomic_add, output_tensor, parallel, serial
 
@@ -171,3 +172,61 @@ def test_lanes_add_one_after_the_other() -> None:
     a, c = np.arange(16, dtype="float32"), np.zeros(2, "float32")
     f(a, c)
     assert c.tolist() == [a[::2].sum(), a[1::2].sum()]
+
+
+@te.hybrid.script
+def scattered(a, places):
+    c = output_tensor(a.shape, a.dtype)
+    for i in parallel(a.shape[0], independent=True):
+        c[places[i]] = a[i]
+    return c
+
+
+@te.hybrid.script
+def butterflies(a, stages):
+    c = output_tensor(a.shape, a.dtype)
+    for i in range(a.shape[0]):
+        c[i] = a[i]
+    for q in range(stages):
+        for i in parallel(a.shape[0] // 2, independent=True):
+            half = 1 << q
+            low = i // half * 2 * half + i % half
+            x = c[low]
+            y = c[low + half]
+            c[low] = x + y
+            c[low + half] = x - y
+    return c
+
+
+@te.hybrid.script
+def squares(a):
+    c = output_tensor(a.shape, a.dtype)
+    for i in parallel(a.shape[0], independent=True):
+        c[(i * i) % a.shape[0]] = a[i]
+    return c
+
+
+def test_what_a_script_vouches_for_is_run_in_parallel_and_checked() -> None:
+    a, places = np.arange(32, dtype="int32"), np.random.default_rng(1).permutation(32).astype("int32")
+    for function, rest in ((scattered, (places,)), (butterflies, (5,))):
+        s = agree(function, [a, *rest], function(a, *rest))
+        assert "in parallel(" in str(s) and "32 elements equal" in str(s.verify()), "places are drawn as permutations"
+    A, P = te.placeholder((32,), "int32", name="A"), te.placeholder((32,), "int32", name="P")
+    C = scattered(A, P)
+    with pytest.raises(tw.LoweringError, match=r"TW0305: iterations of a parallel loop .* race on c"):
+        tw.build(te.create_schedule(C.op), [A, P, C], "interpret")(a, places // 2, np.zeros(32, "int32"))
+    D = squares(A)
+    with pytest.raises(tw.LoweringError, match=r"TW0305: iterations of a parallel loop .* race on c"):
+        te.create_schedule(D.op).verify()
+
+
+def test_a_loop_is_vouched_for_by_true_alone() -> None:
+    @te.hybrid.script
+    def unclear(a):
+        c = output_tensor(a.shape, a.dtype)
+        for i in parallel(a.shape[0], independent=a.shape[0]):
+            c[i] = a[i]
+        return c
+
+    with pytest.raises(tw.TensorExpressionError, match="TW0157: independent is neither True nor False"):
+        unclear(te.placeholder((4,), name="a"))

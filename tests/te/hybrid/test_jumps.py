@@ -121,6 +121,20 @@ def test_jumps_on_threads_and_in_lanes() -> None:
     agree(collatz, [starts], collatz(starts), lambda s, outputs: s[outputs[0]].vectorize(outputs[0].op.axis[0]))
 
 
+@pytest.mark.parametrize("count", [5, 16, 35])
+def test_lanes_run_a_while_until_the_last_one_has_left_it(count: int) -> None:
+    starts = np.random.default_rng(count).integers(1, 60, count).astype("int32")
+    a = te.placeholder((count,), "int32", name="a")
+    b = collatz(a)
+    s = te.create_schedule(b.op)
+    s[b].vectorize(s[b].split(b.op.axis[0], 16)[1])
+    f = tw.build(s, [a, b])
+    got = np.zeros(count, "int32")
+    f(starts, got)
+    np.testing.assert_array_equal(got, collatz(starts))
+    assert count < 16 or "x i32>" in f.source("llvm"), "steps are done in lanes"
+
+
 def test_a_loop_with_a_break_keeps_its_axis_and_its_order() -> None:
     re, im = points(5)
     (times,) = outputs_of(escape_times(*tensors_like([re, im, 7])))

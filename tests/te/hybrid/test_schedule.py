@@ -137,7 +137,7 @@ def test_order_that_matters_is_kept() -> None:
     ko, ki = s[c].split(k, 2)
     s[c].reorder(ko, i, j, ki)
     before = state(s)
-    with pytest.raises(tw.ScheduleError, match=r"TW0280: cannot reorder k\.outer and k\.inner .*\n.*of c\[i, j\]"):
+    with pytest.raises(tw.ScheduleError, match=r"TW0280: cannot reorder k\.inner and k\.outer .*\n.*c\[i, j\] may be"):
         s[c].reorder(ki, ko)
     with pytest.raises(tw.ScheduleError, match=r"TW0280: cannot vectorize 'k\.inner'"):
         s[c].vectorize(ki)
@@ -178,7 +178,7 @@ def test_a_wave(n: int, m: int) -> None:
         if n > 2:  # one row has no other to depend on
             with pytest.raises(tw.ScheduleError, match="TW0280"):
                 s[c].parallel(t)
-            with pytest.raises(tw.ScheduleError, match="TW0280: cannot reorder t and x"):
+            with pytest.raises(tw.ScheduleError, match="TW0280: cannot reorder x and t"):
                 s[c].reorder(x, t)
         xo, xi = s[c].split(x, 4)
         s[c].vectorize(xi)
