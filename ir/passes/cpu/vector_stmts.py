@@ -21,7 +21,7 @@ from ...accesses import reads_memory
 from ...expr import LT, Add, BufferLoad, Call, Cast, Expr, Mul, Not, Var
 from ...ops import all_of, any_of, cast, const, is_const
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt, While
-from ...visit import free_vars, loads, seq
+from ...visit import free_vars, loads, seq, substitute
 from ..common.fresh_copy import Copier, fold, fresh_copy
 from .lane_conditions import negation, some_active
 from .vector_exprs import LaneExprs, Mask, NotVectorizable, Row
@@ -111,7 +111,7 @@ class LaneStmts:
             raise NotVectorizable
         if self.exprs.visit(stmt.condition).dtype.lanes == 1:
             return While(self._scalar(stmt.condition), self.visit(stmt.body))
-        running = (fresh_copy(stmt.condition, {self.lane: const(at, self.lane.dtype)}) for at in range(self.lanes))
+        running = (substitute(stmt.condition, {self.lane: const(at, self.lane.dtype)}) for at in range(self.lanes))
         return While(any_of(*running), self.visit(If(stmt.condition, stmt.body)))
 
     def _some_runs(self, loop: For) -> Expr | None:
