@@ -1,6 +1,7 @@
-"""Writes the stubs of faces, for type checkers and editors: of topi, topi.nn, topi.image and topi.vision the operators that they
-hand on when they are first used; of te its functions of elements, with a result for each kind of operand, which their own
-definitions, made for all kinds at once, do not tell. tests/test_faces.py holds the stubs to the faces."""
+"""Writes where the operators of topi live (topi/homes.py), and the stubs of faces, for type checkers and editors: of topi, topi.nn,
+topi.image and topi.vision the operators that they hand on when they are first used; of te its functions of elements, with a result
+for each kind of operand, which their own definitions, made for all kinds at once, do not tell. tests/test_faces.py holds them to the
+faces."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ import tilewright
 
 ROOT = Path(tilewright.__file__).parent
 FACES = ("te", "autoschedule", "topi", "topi/nn", "topi/image", "topi/vision")
+HOMES = "topi/homes.py"
+_SUBPACKAGES = ("random",)
 _WIDTH = 132
 _ALIASES = ("_Scalar: TypeAlias = Expr | float | np.generic", "_Operand: TypeAlias = Tensor | _Scalar")
 
@@ -174,13 +177,59 @@ def _from(home: str, names: list[str]) -> list[str]:
     )
 
 
+def render_homes() -> str:
+    """topi/homes.py: of each package the names that modules list in __all__, and the modules that have rows of operators."""
+    lines = [
+        '"""Homes of the operators of topi; written by docs/make_faces.py."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from collections.abc import Mapping",
+        "",
+        '__all__ = ["HOMES", "ROWS"]',
+        "",
+        "HOMES: Mapping[str, Mapping[str, str]] = {",
+    ]
+    rows: list[str] = []
+    for face in FACES[2:]:
+        lines.append(f'    "{face.replace("/", ".")}": {{')
+        for path in sorted((ROOT / face).glob("*.py")):
+            tree = ast.parse(path.read_text())
+            names = () if path.stem in ("homes", *_SUBPACKAGES) else _listed(tree)
+            lines += [f'        "{name}": "{path.stem}",' for name in names]
+            if any(isinstance(node, ast.ImportFrom) and node.module == "row" for node in tree.body):
+                rows.append(".".join((*path.parent.relative_to(ROOT / "topi").parts, path.stem)))
+        lines.append("    },")
+    lines += [
+        "}",
+        '"""Of each package by name the module below it."""',
+        "",
+        "ROWS = (",
+        *(f'    "{module}",' for module in rows),
+        ")",
+        '"""Modules, below topi, that have rows of operators."""',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _listed(tree: ast.Module) -> list[str]:
+    """The names in __all__ of a module."""
+    lists = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__"
+    ]
+    return sorted(ast.literal_eval(lists[0])) if lists else []
+
+
 def _render_topi(face: str) -> str:
     module = import_module("tilewright." + face.replace("/", "."))
     names: dict[str, list[str]] = defaultdict(list)
     overloaded = {
         name: getattr(module, name)
         for name, home in sorted(module.homes.items())
-        if home == "elementwise" and _is_of_elements(getattr(module, name))
+        if home in ("elementwise", "mathematics") and _is_of_elements(getattr(module, name))
     }
     for name, home in module.homes.items():
         if name in overloaded:
@@ -206,5 +255,6 @@ def _render_topi(face: str) -> str:
 
 if __name__ == "__main__":
     sys.dont_write_bytecode = True
+    (ROOT / HOMES).write_text(render_homes())
     for face in FACES:
         (ROOT / face / "__init__.pyi").write_text(render(face))

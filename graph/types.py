@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache, reduce
 from typing import Any, NamedTuple, cast
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +24,7 @@ from ..ir.expr import Add, Div, Expr, FloorDiv, IntImm, Mul, Var
 from ..ir.text.parser import parse_expression
 from ..ir.visit import free_vars, post_order, rewrite, substitute
 from ..te.shape import scalar_dtype
+from ..topi.references import array_dtype
 from .errors import BadGraph
 
 __all__ = [
@@ -118,11 +118,6 @@ def _extent(extent: Any) -> Extent:
 def type_of_array(array: NDArray[Any]) -> TensorType:
     """The type that an array has. Raises BadGraph (TW0901) for dtypes that values cannot have."""
     return tensor_type(array.shape, array.dtype)
-
-
-def array_dtype(name: str) -> np.dtype[Any]:
-    """numpy's dtype of this name."""
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
 @cache

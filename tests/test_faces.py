@@ -58,6 +58,12 @@ print(*sorted(name for name in loaded if name.partition(".")[0] in ("tilewright"
     assert done.stdout.split() == ["tilewright", "tilewright.errors", "tilewright.importing"]
 
 
+def test_every_operator_has_its_home() -> None:
+    assert (make_faces.ROOT / make_faces.HOMES).read_text() == make_faces.render_homes(), (
+        "run python docs/make_faces.py"
+    )
+
+
 @pytest.mark.parametrize("face", make_faces.FACES)
 def test_type_checkers_see_the_operators_that_a_face_hands_on(face: str) -> None:
     stub = make_faces.ROOT / face / "__init__.pyi"

@@ -25,10 +25,10 @@ from .arrangement import (
 from .contraction import einsum as einsum, tensordot as tensordot
 from .coordinates import argwhere as argwhere, sparse_reshape as sparse_reshape, sparse_to_dense as sparse_to_dense
 from .cumulative import cumprod as cumprod, cumsum as cumsum
-from .elementwise import (
+from .elementwise import elemwise_sum as elemwise_sum
+from .filling import (
     arange as arange,
     broadcast_to as broadcast_to,
-    elemwise_sum as elemwise_sum,
     full as full,
     full_like as full_like,
     ones as ones,
@@ -594,9 +594,9 @@ def minimum(lhs: _Scalar, rhs: Tensor) -> Tensor: ...
 def mod(lhs: _Scalar, rhs: _Scalar) -> Expr:
     """The remainder with the sign of lhs, as TVM has it under this name: trunc_mod. numpy's mod is floor_mod.
 
-    lhs, rhs: tensors, whose shapes broadcast as numpy's do, numbers or expressions. The result has the broadcast shape,
-    and the dtype that te's rules give to the two together; it is an expression where neither is a tensor.
-    Raises ShapesDoNotBroadcast (TW0121), NotAnExpression (TW0106)."""
+    lhs, rhs: tensors, whose shapes broadcast as numpy's do, numbers or expressions. The result has the broadcast shape, and the
+    dtype that te's rules give to the two together; it is an expression where neither is a tensor. Raises ShapesDoNotBroadcast
+    (TW0121), NotAnExpression (TW0106)."""
 @overload
 def mod(lhs: Tensor, rhs: _Operand) -> Tensor: ...
 @overload

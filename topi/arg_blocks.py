@@ -20,8 +20,6 @@ from ..ir.expr import IntImm
 from ..te.tag import AlgorithmTag
 from ..te.tensor import Tensor
 
-__all__ = ["BLOCK", "TAG", "are_long", "place_by_blocks"]
-
 BLOCK = 256
 LONG = 8
 """Blocks from which on a row is taken in blocks."""

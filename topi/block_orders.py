@@ -20,8 +20,6 @@ from ..te import max_value
 from ..te.hybrid.runtime import allocate, bind, const_range, output_tensor
 from ..te.tensor import Tensor
 
-__all__ = ["sorted_in_blocks"]
-
 LONGEST = 4096
 """Elements that a block sorts: with keys of 64 bits they fill what a block has without asking."""
 MOST_THREADS, THREADS = 512, 256

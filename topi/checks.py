@@ -13,8 +13,6 @@ from ..te.shape import as_shape
 from ..te.tensor import Tensor, tensor_text
 from .errors import BadAxis, BadOperand, BadParameter
 
-__all__ = ["axes_of", "axis_of", "counted", "divides", "integers", "known", "shape_of", "tensor", "tensors", "weights"]
-
 T = TypeVar("T")
 
 

@@ -13,8 +13,8 @@ from ..te.hybrid.runtime import output_tensor
 from ..te.indices import signed_index
 from ..te.tensor import Tensor, tensor_text
 from .checks import shape_of, tensor
-from .elementwise import full
 from .errors import BadOperand, BadParameter
+from .filling import full
 from .order import scatter_nd
 from .transform import injective, reshape, transpose
 

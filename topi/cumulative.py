@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from .. import te
 from ..ir import ops
@@ -14,25 +16,61 @@ from ..ir.ops import is_const
 from ..te.shape import scalar_dtype
 from ..te.tensor import Tensor
 from .checks import axis_of, tensor
-from .elementwise import full
-from .transform import reshape, transpose
+from .filling import full
+from .row import Sample, floating, integers, operator, sample
+from .transform import flip, reshape, transpose
 
 __all__ = ["cumprod", "cumsum"]
 
 
-def cumsum(data: Tensor, axis: int | None = None, dtype: object = None, exclusive: bool = False) -> Tensor:
-    """The sums of data[: i + 1] along an axis, or of the flattened tensor without one; exclusive: of data[: i].
+F = TypeVar("F", bound=Callable[..., Tensor])
+
+
+def _row(name: str, reference: Callable[..., Any], neutral: int, *samples: Sample) -> Callable[[F], F]:
+    """The row of running results along one axis. reference: numpy's function; samples: those that others have not."""
+
+    def computed(x: Any, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Any:
+        wide = x if x.dtype.kind in "iu" else x.astype(np.float64)
+        source = np.flip(wide, axis) if reverse else wide
+        if exclusive and source.shape[axis]:
+            first = np.full_like(np.take(source, [0], axis), neutral)
+            source = np.concatenate([first, np.delete(source, -1, axis)], axis)
+        result = reference(source, axis, dtype=source.dtype)
+        return np.flip(result, axis) if reverse else result
+
+    return operator(
+        name,
+        reference=computed,
+        attributes={"axis": "axis", "exclusive": "exclusive", "reverse": "reverse"},
+        required=("axis",),
+        samples=[
+            sample(floating(3, 7), axis=1),
+            sample(floating(3, 7), axis=0, exclusive=True, reverse=True),
+            *samples,
+        ],
+    )
+
+
+@_row("cumsum", np.cumsum, 0, sample(integers(3, 7), axis=1, exclusive=True))
+def cumsum(
+    data: Tensor, axis: int | None = None, dtype: object = None, exclusive: bool = False, reverse: bool = False
+) -> Tensor:
+    """The sums of data[: i + 1] along an axis, or of the flattened tensor without one; exclusive: of data[: i]; reverse: from the
+    other end on, data[i:] or data[i + 1 :].
 
     dtype: of the result and of the additions, which are made in order; of data, int32 of bools. An element is off by at most
     n * eps times the sum of the n absolute values before it. Raises BadAxis (TW0180).
     """
-    return _running(data, axis, dtype, exclusive, "cumsum", ops.add, 0)
+    return _running(data, axis, dtype, exclusive, reverse, "cumsum", ops.add, 0)
 
 
-def cumprod(data: Tensor, axis: int | None = None, dtype: object = None, exclusive: bool = False) -> Tensor:
+@_row("cumprod", np.cumprod, 1)
+def cumprod(
+    data: Tensor, axis: int | None = None, dtype: object = None, exclusive: bool = False, reverse: bool = False
+) -> Tensor:
     """The products of data[: i + 1] along an axis, as cumsum gives sums, in its shape; n products are off by n * eps, relatively.
     Raises BadAxis (TW0180)."""
-    return _running(data, axis, dtype, exclusive, "cumprod", ops.multiply, 1)
+    return _running(data, axis, dtype, exclusive, reverse, "cumprod", ops.multiply, 1)
 
 
 def _running(
@@ -40,6 +78,7 @@ def _running(
     axis: int | None,
     dtype: object,
     exclusive: bool,
+    reverse: bool,
     name: str,
     combine: Callable[[Any, Any], Any],
     neutral: int,
@@ -47,6 +86,9 @@ def _running(
     source = tensor(data, name)
     if axis is None:
         source = reshape(source, (math.prod(source.shape),))
+    if reverse:
+        at = axis_of(source, 0 if axis is None else axis, name)
+        return flip(_running(flip(source, at), at, dtype, exclusive, False, name, combine, neutral), at)
     at = axis_of(source, 0 if axis is None else axis, name)
     kind = scalar_dtype(dtype) if dtype is not None else scalar_dtype("int32") if source.dtype.is_bool else source.dtype
     order = [at, *(dim for dim in range(source.ndim) if dim != at)]

@@ -11,71 +11,44 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import FLOAT32, DType
 from ..ir.expr import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, IntImm
-from ..ir.ops import constant_of
 from ..te import either as te
 from ..te.elementwise import operate
 from ..te.shape import same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text
-from .checks import shape_of, tensor, tensors
+from .checks import tensor, tensors
 from .errors import BadOperand, BadParameter
-from .signatures import Number
+from .references import alike, array_dtype, floats, numbers
+from .row import bools, floating, integers, operator, positive, sample
 
 __all__ = [
-    "abs",
-    "acos",
-    "acosh",
     "add",
-    "arange",
-    "asin",
-    "asinh",
-    "atan",
     "atan2",
-    "atanh",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
     "bitwise_xor",
-    "broadcast_to",
     "cast",
-    "ceil",
-    "ceil_log2",
     "clip",
-    "cos",
-    "cosh",
     "divide",
     "elemwise_sum",
     "equal",
-    "erf",
-    "exp",
-    "exp10",
-    "exp2",
-    "expm1",
-    "floor",
     "floor_divide",
     "floor_mod",
-    "full",
-    "full_like",
     "greater",
     "greater_equal",
     "hypot",
-    "identity",
-    "isfinite",
-    "isinf",
-    "isnan",
     "left_shift",
     "less",
     "less_equal",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
     "log_add_exp",
     "logical_and",
     "logical_not",
@@ -85,38 +58,21 @@ __all__ = [
     "minimum",
     "mod",
     "multiply",
-    "nearbyint",
-    "negative",
     "not_equal",
-    "ones",
-    "ones_like",
     "power",
     "reinterpret",
     "right_shift",
-    "round",
-    "rsqrt",
-    "sigmoid",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
     "subtract",
-    "tan",
-    "tanh",
-    "trunc",
     "trunc_divide",
     "trunc_mod",
     "where",
-    "zeros",
-    "zeros_like",
 ]
 
 Operand = Any
 """A tensor, or a number or scalar expression."""
 
 
-def _lifted(name: str, function: Callable[..., Any], *operands: Operand) -> Any:
+def lifted(name: str, function: Callable[..., Any], *operands: Operand) -> Any:
     """`function` of the elements, under the name that the operation has."""
     for operand in operands:
         if isinstance(operand, str):  # an expression as well, but of no operator
@@ -126,79 +82,118 @@ def _lifted(name: str, function: Callable[..., Any], *operands: Operand) -> Any:
     return function(*operands)
 
 
-_SAME = "and its dtype"
-_FLOAT = "and its dtype where that is a float, else float32"
-_BOOL = "and the dtype bool"
+SAME = "and its dtype"
+FLOAT = "and its dtype where that is a float, else float32"
+BOOL = "and the dtype bool"
+NUMBERS = floating(3, 5)
+_PARTS = positive(3, 5)
+ERROR = 4
+"""By how many units in the last place what is computed of elements in floats may miss what it should be."""
+
+_Reference = Callable[[Any, Any], Any]
 
 
-def _unary(
+def unary_operator(
     name: str,
     meaning: str,
+    reference: Callable[[Any], Any],
+    derivative: tuple[str | None, ...] | None = None,
     function: Callable[[Any], Any] | None = None,
-    dtype: str = _FLOAT,
+    dtype: str = FLOAT,
+    growth: float | None = None,
+    samples: Sequence[Any] = (NUMBERS,),
 ) -> Callable[[Operand], Any]:
-    """The operator of one operand. dtype: what its documentation says of the result's."""
+    """The operator of one operand, and its row. dtype: what its documentation says of the result's; samples: operands."""
     apply = function or getattr(te, name)
 
-    def operator(x: Operand) -> Any:
-        return _lifted(name, apply, x)
+    def operator_of_one(x: Operand) -> Any:
+        return lifted(name, apply, x)
 
-    operator.__name__ = operator.__qualname__ = name
-    operator.__doc__ = f"""{meaning}
+    operator_of_one.__name__ = operator_of_one.__qualname__ = name
+    operator_of_one.__doc__ = f"""{meaning}
 
     x: a tensor of any shape, or a number or an expression, of which the result is an expression. The result has the shape of x,
     {dtype}. Raises NotAnExpression (TW0106){", MixedTypes (TW0104)" if name == "bitwise_not" else ""}.
     """
-    return operator
+    return operator(
+        name,
+        reference=floats(reference) if dtype is FLOAT else reference,
+        fusion="elementwise",
+        derivative=derivative,
+        error=ERROR if dtype is FLOAT else 0,
+        growth=growth,
+        samples=[sample(one) for one in samples],
+    )(operator_of_one)
 
 
 _MIXED = "and the dtype that te's rules give to the two together"
+_PAIR = (floating(3, 1, 5), floating(4, 1))
+_BOOLS = (bools(7), bools(7))
+_INTEGERS = (integers(3, 5, below=100), integers(5, below=9))
 
 
 def _binary(
     name: str,
     meaning: str,
+    reference: _Reference,
+    derivative: tuple[str | None, ...] | None,
     function: Callable[[Any, Any], Any],
     dtype: str = _MIXED,
     errors: str = "",
+    error: float = 0,
+    growth: float | None = None,
+    samples: Sequence[tuple[Any, Any]] = (_PAIR,),
 ) -> Callable[[Operand, Operand], Any]:
-    """The operator of two operands. dtype: what its documentation says of the result's; errors: those that others have not."""
+    """The operator of two operands, and its row. reference: of arrays of one dtype; dtype: what its documentation says of the
+    result's; errors: those that others have not; samples: operands."""
 
-    def operator(lhs: Operand, rhs: Operand) -> Any:
-        return _lifted(name, function, lhs, rhs)
+    def operator_of_two(lhs: Operand, rhs: Operand) -> Any:
+        return lifted(name, function, lhs, rhs)
 
-    operator.__name__ = operator.__qualname__ = name
-    operator.__doc__ = _documented(meaning, dtype, errors)
-    return operator
+    def met(x: NDArray[Any], y: NDArray[Any]) -> Any:
+        return reference(*alike(x, y))
 
-
-def _documented(meaning: str, dtype: str, errors: str) -> str:
-    """The documentation of an operator of two operands."""
-    return f"""{meaning}
+    operator_of_two.__name__ = operator_of_two.__qualname__ = name
+    operator_of_two.__doc__ = f"""{meaning}
 
     lhs, rhs: tensors, whose shapes broadcast as numpy's do, numbers or expressions. The result has the broadcast shape,
     {dtype}; it is an expression where neither is a tensor.
     Raises ShapesDoNotBroadcast (TW0121), NotAnExpression (TW0106){errors}.
     """
+    return operator(
+        name,
+        reference=met,
+        fusion="elementwise",
+        derivative=derivative,
+        error=error,
+        growth=growth,
+        samples=[sample(*pair) for pair in samples],
+    )(operator_of_two)
 
 
-def _comparison(name: str, symbol: str, kind: type[CompareOp]) -> Callable[[Operand, Operand], Any]:
-    return _binary(name, f"Whether lhs {symbol} rhs, as bool.", lambda a, b: ops.compare(kind, a, b), _BOOL)
+def _comparison(
+    name: str, symbol: str, kind: type[CompareOp], reference: _Reference, *samples: tuple[Any, Any]
+) -> Callable[[Operand, Operand], Any]:
+    return _binary(
+        name,
+        f"Whether lhs {symbol} rhs, as bool.",
+        reference,
+        None,
+        lambda a, b: ops.compare(kind, a, b),
+        BOOL,
+        samples=(_PAIR, *samples),
+    )
 
 
 def _bits(
-    name: str, meaning: str, function: Callable[[Any, Any], Any] | None = None
+    name: str,
+    meaning: str,
+    reference: _Reference,
+    function: Callable[[Any, Any], Any] | None = None,
+    samples: tuple[Any, Any] = _INTEGERS,
 ) -> Callable[[Operand, Operand], Any]:
     apply = function or functools.partial(ops.bitwise, name)
-
-    def operator(lhs: Operand, rhs: Operand) -> Any:
-        if isinstance(lhs, Tensor) or isinstance(rhs, Tensor):
-            return operate(name, apply, lhs, rhs)
-        return apply(lhs, rhs)
-
-    operator.__name__ = operator.__qualname__ = name
-    operator.__doc__ = _documented(meaning, _MIXED, ", MixedTypes (TW0104)")
-    return operator
+    return _binary(name, meaning, reference, None, apply, errors=", MixedTypes (TW0104)", samples=(samples,))
 
 
 def _shift(kind: str, a: Any, b: Any) -> Any:
@@ -214,47 +209,138 @@ def _shift(kind: str, a: Any, b: Any) -> Any:
 
 # Arithmetic
 
-add = _binary("add", "lhs + rhs.", ops.add)
-subtract = _binary("subtract", "lhs - rhs.", ops.subtract)
-multiply = _binary("multiply", "lhs * rhs.", ops.multiply)
+
+def _whole(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Integers divided by 0 are 0."""
+
+    def divided(a: NDArray[Any], b: NDArray[Any]) -> Any:
+        return function(a, b) if a.dtype.kind not in "iub" else np.where(b == 0, 0, function(a, np.where(b == 0, 1, b)))
+
+    return divided
+
+
+def _numpy_trunc_divide(a: Any, b: Any) -> Any:
+    if a.dtype.kind not in "iub":
+        wide = np.promote_types(a.dtype, np.float32) if a.dtype.kind == "f" else np.float32
+        return np.trunc(a.astype(wide) / b.astype(wide)).astype(a.dtype)
+    return np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
+
+
+add = _binary("add", "lhs + rhs.", numbers(np.add), ("g", "g"), ops.add, growth=1, samples=(_PAIR, _BOOLS))
+subtract = _binary(
+    "subtract", "lhs - rhs.", numbers(np.subtract), ("g", "-g"), ops.subtract, growth=1, samples=(_PAIR, _BOOLS)
+)
+multiply = _binary("multiply", "lhs * rhs.", np.multiply, ("g * b", "g * a"), ops.multiply, samples=(_PAIR, _BOOLS))
 divide = _binary(
     "divide",
     "lhs / rhs of floats. Two integers are refused, as by `/`: floor_divide and trunc_divide say "
     "which quotient is meant.",
+    np.divide,
+    ("g / b", "-(g * y / b)"),
     ops.divide,
     errors=", AmbiguousDivision (TW0103)",
+    samples=((NUMBERS, positive(5)),),
 )
 floor_divide = _binary(
     "floor_divide",
     "The quotient rounded towards minus infinity, as Python's and numpy's (1.0 // 0.1 is 9); of integers x // 0 = 0.",
+    _whole(np.floor_divide),
+    (None, None),
     ops.floordiv,
+    samples=(_INTEGERS,),
 )
 floor_mod = _binary(
-    "floor_mod", "The remainder with the sign of rhs, as Python's and numpy's; of integers x % 0 = 0.", ops.floormod
+    "floor_mod",
+    "The remainder with the sign of rhs, as Python's and numpy's; of integers x % 0 = 0.",
+    np.mod,
+    ("g", "-(g * floor_divide(a, b))"),
+    ops.floormod,
+    samples=(_INTEGERS,),
 )
 trunc_divide = _binary(
     "trunc_divide",
     "The quotient rounded towards zero: of floats trunc(lhs / rhs), in float32 at least; of integers C's, x / 0 = 0.",
+    _whole(_numpy_trunc_divide),
+    (None, None),
     lambda a, b: _trunc_divide(a, b),
+    samples=(_INTEGERS,),
 )
-trunc_mod = _binary("trunc_mod", "The remainder with the sign of lhs, as C's and numpy's fmod.", ops.truncmod)
-mod = _binary(
-    "mod",
-    "The remainder with the sign of lhs, as TVM has it under this name: trunc_mod. numpy's mod is floor_mod.",
+trunc_mod = _binary(
+    "trunc_mod",
+    "The remainder with the sign of lhs, as C's and numpy's fmod.",
+    np.fmod,
+    ("g", "-(g * trunc(a / b))"),
     ops.truncmod,
+    samples=(_INTEGERS,),
 )
-maximum = _binary("maximum", "The greater one; a NaN where either is a NaN.", ops.maximum)
-minimum = _binary("minimum", "The lesser one; a NaN where either is a NaN.", ops.minimum)
+
+
+def mod(lhs: Operand, rhs: Operand) -> Any:
+    """The remainder with the sign of lhs, as TVM has it under this name: trunc_mod. numpy's mod is floor_mod.
+
+    lhs, rhs: tensors, whose shapes broadcast as numpy's do, numbers or expressions. The result has the broadcast shape, and the
+    dtype that te's rules give to the two together; it is an expression where neither is a tensor. Raises ShapesDoNotBroadcast
+    (TW0121), NotAnExpression (TW0106).
+    """
+    return lifted("mod", ops.truncmod, lhs, rhs)
+
+
+maximum = _binary(
+    "maximum",
+    "The greater one; a NaN where either is a NaN.",
+    np.maximum,
+    ("where(a >= b, g, 0.0)", "where(a >= b, 0.0, g)"),
+    ops.maximum,
+    growth=1,
+    samples=(_PAIR, (integers(9), integers(9, below=9, dtype="uint64"))),
+)
+minimum = _binary(
+    "minimum",
+    "The lesser one; a NaN where either is a NaN.",
+    np.minimum,
+    ("where(a <= b, g, 0.0)", "where(a <= b, 0.0, g)"),
+    ops.minimum,
+    growth=1,
+)
 power = _binary(
     "power",
     "lhs ** rhs. Integers take a constant exponent from 0 to 1024, all else is computed in floats.",
+    np.power,
+    (
+        "where(b == 0.0, 0.0, g * b * power(a, b - 1.0))",
+        "where(logical_or(a != 0.0, b < 0.0), g * y * log(a), 0.0)",
+    ),
     ops.power,
     errors=", MixedTypes (TW0104)",
+    error=ERROR,
+    samples=((_PARTS, floating(5)),),
 )
-hypot = _binary("hypot", "sqrt(lhs ** 2 + rhs ** 2), without overflow on the way.", te.hypot)
-atan2 = _binary("atan2", "The angle of the point (rhs, lhs), in radians.", te.atan2)
+hypot = _binary(
+    "hypot",
+    "sqrt(lhs ** 2 + rhs ** 2), without overflow on the way.",
+    floats(np.hypot),
+    None,
+    te.hypot,
+    error=ERROR,
+)
+atan2 = _binary(
+    "atan2",
+    "The angle of the point (rhs, lhs), in radians.",
+    floats(np.arctan2),
+    (
+        "where(a * a + b * b == 0.0, 0.0, g * b / (a * a + b * b))",
+        "where(a * a + b * b == 0.0, 0.0, -(g * a / (a * a + b * b)))",
+    ),
+    te.atan2,
+    error=ERROR,
+)
 log_add_exp = _binary(
-    "log_add_exp", "log(exp(lhs) + exp(rhs)), without overflow on the way.", lambda a, b: _log_add_exp(a, b)
+    "log_add_exp",
+    "log(exp(lhs) + exp(rhs)), without overflow on the way.",
+    floats(np.logaddexp),
+    ("g * sigmoid(a - b)", "g * sigmoid(b - a)"),
+    lambda a, b: _log_add_exp(a, b),
+    error=ERROR,
 )
 
 
@@ -280,12 +366,19 @@ def _log_add_exp(a: Any, b: Any) -> Any:
 
 # Comparisons and logic
 
-equal = _comparison("equal", "==", EQ)
-not_equal = _comparison("not_equal", "!=", NE)
-less = _comparison("less", "<", LT)
-less_equal = _comparison("less_equal", "<=", LE)
-greater = _comparison("greater", ">", GT)
-greater_equal = _comparison("greater_equal", ">=", GE)
+equal = _comparison("equal", "==", EQ, np.equal)
+not_equal = _comparison("not_equal", "!=", NE, np.not_equal)
+less = _comparison(
+    "less",
+    "<",
+    LT,
+    np.less,
+    (integers(9, dtype="int8"), integers(9, dtype="uint8")),
+    (integers(9), floating(9)),
+)
+less_equal = _comparison("less_equal", "<=", LE, np.less_equal)
+greater = _comparison("greater", ">", GT, np.greater)
+greater_equal = _comparison("greater_equal", ">=", GE, np.greater_equal)
 
 
 def _truth(x: Any) -> Expr:
@@ -293,118 +386,73 @@ def _truth(x: Any) -> Expr:
     return value if value.dtype.is_bool else ops.compare(NE, value, 0)
 
 
-logical_and = _binary(
-    "logical_and",
-    "Whether both hold, as bool; a number holds where it is not 0.",
-    lambda a, b: te.all(_truth(a), _truth(b)),
-    _BOOL,
+def _logical(
+    name: str, meaning: str, reference: _Reference, function: Callable[[Any, Any], Any]
+) -> Callable[[Operand, Operand], Any]:
+    meaning = f"{meaning}, as bool; a number holds where it is not 0."
+    return _binary(name, meaning, reference, None, function, BOOL, samples=((bools(3, 5), bools(5)),))
+
+
+logical_and = _logical("logical_and", "Whether both hold", np.logical_and, lambda a, b: te.all(_truth(a), _truth(b)))
+logical_or = _logical(
+    "logical_or", "Whether at least one holds", np.logical_or, lambda a, b: te.any(_truth(a), _truth(b))
 )
-logical_or = _binary(
-    "logical_or",
-    "Whether at least one holds, as bool; a number holds where it is not 0.",
-    lambda a, b: te.any(_truth(a), _truth(b)),
-    _BOOL,
+logical_xor = _logical(
+    "logical_xor", "Whether exactly one holds", np.logical_xor, lambda a, b: ops.compare(NE, _truth(a), _truth(b))
 )
-logical_xor = _binary(
-    "logical_xor",
-    "Whether exactly one holds, as bool; a number holds where it is not 0.",
-    lambda a, b: ops.compare(NE, _truth(a), _truth(b)),
-    _BOOL,
-)
-logical_not = _unary(
+logical_not = unary_operator(
     "logical_not",
     "Whether x does not hold, as bool; a number holds where it is not 0.",
+    np.logical_not,
+    None,
     lambda x: ops.logical_not(_truth(x)),
-    _BOOL,
+    BOOL,
+    samples=(bools(7),),
 )
 
 # Bits
 
-bitwise_and = _bits("bitwise_and", "lhs & rhs of integers, or of bools.")
-bitwise_or = _bits("bitwise_or", "lhs | rhs of integers, or of bools.")
-bitwise_xor = _bits("bitwise_xor", "lhs ^ rhs of integers, or of bools.")
+bitwise_and = _bits("bitwise_and", "lhs & rhs of integers, or of bools.", np.bitwise_and)
+bitwise_or = _bits("bitwise_or", "lhs | rhs of integers, or of bools.", np.bitwise_or)
+bitwise_xor = _bits("bitwise_xor", "lhs ^ rhs of integers, or of bools.", np.bitwise_xor)
 left_shift = _bits(
     "left_shift",
     "lhs << rhs of integers; bits that leave on the left are lost, all of them where rhs is below 0 or the width or more.",
+    np.left_shift,
     functools.partial(_shift, "shift_left"),
+    (integers(7, below=9), np.arange(7)),
 )
 right_shift = _bits(
     "right_shift",
     "lhs >> rhs of integers; the sign stays, and alone where rhs is below 0 or the width or more.",
+    np.right_shift,
     functools.partial(_shift, "shift_right"),
+    (integers(7, below=900), np.arange(7)),
 )
-bitwise_not = _unary("bitwise_not", "~x of an integer, or of a bool.", ops.invert, _SAME)
-
-# Mathematics
-
-identity = _unary("identity", "x itself, as a tensor of its own.", ops.convert, _SAME)
-negative = _unary("negative", "-x.", lambda x: ops.negative(ops.convert(x)), _SAME)
-abs = _unary("abs", "|x| in its dtype; the least int8 and its like wrap to themselves.", ops.absolute, _SAME)
-square = _unary("square", "x * x.", lambda x: ops.multiply(x, x), _SAME)
-exp = _unary("exp", "e ** x. An integer is converted to float32, here and below.")
-exp2 = _unary("exp2", "2 ** x.")
-exp10 = _unary("exp10", "10 ** x.")
-expm1 = _unary("expm1", "exp(x) - 1, exact near 0.")
-log = _unary("log", "The natural logarithm.")
-log2 = _unary("log2", "The logarithm to base 2.")
-log10 = _unary("log10", "The logarithm to base 10.")
-log1p = _unary("log1p", "log(1 + x), exact near 0.")
-sqrt = _unary("sqrt", "The square root.")
-rsqrt = _unary("rsqrt", "1 / sqrt(x).")
-erf = _unary("erf", "The error function.")
-sigmoid = _unary("sigmoid", "1 / (1 + exp(-x)).")
-sin = _unary("sin", "The sine of x in radians.")
-cos = _unary("cos", "The cosine of x in radians.")
-tan = _unary("tan", "The tangent of x in radians.")
-asin = _unary("asin", "The arc sine, in radians.")
-acos = _unary("acos", "The arc cosine, in radians.")
-atan = _unary("atan", "The arc tangent, in radians.")
-sinh = _unary("sinh", "The hyperbolic sine.")
-cosh = _unary("cosh", "The hyperbolic cosine.")
-tanh = _unary("tanh", "The hyperbolic tangent.")
-asinh = _unary("asinh", "The inverse hyperbolic sine.")
-acosh = _unary("acosh", "The inverse hyperbolic cosine.")
-atanh = _unary("atanh", "The inverse hyperbolic tangent.")
-floor = _unary("floor", "The greatest whole number not above x; an integer is returned as it is.", dtype=_SAME)
-ceil = _unary("ceil", "The least whole number not below x; an integer is returned as it is.", dtype=_SAME)
-round = _unary(
-    "round",
-    "The nearest whole number, halves away from zero, as TVM's and C's round; numpy's is nearbyint.",
-    dtype=_SAME,
+bitwise_not = unary_operator(
+    "bitwise_not", "~x of an integer, or of a bool.", np.invert, None, ops.invert, SAME, samples=(integers(7),)
 )
-trunc = _unary("trunc", "x without its fraction; an integer is returned as it is.", dtype=_SAME)
-nearbyint = _unary("nearbyint", "The nearest whole number, halves to even, as numpy's round.", dtype=_SAME)
-isnan = _unary("isnan", "Whether x is a NaN, as bool.", dtype=_BOOL)
-isinf = _unary("isinf", "Whether x is infinite, as bool.", dtype=_BOOL)
-isfinite = _unary("isfinite", "Whether x is neither a NaN nor infinite, as bool.", dtype=_BOOL)
+
+# Choices and conversions
 
 
-def sign(x: Operand) -> Any:
-    """-1, 0 or 1 in the shape and the dtype of x, after its sign; a NaN of a NaN. Raises NotAnExpression (TW0106)."""
-    return _lifted("sign", _sign, x)
+def _numpy_clip(x: NDArray[Any], *, low: float, high: float) -> Any:
+    if x.dtype.kind not in "iu":
+        return np.clip(x.astype(np.float64), low, high).astype(x.dtype)
+    info = np.iinfo(x.dtype)
+    least, greatest = (int(min(max(bound, info.min), info.max)) for bound in (low, high))
+    return np.clip(x, least, greatest)
 
 
-def _sign(x: Any) -> Expr:
-    value = ops.convert(x)
-    one, zero = ops.const(1, value.dtype), ops.const(0, value.dtype)
-    rest = value * 0 + 0.0 if value.dtype.is_float else zero  # a NaN, or 0 without its sign and without a derivative
-    below = te.select(value < 0, ops.const(-1, value.dtype), rest) if value.dtype.is_signed else rest
-    return te.select(value > 0, one, below)
-
-
-def ceil_log2(x: Operand) -> Any:
-    """The least integer n for which 2 ** n is not below x, in the shape and the dtype of x: of an integer from 1 on exact, of a
-    float ceil(log2(x)). Raises NotAnExpression (TW0106)."""
-
-    def element(value: Any) -> Any:
-        value = ops.convert(value)
-        if value.dtype.is_float:
-            return te.ceil(te.log2(value))
-        return (te.const(value.dtype.bits, "int32") - te.clz(value - 1)).astype(value.dtype)
-
-    return _lifted("ceil_log2", element, x)
-
-
+@operator(
+    "clip",
+    reference=_numpy_clip,
+    fusion="elementwise",
+    attributes={"low": "a_min", "high": "a_max"},
+    derivative=("where(logical_and(a >= low, a <= high), g, 0.0)",),
+    growth=1,
+    samples=[sample(NUMBERS, low=-0.5, high=0.25)],
+)
 def clip(x: Operand, a_min: Any, a_max: Any) -> Any:
     """min(max(x, a_min), a_max) in the shape and the dtype of x; a NaN stays a NaN. a_min, a_max: numbers or expressions; a bound
     that an integer dtype does not hold is its end. Raises NotAnExpression (TW0106)."""
@@ -416,7 +464,7 @@ def clip(x: Operand, a_min: Any, a_max: Any) -> Any:
             low = te.min(low, high)
         return te.max(te.min(value, high), low)
 
-    return _lifted("clip", element, x)
+    return lifted("clip", element, x)
 
 
 def _bound(bound: Expr, dtype: DType) -> Any:
@@ -429,6 +477,18 @@ def _bound(bound: Expr, dtype: DType) -> Any:
     return ops.cast(bound, dtype)
 
 
+def _numpy_cast(x: Any, *, dtype: str) -> Any:
+    """numpy's conversion; of floats to bool, whether they are not 0."""
+    return x != 0 if dtype == "bool" else x.astype(array_dtype(dtype))
+
+
+@operator(
+    "cast",
+    reference=_numpy_cast,
+    fusion="elementwise",
+    derivative=("g",),
+    samples=[sample(NUMBERS, dtype="int32"), sample(NUMBERS, dtype="bool")],
+)
 def cast(x: Operand, dtype: object) -> Any:
     """x converted to `dtype`, in its shape: to integers towards zero, to bool whether it is not 0. Raises UnknownDType (TW0101),
     NotAnExpression (TW0106)."""
@@ -437,15 +497,39 @@ def cast(x: Operand, dtype: object) -> Any:
     def element(value: Any) -> Expr:
         return ops.cast(ops.convert(value), target)
 
-    return _lifted("cast", element, x)
+    return lifted("cast", element, x)
 
 
+def _numpy_reinterpret(x: Any, *, dtype: str) -> Any:
+    return x.view(array_dtype(dtype))
+
+
+@operator(
+    "bitcast",
+    reference=_numpy_reinterpret,
+    fusion="elementwise",
+    samples=[sample(integers(3, 5, dtype="int32"), dtype="uint32")],
+)
 def reinterpret(x: Operand, dtype: object) -> Any:
     """The bits of x read as `dtype`, which has the same width, in the shape of x. Raises BadReinterpret (TW0126), UnknownDType
     (TW0101)."""
     return te.reinterpret(dtype, x)
 
 
+def _numpy_where(condition: NDArray[Any], x: NDArray[Any], y: NDArray[Any]) -> Any:
+    return np.where(condition, *alike(x, y))
+
+
+@operator(
+    "where",
+    reference=_numpy_where,
+    fusion="elementwise",
+    derivative=(None, "where(a, g, 0.0)", "where(a, 0.0, g)"),
+    samples=[
+        sample(bools(9), integers(9), integers(9, below=9, dtype="uint64")),
+        sample(bools(3, 1), floating(3, 5), floating(5)),
+    ],
+)
 def where(condition: Operand, x: Operand, y: Operand) -> Any:
     """x where the condition holds (a bool, or a number that is not 0), y elsewhere.
 
@@ -457,7 +541,7 @@ def where(condition: Operand, x: Operand, y: Operand) -> Any:
         a, b = ops.match_types(a, b)
         return te.select(_truth(chosen), a, b)
 
-    return _lifted("where", element, condition, x, y)
+    return lifted("where", element, condition, x, y)
 
 
 def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
@@ -484,127 +568,4 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
             total = total + value
         return total
 
-    return _lifted("elemwise_sum", element, *xs)
-
-
-# Making tensors
-
-
-def _filled(shape: Any, dtype: object, value: Any, name: str) -> Tensor:
-    kind = scalar_dtype(dtype)
-    element = ops.cast(ops.convert(value), kind)
-    filled: Tensor = te.compute(shape_of(shape, name), lambda *_: element, name=name, tag="elemwise")
-    return filled
-
-
-def full(shape: Any, dtype: object, fill_value: Any) -> Tensor:
-    """A tensor of `shape` (one extent or several) filled with one number or scalar expression, converted to `dtype`. Raises
-    BadExtent (TW0110), UnknownDType (TW0101), NotAnExpression (TW0106)."""
-    return _filled(shape, dtype, fill_value, "T_full")
-
-
-def full_like(x: Tensor, fill_value: Any) -> Tensor:
-    """A tensor of x's shape and dtype, filled with one number or scalar expression. Raises BadOperand (TW0181), NotAnExpression
-    (TW0106)."""
-    return _filled(tensor(x, "full_like").shape, x.dtype, fill_value, "T_full_like")
-
-
-def zeros(shape: Any, dtype: object = "float32") -> Tensor:
-    """A tensor of `shape` and `dtype` filled with zeros. Raises BadExtent (TW0110), UnknownDType (TW0101)."""
-    return full(shape, dtype, 0)
-
-
-def ones(shape: Any, dtype: object = "float32") -> Tensor:
-    """A tensor of `shape` and `dtype` filled with ones. Raises BadExtent (TW0110), UnknownDType (TW0101)."""
-    return full(shape, dtype, 1)
-
-
-def zeros_like(x: Tensor) -> Tensor:
-    """Zeros in x's shape and dtype. Raises BadOperand (TW0181)."""
-    return full_like(x, 0)
-
-
-def ones_like(x: Tensor) -> Tensor:
-    """Ones in x's shape and dtype. Raises BadOperand (TW0181)."""
-    return full_like(x, 1)
-
-
-def arange(
-    start: Expr | Number, stop: Expr | Number | None = None, step: Expr | Number = 1, dtype: object = "float32"
-) -> Tensor:
-    """start, start + step, ... up to but without stop; arange(stop) begins at 0.
-
-    start, stop, step: numbers; integer expressions with steps of 1. The result has one dimension, of ceil((stop - start) / step)
-    elements, of which element i is start + i * step, rounded to `dtype` as that arithmetic is. Raises BadParameter (TW0182) for a
-    step of 0, or one of an unknown size, and UnknownDType (TW0101).
-    """
-    if stop is None:
-        start, stop = 0, start
-    kind = scalar_dtype(dtype)
-    extent = _arange_extent(start, stop, step)
-    values: Tensor = te.compute(
-        (extent,),
-        lambda i: ops.cast(ops.convert(start), kind) + ops.cast(i, kind) * ops.cast(ops.convert(step), kind),
-        name="T_arange",
-        tag="elemwise",
-    )
-    return values
-
-
-def _arange_extent(start: Any, stop: Any, step: Any) -> Any:
-    odd = [bound for bound in (start, stop, step) if isinstance(bound, bool) or not isinstance(bound, (Real, Expr))]
-    if odd:
-        raise BadParameter(
-            "arange takes numbers and integer expressions",
-            reason=f"got {odd[0]!r}"[:200],
-            called=user_source(),
-            fix="topi.arange(stop), or topi.arange(start, stop, step)",
-        )
-    symbolic = any(isinstance(bound, Expr) and not isinstance(bound, IntImm) for bound in (start, stop, step))
-    first, last, by = (constant_of(bound, bound) for bound in (start, stop, step))
-    if by == 0 or (symbolic and not (isinstance(by, int) and by == 1)):
-        raise BadParameter(
-            "arange cannot tell how many elements it has",
-            reason=f"got the step {step}",
-            called=user_source(),
-            fix="a step of 1 where start or stop is an expression, any number but 0 elsewhere",
-        )
-    if symbolic:
-        return te.max(stop - start, 0)
-    return (
-        max(-int(-(last - first) // by), 0)
-        if isinstance(first + last + by, int)
-        else max(_ceiling((last - first) / by), 0)
-    )
-
-
-def _ceiling(x: float) -> int:
-    return -int(-x // 1)
-
-
-def broadcast_to(data: Tensor, shape: Any) -> Tensor:
-    """`data` in `shape`, repeated along dimensions that it lacks, or has with extent 1. Raises BadOperand (TW0181) where it does
-    not fit, BadExtent (TW0110)."""
-    source, extents = tensor(data, "broadcast_to"), shape_of(shape, "broadcast_to")
-    skipped = len(extents) - source.ndim
-    repeated = [isinstance(extent, IntImm) and extent.value == 1 for extent in source.shape]
-    fits = skipped >= 0 and all(
-        single or same_extent(extent, extents[skipped + at])
-        for at, (extent, single) in enumerate(zip(source.shape, repeated, strict=True))
-    )
-    if not fits:
-        raise BadOperand(
-            f"cannot broadcast {source.name} to {shape_text(extents)}",
-            reason=f"got {tensor_text(source)}",
-            declared=source.source,
-            called=user_source(),
-            allowed="aligned from the last dimension on, extents that are equal or 1",
-            fix="topi.tile repeats parts",
-        )
-    broadcast: Tensor = te.compute(
-        extents,
-        lambda *i: source[tuple(0 if single else i[skipped + at] for at, single in enumerate(repeated))],
-        name="T_broadcast_to",
-        tag="broadcast",
-    )
-    return broadcast
+    return lifted("elemwise_sum", element, *xs)

@@ -22,7 +22,7 @@ from .errors import BadOperand
 from .signatures import Positive
 from .transform import injective, reshape, transpose
 
-__all__ = ["dft", "fourier", "stft"]
+__all__ = ["dft", "stft"]
 
 _DIRECT = 64
 """Up to so many points a transform is one product."""

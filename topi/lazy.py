@@ -15,8 +15,6 @@ from ..importing import import_on_thread
 from ..te.errors import NoSuchName
 from ..te.unknown_names import unknown_name
 
-__all__ = ["check_on_use", "lazily"]
-
 
 class _Face(ModuleType):
     """A package that hands on names from its modules. homes: name -> module; decorate: of what they hand on; set by lazily()."""

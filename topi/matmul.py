@@ -17,7 +17,7 @@ from ..te.shape import same_extent
 from ..te.tensor import Tensor, tensor_text
 from .errors import BadOperand
 
-__all__ = ["apart", "batch_matmul", "check_depth", "check_matrices", "matmul", "product", "result_dtype"]
+__all__ = ["batch_matmul", "matmul"]
 
 
 def matmul(

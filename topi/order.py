@@ -31,7 +31,7 @@ from .errors import BadOperand, BadParameter
 from .row_orders import FEW_OF_A_ROW, SHORT_ROW, first_places, short_rows_places, sorted_places
 from .transform import flat_index, indices_of, injective, reshape, transpose
 
-__all__ = ["argsort", "invert_permutation", "order_key", "scatter_elements", "scatter_nd", "sort", "topk"]
+__all__ = ["argsort", "invert_permutation", "scatter_elements", "scatter_nd", "sort", "topk"]
 
 
 def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:

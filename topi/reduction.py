@@ -13,7 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import user_source
 from ..ir import ops
@@ -26,33 +29,69 @@ from ..te.shape import INT64_FROM
 from ..te.tensor import Tensor, tensor_text
 from .arg_blocks import are_long, place_by_blocks
 from .checks import axes_of, known, tensor
+from .elementwise import cast
 from .errors import BadOperand
+from .references import dtype_bound
+from .references import wide as widened
+from .row import bools, floating, operator, sample
 
-__all__ = ["all", "any", "arg_reducer", "argmax", "argmin", "max", "mean", "min", "prod", "sum"]
+__all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum"]
 
 Axis = Any
 """An axis, several, or None for all."""
 COMM_REDUCE, COMM_REDUCE_IDX = "comm_reduce", "comm_reduce_idx"
 
 
+F = TypeVar("F", bound=Callable[..., Tensor])
+_BOX = floating(3, 5, 7)
+
+
+def _row(name: str, reference: Callable[..., Any], *samples: Any) -> Callable[[F], F]:
+    """The row of a reduction. reference: numpy's function; samples: those that others have not."""
+
+    def reduced(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+        return reference(x, axis=axes, keepdims=keepdims)
+
+    boxes = [] if name in ("all", "any") else [sample(_BOX, axes=(1,), keepdims=True), sample(_BOX, axes=(0, 2))]
+    return operator(
+        name,
+        reference=reduced,
+        attributes={"axes": "axis", "keepdims": "keepdims"},
+        required=("axes",),
+        samples=[*boxes, *samples],
+    )
+
+
+@_row("sum", widened(np.sum), sample(floating(3, 0), axes=(1,)))
 def sum(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum over `axis`, in the dtype of data (int32 of bools). The result has the data's shape without these axes, or with 1
     for them where keepdims is set. axis: one, several, or None for all. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, te.sum, "sum", wide=True)
 
 
+@_row("prod", widened(np.prod))
 def prod(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The product over `axis`, in the dtype of data (int32 of bools); axis and the result's shape as of sum. Raises BadAxis
     (TW0180)."""
     return _reduced(data, axis, keepdims, te.prod, "prod", wide=True)
 
 
+def _numpy_max(x: NDArray[Any], *, axis: Any, keepdims: bool) -> Any:
+    return np.max(x, axis=axis, keepdims=keepdims, initial=dtype_bound(x.dtype, False))
+
+
+@_row("max", _numpy_max)
 def max(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The greatest element over `axis`, in the dtype of data: a NaN where there is one; of none minus infinity, or the least
     integer. axis and the result's shape as of sum. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, te.max, "max")
 
 
+def _numpy_min(x: NDArray[Any], *, axis: Any, keepdims: bool) -> Any:
+    return np.min(x, axis=axis, keepdims=keepdims, initial=dtype_bound(x.dtype, True))
+
+
+@_row("min", _numpy_min)
 def min(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The least element over `axis`, in the dtype of data: a NaN where there is one; of none infinity, or the greatest integer.
     axis and the result's shape as of sum. Raises BadAxis (TW0180)."""
@@ -63,18 +102,21 @@ _ALL = te.comm_reducer(lambda x, y: te.all(x, y), lambda dtype: te.const(True, d
 _ANY = te.comm_reducer(lambda x, y: te.any(x, y), lambda dtype: te.const(False, dtype), "any")
 
 
+@_row("all", np.all, sample(bools(3, 5), axes=(1,)))
 def all(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether all elements over `axis` hold (numbers: are not 0), as bool; of none it is true. axis and the result's shape as of
     sum. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, _ALL, "all", truth=True)
 
 
+@_row("any", np.any, sample(bools(3, 5), axes=(0, 1)))
 def any(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether some element over `axis` holds (numbers: is not 0), as bool; of none it is false. axis and the result's shape as of
     sum. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, _ANY, "any", truth=True)
 
 
+@_row("mean", widened(np.mean))
 def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum divided by the number of elements: of integers and bools in float32, of floats in their dtype; of no elements it is
     a NaN. axis and the result's shape as of sum. Raises BadAxis (TW0180)."""
@@ -101,6 +143,31 @@ def argmin(data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_
     """The index of the least element, as argmax gives that of the greatest, in its shape and dtype. A NaN counts as the least.
     Raises BadAxis (TW0180), and BadOperand (TW0181) where there are no elements."""
     return _arg(data, axis, keepdims, select_last_index, "argmin", lambda a, b: a < b, math.inf)
+
+
+def _place_row(name: str, function: Callable[..., Tensor], reference: Callable[..., Any], *samples: Any) -> None:
+    """The row of a place along one axis, which graphs have in int64."""
+
+    def declare(x: Tensor, axis: int, keepdims: bool = False, last: bool = False) -> Tensor:
+        return cast(function(x, axis, keepdims, last), "int64")
+
+    def place(x: Any, *, axis: int, keepdims: bool = False, last: bool = False) -> Any:
+        if last:
+            return x.shape[axis] - 1 - reference(np.flip(x, axis), axis=axis, keepdims=keepdims)
+        return reference(x, axis=axis, keepdims=keepdims)
+
+    declare.__name__ = f"_{name}"
+    operator(name, reference=place, samples=samples)(declare)
+
+
+_place_row(
+    "argmax",
+    argmax,
+    np.argmax,
+    sample(floating(3, 7), axis=1, keepdims=True),
+    sample(np.ones((3, 4), "float32"), axis=1, last=True),
+)
+_place_row("argmin", argmin, np.argmin, sample(floating(3, 7), axis=0))
 
 
 def _reduced(

@@ -12,8 +12,6 @@ from ..te import hybrid
 from ..te.either import max_value, select
 from ..te.hybrid.runtime import allocate, const_range, output_tensor
 
-__all__ = ["FEW_OF_A_ROW", "SHORT_ROW", "first_places", "short_rows_places", "sorted_places"]
-
 FEW_OF_A_ROW = 32
 """Up to how many first elements are held in order while a row is walked over once."""
 SHORT_ROW = 64

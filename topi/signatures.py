@@ -23,8 +23,6 @@ from ..ir.expr import Expr, FloatImm, IntImm
 from ..te.tensor import Tensor
 from .errors import BadOperand, BadParameter
 
-__all__ = ["ElementType", "Number", "Positive", "checked", "rows"]
-
 Positive = int
 """An annotation: an integer from 1 on."""
 

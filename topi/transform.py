@@ -33,7 +33,6 @@ __all__ = [
     "flip",
     "gather",
     "gather_nd",
-    "injective",
     "layout_transform",
     "one_hot",
     "pad",

@@ -8,8 +8,6 @@ from typing import Any
 from ..ir.combine import mul_add
 from ..ir.expr import Expr
 
-__all__ = ["keys_weights", "scaled_and_moved", "weighted_sum"]
-
 
 def weighted_sum(values: Sequence[Expr], weights: Sequence[Expr]) -> Expr:
     """values[0] * weights[0] + values[1] * weights[1] + ..., from the first on. Products of float32 and float64 are taken up as

@@ -1,5 +1,5 @@
-"""Derivatives of operators that work element by element, as formulas. Where one would use a value several times that has to be
-computed for it (silu, gelu, mish), te.gradient makes a single kernel of it.
+"""Derivatives of operators that work element by element, as formulas, which their rows have. Where one would use a value several
+times that has to be computed for it (silu, gelu, mish), te.gradient makes a single kernel of it.
 
 The inputs are a, b and c, the result is y, the gradient by it is g; other names are attributes. A function is an operator of the
 table. At kinks one side is taken: of equal operands maximum and minimum follow the first, what is made of two parts has the
@@ -14,70 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
+from ..operators import OPERATORS
 from .rule import RULES, Pullback, Rule
 
 __all__ = ["evaluated"]
-
-_FORMULAS: dict[str, tuple[str | None, ...]] = {
-    "identity": ("g",),
-    "negative": ("-g",),
-    "abs": ("g * sign(a)",),
-    "square": ("g * a * 2.0",),
-    "cast": ("g",),
-    "exp": ("g * y",),
-    "expm1": ("g * exp(a)",),
-    "log": ("g / a",),
-    "log1p": ("g / (a + 1.0)",),
-    "sqrt": ("g * 0.5 / y",),
-    "rsqrt": ("g * -0.5 * (y * y * y)",),
-    "erf": (f"g * exp(-(a * a)) * {2 / 3.141592653589793**0.5}",),
-    "sin": ("g * cos(a)",),
-    "cos": ("-(g * sin(a))",),
-    "tan": ("g * (y * y + 1.0)",),
-    "asin": ("g * rsqrt(1.0 - a * a)",),
-    "acos": ("-(g * rsqrt(1.0 - a * a))",),
-    "atan": ("g / (a * a + 1.0)",),
-    "sinh": ("g * cosh(a)",),
-    "cosh": ("g * sinh(a)",),
-    "tanh": ("g * (1.0 - y * y)",),
-    "asinh": ("g * rsqrt(a * a + 1.0)",),
-    "acosh": ("g * rsqrt(a * a - 1.0)",),
-    "atanh": ("g / (1.0 - a * a)",),
-    "add": ("g", "g"),
-    "subtract": ("g", "-g"),
-    "multiply": ("g * b", "g * a"),
-    "divide": ("g / b", "-(g * y / b)"),
-    "floor_mod": ("g", "-(g * floor_divide(a, b))"),
-    "trunc_mod": ("g", "-(g * trunc(a / b))"),
-    "maximum": ("where(a >= b, g, 0.0)", "where(a >= b, 0.0, g)"),
-    "minimum": ("where(a <= b, g, 0.0)", "where(a <= b, 0.0, g)"),
-    "power": (
-        "where(b == 0.0, 0.0, g * b * power(a, b - 1.0))",
-        "where(logical_or(a != 0.0, b < 0.0), g * y * log(a), 0.0)",
-    ),
-    "atan2": (
-        "where(a * a + b * b == 0.0, 0.0, g * b / (a * a + b * b))",
-        "where(a * a + b * b == 0.0, 0.0, -(g * a / (a * a + b * b)))",
-    ),
-    "log_add_exp": ("g * sigmoid(a - b)", "g * sigmoid(b - a)"),
-    "where": (None, "where(a, g, 0.0)", "where(a, 0.0, g)"),
-    "clip": ("where(logical_and(a >= low, a <= high), g, 0.0)",),
-    "relu": ("where(a > 0.0, g, 0.0)",),
-    "sigmoid": ("g * (y * (1.0 - y))",),
-    "softplus": ("g * sigmoid(a)",),
-    "softsign": ("g * square(1.0 - abs(y))",),
-    "prelu": ("where(a > 0.0, g, g * b)", "where(a > 0.0, 0.0, g * a)"),
-    "leaky_relu": ("where(a > 0.0, g, g * alpha)",),
-    "elu": ("where(a > 0.0, g, g * (alpha * exp(a)))",),
-    "selu": ("where(a > 0.0, g, g * (exp(a) * alpha)) * gamma",),
-    "celu": ("where(a > 0.0, g, g * exp(a / alpha))",),
-    "hard_swish": ("where(a <= -3.0, 0.0, where(a < 3.0, g * (a / 3.0 + 0.5), g))",),
-    "thresholded_relu": ("where(a > alpha, g, 0.0)",),
-    "shrink": ("where(abs(a) > lambd, g, 0.0)",),
-    **dict.fromkeys(("sign", "floor", "ceil", "trunc", "nearbyint", "stop_gradient"), (None,)),
-    **dict.fromkeys(("floor_divide", "trunc_divide"), (None, None)),
-}
-"""For each operator a formula for each input; None where the derivative is zero."""
 
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "add",
@@ -152,5 +92,6 @@ def _of(formulas: Sequence[str | None]) -> Rule:
     return pulled_back
 
 
-for _name, _formulas in _FORMULAS.items():
-    RULES[_name] = _of(_formulas)
+for _row in OPERATORS.values():
+    if _row.derivative is not None:
+        RULES[_row.name] = _of(_row.derivative)

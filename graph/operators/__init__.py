@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from . import (
-    activations,
     blocks,
     columns,
-    elementwise,
     fused,
+    markers,
     movement,
     norms,
     places,
     pools,
     products,
     quantized,
-    reductions,
     resize,
     sampling,
     spectra,
@@ -29,18 +27,16 @@ from .updates import IN_PLACE
 __all__ = ["IN_PLACE", "OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "whole_attributes"]
 
 FAMILIES = (
-    activations,
     blocks,
     columns,
-    elementwise,
     fused,
+    markers,
     movement,
     norms,
     places,
     pools,
     products,
     quantized,
-    reductions,
     resize,
     sampling,
     spectra,

@@ -11,7 +11,7 @@ from ...te.shape import same_extent
 from ...te.tensor import Tensor
 from ...topi.nn.convolutions import tap_count
 from ...topi.nn.window import out_extent, padded
-from .elementwise import wide
+from ...topi.references import wide
 from .row import operator
 from .windows import spatial, strided_windows
 

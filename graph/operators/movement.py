@@ -291,17 +291,6 @@ def _arange(*, shape: tuple[Any, ...], start: tuple[Any, ...] = (0,)) -> Any:
     return injective(extents(shape), element, "arange")
 
 
-def _numpy_after(x: Any, _: Any) -> Any:
-    return x
-
-
-@operator("after", _numpy_after, "injective")
-def _after(x: Any, y: Any) -> Any:
-    """x, once there is y: what is made of it is no computation that stood there before."""
-    del y
-    return injective(x.shape, lambda *i: x[i], "after")
-
-
 def _numpy_flip(x: Any, *, axis: int) -> Any:
     return np.flip(x, axis)
 

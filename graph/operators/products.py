@@ -14,7 +14,7 @@ from ...ir.ops import common_dtype, is_const
 from ...te import either as te
 from ...te.shape import same_extent
 from ...topi.matmul import product
-from .elementwise import wide
+from ...topi.references import wide
 from .row import operator
 
 __all__: list[str] = []

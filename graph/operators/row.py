@@ -1,70 +1,45 @@
-"""A row of the table of operators: all that a graph knows of one."""
+"""The table of operators: the rows that functions of topi have (topi/row.py), and those of what graphs alone have."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Protocol, cast
 
 from ... import te
 from ...errors import TilewrightError, is_interruption, user_source
 from ...ir.visit import deep_recursion
+from ...topi.row import MANY, REQUIRED, Fusion, Operator, Sample, load_rows, make_row
 from ..errors import BadNode, UnknownOperator
-from ..types import TensorType, extent_of, extents, tensor_type
+from ..types import Extent, TensorType, extent_of, extents, tensor_type
 
-__all__ = ["OPERATORS", "REQUIRED", "Attribute", "Fusion", "Operator", "operator", "result_types", "row_of"]
+__all__ = ["OPERATORS", "REQUIRED", "Attribute", "Operator", "operator", "result_types", "row_of"]
 
 Attribute = int | float | bool | str | None | tuple["Attribute", ...]
 """What says how an operator works. Extents are numbers or texts, as in types."""
 
-Fusion = Literal["elementwise", "injective", "heavy"]
-"""elementwise: an element is made of the elements at its place, broadcasting apart; injective: it is one element from elsewhere;
-heavy: anything else, which takes elementwise operators behind it into its own kernel."""
+OPERATORS: dict[str, Operator] = {**load_rows()}
+"""Every operator by its name; those of graphs alone come as the modules of this package are loaded."""
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Operator:
-    """declare: the operator on te's tensors (None for an optional input that is absent), its attributes keywords; a tensor or a
-    list of them. reference: the same on numpy's arrays, the oracle. attributes: their defaults by name, REQUIRED where there is
-    none. inputs: how many it takes, at least and at most.
-    """
-
-    name: str
-    declare: Callable[..., Any]
-    reference: Callable[..., Any]
-    fusion: Fusion
-    attributes: Mapping[str, Any]
-    inputs: tuple[int, int]
-
-
-OPERATORS: dict[str, Operator] = {}
-"""Every operator by its name, filled as the families are loaded."""
-
-REQUIRED = inspect.Parameter.empty
-_MANY = 1 << 16
+_OWN: set[str] = set()
+"""Those whose attributes keep extents over symbols as texts."""
 
 
 def operator(
     name: str,
     reference: Callable[..., Any],
     fusion: Fusion = "heavy",
-    declare: Callable[..., Any] | None = None,
+    samples: Sequence[Sample] = (),
+    derivative: Sequence[str | None] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a row of the function that it decorates: positional parameters are inputs, keywords attributes. declare: the
-    function, where it decorates none."""
+    """Makes a row of a function that graphs alone have: positional parameters are inputs, keywords attributes."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        parameters = inspect.signature(function).parameters.values()
-        given = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-        least = sum(one.default is one.empty for one in given)
-        most = _MANY if any(one.kind is one.VAR_POSITIONAL for one in parameters) else len(given)
-        attributes = {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
-        OPERATORS[name] = Operator(name, function, reference, fusion, attributes, (least, most))
+        OPERATORS[name] = make_row(name, function, reference, fusion, samples=samples, derivative=derivative)
+        _OWN.add(name)
         return function
 
-    return register(declare) if declare is not None else register
+    return register
 
 
 def row_of(name: str) -> Operator:
@@ -143,7 +118,7 @@ def _declared_types(
         raise BadNode(
             f"{shown[:300]} has too many inputs, or too few",
             called=user_source(),
-            allowed=f"{least}" if least == most else f"{least} or more" if most == _MANY else f"{least} to {most}",
+            allowed=f"{least}" if least == most else f"{least} or more" if most == MANY else f"{least} to {most}",
             fix="give the inputs that it takes",
         )
     given = [
@@ -177,5 +152,14 @@ def _declared_types(
 
 def declared(row: Operator, tensors: Sequence[Any], attributes: Mapping[str, Attribute]) -> list[te.Tensor]:
     """What a row gives for these tensors."""
+    if row.name not in _OWN:
+        attributes = {name: _expressed(value) for name, value in attributes.items()}
     results = row.declare(*tensors, **attributes)
     return list(cast("Sequence[te.Tensor]", results)) if isinstance(results, (list, tuple)) else [results]
+
+
+def _expressed(value: Attribute) -> Any:
+    """An attribute as topi takes it: extents over symbols as expressions."""
+    if not isinstance(value, tuple) or not any(isinstance(part, str) for part in value):
+        return value
+    return extents(cast("tuple[Extent, ...]", value))

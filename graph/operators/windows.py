@@ -17,7 +17,7 @@ from ...ir import ops
 from ...te import either as te
 from ...te.shape import same_extent
 from ...topi.nn.convolutions import tap_count
-from .elementwise import wide
+from ...topi.references import wide
 from .row import operator
 
 __all__ = ["padded", "spatial", "strided_windows"]

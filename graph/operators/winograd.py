@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import topi
 from ...topi.nn.winograd import conv2d_winograd_NCHWc, transforms
-from .elementwise import wide
+from ...topi.references import wide
 from .row import operator
 from .windows import padded, spatial, strided_windows
 

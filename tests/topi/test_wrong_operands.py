@@ -12,7 +12,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from operator_calls import CALLS, arguments_of, operator_named
+from operator_calls import CALLED, arguments_of, operator_named
 from tilewright import te, topi
 from tilewright.topi import signatures
 
@@ -60,10 +60,10 @@ def test_every_operator_has_a_legal_call() -> None:
     names = {
         f"{face}.{name}" for face, module in faces.items() for name in getattr(module, "homes", None) or module.__all__
     }
-    assert names - {"topi.schedule"} == set(CALLS)
+    assert names - {"topi.schedule"} == set(CALLED)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", CALLED)
 def test_what_an_operator_does_not_take_is_refused_with_a_code(name: str) -> None:
     operator = operator_named(name)
     arguments, named = arguments_of(name)
@@ -73,7 +73,7 @@ def test_what_an_operator_does_not_take_is_refused_with_a_code(name: str) -> Non
             operator(*bound.args, **bound.kwargs)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", CALLED)
 def test_an_argument_of_another_kind_is_named(name: str) -> None:
     operator = operator_named(name)
     arguments, named = arguments_of(name)
@@ -86,7 +86,7 @@ def test_an_argument_of_another_kind_is_named(name: str) -> None:
             operator(*bound.args, **bound.kwargs)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", CALLED)
 def test_what_is_no_tensor_is_refused_with_a_code(name: str) -> None:
     arguments, named = arguments_of(name)
     if not isinstance(arguments[0], te.Tensor):

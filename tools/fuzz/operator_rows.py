@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ... import te, topi
+from ...topi.row import load_rows
 from .program import Draw
 from .terms import EPSILON, FLOATS, INTEGERS, Size, numpy_type, where
 
@@ -129,75 +130,51 @@ Rows = tuple[tuple[float, Callable[[Operands, Value], Value | None]], ...]
 # Element by element
 
 
-def _gelu(x: Any) -> Any:
-    return x * 0.5 * (1 + np.vectorize(math.erf, otypes=["float64"])(x / math.sqrt(2)))
-
-
-def _sigmoid(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))
-
-
-SMOOTH: tuple[tuple[Callable[[te.Tensor], Any], Callable[[Any], Any], float], ...] = (
-    (topi.nn.relu, lambda x: np.maximum(x, 0), 1),
-    (topi.negative, np.negative, 1),
-    (topi.abs, np.abs, 1),
-    (topi.tanh, np.tanh, 1),
-    (topi.sigmoid, _sigmoid, 0.25),
-    (topi.nn.silu, lambda x: x * _sigmoid(x), 1.1),
-    (topi.nn.gelu, _gelu, 1.2),
+TABLE = load_rows()
+_UNARY = [row for row in TABLE.values() if row.fusion == "elementwise" and row.inputs == (1, 1)]
+SMOOTH = [row for row in _UNARY if row.growth is not None]
+"""Those of which is known by how much an error grows."""
+STEPS = [
+    row for row in _UNARY if row.derivative == (None,) and not row.error and row.name not in ("round", "ceil_log2")
+]
+"""Those that jump, and stay exact; halves and powers of two are no matter of what is drawn here."""
+BOUNDED: tuple[tuple[Callable[[te.Tensor], Any], Callable[[Any], Any], float], ...] = (
     (lambda x: topi.exp(topi.minimum(x, 1.0)), lambda x: np.exp(np.minimum(x, 1.0)), 2.8),
     (lambda x: topi.log1p(topi.abs(x)), lambda x: np.log1p(np.abs(x)), 1),
-    (topi.sin, np.sin, 1),
-    (topi.cos, np.cos, 1),
     (lambda x: topi.sqrt(topi.add(topi.abs(x), 1.0)), lambda x: np.sqrt(np.abs(x) + 1), 0.5),
-    (topi.atan, np.arctan, 1),
-    (lambda x: topi.clip(x, -1.0, 1.5), lambda x: np.clip(x, -1.0, 1.5), 1),
-    (topi.nn.softplus, lambda x: np.logaddexp(x, 0), 1),
-    (lambda x: topi.nn.leaky_relu(x, 0.125), lambda x: where(x > 0, x, x * 0.125), 1),
-    (topi.identity, np.array, 1),
     (lambda x: topi.multiply(x, 0.5), lambda x: x * 0.5, 0.5),
-    (topi.erf, np.vectorize(math.erf, otypes=["float64"]), 1.2),
 )
-"""Operator, numpy's, and by how much an error grows."""
-
-STEPS: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = (
-    (topi.floor, np.floor),
-    (topi.ceil, np.ceil),
-    (topi.trunc, np.trunc),
-    (topi.sign, np.sign),
-    (topi.nearbyint, np.rint),
-)
+"""Of those whose errors grow without bounds, what is kept within them: the operators, numpy's, and by how much an error grows."""
 
 
 def smooth(draw: Operands, x: Value) -> Value | None:
     """Mathematics and activations of floats, with errors that grow little."""
     if not x.is_float:
         return None
-    operator, reference, growth = draw.pick(SMOOTH)
-    return draw.rounded(
-        operator(x.tensor), reference(x.array), x.dtype, growth * x.error, 8 * max(1.0, 1 / max(x.scale, 1e-3))
-    )
+    roundings = 8 * max(1.0, 1 / max(x.scale, 1e-3))
+    if draw.chance(0.2):
+        operator, reference, growth = draw.pick(BOUNDED)
+        return draw.rounded(operator(x.tensor), reference(x.array), x.dtype, growth * x.error, roundings)
+    row = draw.pick(SMOOTH)
+    assert row.growth is not None
+    attributes = row.samples[0].attributes
+    result, expected = row.declare(x.tensor, **attributes), row.reference(x.array, **attributes)
+    return draw.rounded(result, expected, x.dtype, row.growth * x.error, roundings)
 
 
 def steps(draw: Operands, x: Value) -> Value | None:
     """Functions that jump, of floats that are exact; sign and magnitude of integers."""
     if x.is_float and x.is_exact:
-        operator, reference = draw.pick(STEPS)
-        return draw.exact(operator(x.tensor), reference(x.array), x)
-    if x.dtype not in INTEGERS:
+        row = draw.pick(STEPS)
+    elif x.dtype in INTEGERS:
+        row = TABLE[draw.pick(["sign", "bitwise_not"])]
+    else:
         return None
-    if draw.chance(0.5):
-        return draw.exact(topi.sign(x.tensor), np.sign(x.array), x)
-    return draw.exact(topi.bitwise_not(x.tensor), ~x.array, x)
+    return draw.exact(row.declare(x.tensor), row.reference(x.array), x)
 
 
-BINARY: tuple[tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]], ...] = (
-    (topi.add, np.add),
-    (topi.subtract, np.subtract),
-    (topi.multiply, np.multiply),
-    (topi.maximum, np.maximum),
-    (topi.minimum, np.minimum),
-)
+BINARY = [row for row in TABLE.values() if row.inputs == (2, 2) and row.growth is not None] + [TABLE["multiply"]]
+COMPARISONS = [TABLE[name] for name in ("less", "greater_equal", "equal", "not_equal")]
 
 
 def _partner(draw: Operands, x: Value) -> Value:
@@ -217,20 +194,10 @@ def binary(draw: Operands, x: Value) -> Value | None:
         y = _partner(draw, x)
         return Value(topi.logical_xor(x.tensor, y.tensor), x.array ^ y.array, "bool")
     y = _partner(draw, x)
-    operator, reference = draw.pick(BINARY)
+    row = draw.pick(BINARY)
     a, b = (x, y) if draw.chance(0.5) else (y, x)
-    error = (
-        x.scale * y.error + y.scale * x.error + x.error * y.error if operator is topi.multiply else x.error + y.error
-    )
-    return draw.rounded(operator(a.tensor, b.tensor), reference(a.array, b.array), x.dtype, error)
-
-
-COMPARISONS: tuple[tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]], ...] = (
-    (topi.less, np.less),
-    (topi.greater_equal, np.greater_equal),
-    (topi.equal, np.equal),
-    (topi.not_equal, np.not_equal),
-)
+    error = x.scale * y.error + y.scale * x.error + x.error * y.error if row.name == "multiply" else x.error + y.error
+    return draw.rounded(row.declare(a.tensor, b.tensor), row.reference(a.array, b.array), x.dtype, error)
 
 
 def compared(draw: Operands, x: Value) -> Value | None:
@@ -240,8 +207,8 @@ def compared(draw: Operands, x: Value) -> Value | None:
     y = _partner(draw, x)
     if not y.is_exact:
         return None
-    operator, reference = draw.pick(COMPARISONS)
-    condition, holds = operator(x.tensor, y.tensor), reference(x.array, y.array)
+    row = draw.pick(COMPARISONS)
+    condition, holds = row.declare(x.tensor, y.tensor), row.reference(x.array, y.array)
     if draw.chance(0.4):
         return Value(condition, holds, "bool")
     return draw.exact(topi.where(condition, x.tensor, y.tensor), np.where(holds, x.array, y.array), x)

@@ -24,7 +24,7 @@ from ..weighted import weighted_sum
 from .errors import BadImage
 from .planes import Plane
 
-__all__ = ["blurred_rows", "box_blur", "column_sum", "gaussian_blur", "gaussian_taps"]
+__all__ = ["box_blur", "gaussian_blur"]
 
 FRACTION = 8
 """Bits after the point in fixed-point sums of bytes."""

@@ -24,8 +24,6 @@ from ...te.tensor import Tensor
 from ..checks import tensor
 from .errors import BadImage
 
-__all__ = ["BORDERS", "LAYOUTS", "Plane"]
-
 BORDERS = ("edge", "reflect", "zero", "valid")
 LAYOUTS = {2: "HW", 3: "HWC", 4: "NCHW"}
 """What a tensor of each rank is taken for."""

@@ -21,7 +21,7 @@ from ..errors import BadOperand, BadParameter
 from ..weighted import keys_weights
 from .resize import NAMES
 
-__all__ = ["PADDINGS", "affine_grid", "grid_sample", "sampled", "weighed"]
+__all__ = ["affine_grid", "grid_sample"]
 
 TAPS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
 PADDINGS = ("zeros", "border", "reflection")

@@ -10,36 +10,47 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...errors import user_source
 from ...ir import ops
 from ...te import either as te
 from ...te.elementwise import operate
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
-from .. import elementwise, transform
+from .. import elementwise, mathematics, transform
 from ..checks import axis_of, tensor
 from ..errors import BadOperand, BadParameter
+from ..references import alike, erf, floats, wide
+from ..row import floating, integers, operator, sample
 from ..weighted import scaled_and_moved
 
 __all__ = [
     "batch_norm_inference",
     "bias_add",
+    "celu",
     "elu",
     "flatten",
     "gelu",
     "hard_sigmoid",
     "hard_swish",
     "leaky_relu",
+    "mish",
     "pad",
     "prelu",
     "relu",
     "relu6",
     "scale_shift_nchw",
     "scale_shift_nhwc",
+    "selu",
+    "shrink",
     "sigmoid",
     "silu",
     "softplus",
+    "softsign",
     "tanh",
+    "thresholded_relu",
 ]
 
 
@@ -56,6 +67,23 @@ def _activation(name: str, x: Tensor, function: Callable[[Any], Any]) -> Tensor:
     return activated
 
 
+_ERROR = 8
+"""By how many units in the last place of its greatest term an activation may miss what it should be."""
+_NUMBERS, _BYTES = floating(3, 5), integers(11, below=200, dtype="uint8")
+
+
+def _numpy_relu(x: Any) -> Any:
+    return np.maximum(x, 0)
+
+
+@operator(
+    "relu",
+    reference=_numpy_relu,
+    fusion="elementwise",
+    derivative=("where(a > 0.0, g, 0.0)",),
+    growth=1,
+    samples=[sample(_NUMBERS)],
+)
 def relu(x: Tensor) -> Tensor:
     """max(x, 0), in the shape and the dtype of x; a NaN stays a NaN. Raises BadOperand (TW0181)."""
     activated: Tensor = operate("relu", lambda value: te.max(value, ops.const(0, value.dtype)), tensor(x, "relu"))
@@ -67,36 +95,95 @@ def relu6(x: Tensor) -> Tensor:
     return elementwise.clip(tensor(x, "relu6"), 0, 6)
 
 
+def _numpy_leaky_relu(x: NDArray[Any], *, alpha: float) -> Any:
+    return np.where(x < 0, x * np.asarray(alpha, np.float32 if x.dtype.kind in "iub" else x.dtype), x)
+
+
+@operator(
+    "leaky_relu",
+    reference=_numpy_leaky_relu,
+    fusion="elementwise",
+    derivative=("where(a > 0.0, g, g * alpha)",),
+    error=1,
+    growth=1,
+    samples=[sample(floating(17), alpha=0.125), sample(integers(11, below=9, dtype="int32"), alpha=0.1)],
+)
 def leaky_relu(x: Tensor, alpha: float) -> Tensor:
     """x where it is positive, alpha * x elsewhere, in the shape of x and its dtype, float32 for integers. Raises BadOperand
     (TW0181)."""
     return _activation("leaky_relu", x, lambda value: te.select(value > 0, value, value * alpha))
 
 
+def _numpy_prelu(x: NDArray[Any], slope: NDArray[Any]) -> Any:
+    value, factor = alike(x, slope)
+    return np.where(x > 0, value, value * factor)
+
+
+@operator(
+    "prelu",
+    reference=_numpy_prelu,
+    fusion="elementwise",
+    derivative=("where(a > 0.0, g, g * b)", "where(a > 0.0, 0.0, g * a)"),
+    error=1,
+    samples=[sample(floating(3, 1, 5), floating(4, 1))],
+)
+def _broadcast_prelu(x: Tensor, slope: Tensor) -> Tensor:
+    activated: Tensor = operate("prelu", lambda value, by: te.select(value > 0, value, value * by), x, slope)
+    return activated
+
+
 def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
     """x where it is positive, slope[c] * x elsewhere, c being the index along `axis`, in the shape of x. slope: (extent of that
     axis,). Raises BadAxis (TW0180), BadOperand (TW0181)."""
     source = tensor(x, "prelu")
-    factor = _along(source, slope, axis, "prelu")
-    activated: Tensor = operate("prelu", lambda value, by: te.select(value > 0, value, value * by), source, factor)
-    return activated
+    return _broadcast_prelu(source, _along(source, slope, axis, "prelu"))
 
 
 def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + exp(-x)), in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
-    return elementwise.sigmoid(tensor(x, "sigmoid"))
+    return mathematics.sigmoid(tensor(x, "sigmoid"))
 
 
 def tanh(x: Tensor) -> Tensor:
     """The hyperbolic tangent, in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
-    return elementwise.tanh(tensor(x, "tanh"))
+    return mathematics.tanh(tensor(x, "tanh"))
 
 
+def _numpy_silu(x: Any) -> Any:
+    return x / (1 + np.exp(-x))
+
+
+@operator(
+    "silu",
+    reference=floats(_numpy_silu),
+    fusion="elementwise",
+    error=_ERROR,
+    growth=1.1,
+    samples=[sample(_NUMBERS)],
+)
 def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x), also called swish, in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
     return _activation("silu", x, lambda value: value * te.sigmoid(value))
 
 
+def _numpy_gelu(x: Any, *, approximate: str = "none") -> Any:
+    if approximate == "tanh":
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + erf(x / np.sqrt(2)))
+
+
+@operator(
+    "gelu",
+    reference=floats(_numpy_gelu),
+    fusion="elementwise",
+    error=_ERROR,
+    growth=1.2,
+    samples=[
+        sample(_NUMBERS),
+        sample(_NUMBERS, approximate="tanh"),
+        sample(integers(11, below=128, dtype="int8"), approximate="tanh"),
+    ],
+)
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """x times the probability that a normal variable is below x (Hendrycks and Gimpel, arXiv:1606.08415).
 
@@ -120,24 +207,192 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     return _activation("gelu", x, by_erf if approximate == "none" else by_tanh)
 
 
+def _numpy_elu(x: NDArray[Any], *, alpha: float) -> Any:
+    return np.where(x < 0, alpha * np.expm1(x), x)
+
+
+@operator(
+    "elu",
+    reference=floats(_numpy_elu),
+    fusion="elementwise",
+    derivative=("where(a > 0.0, g, g * (alpha * exp(a)))",),
+    error=_ERROR,
+    samples=[sample(_NUMBERS)],
+)
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where it is positive, alpha * (exp(x) - 1) elsewhere, in the shape of x and its dtype, float32 for integers. Raises
     BadOperand (TW0181)."""
     return _activation("elu", x, lambda value: te.select(value > 0, value, te.expm1(te.min(value, 0.0)) * alpha))
 
 
+def _numpy_selu(x: NDArray[Any], *, alpha: float, gamma: float) -> Any:
+    return gamma * _numpy_elu(x, alpha=alpha)
+
+
+@operator(
+    "selu",
+    reference=floats(_numpy_selu),
+    fusion="elementwise",
+    derivative=("where(a > 0.0, g, g * (exp(a) * alpha)) * gamma",),
+    error=_ERROR,
+    samples=[sample(floating(17), alpha=1.67, gamma=1.05)],
+)
+def selu(x: Tensor, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805) -> Tensor:
+    """gamma * elu(x, alpha) (Klambauer et al., arXiv:1706.02515), in the shape of x and its dtype, float32 for integers. Raises
+    BadOperand (TW0181)."""
+    return _activation(
+        "selu", x, lambda value: te.select(value > 0, value, te.expm1(te.min(value, 0.0)) * alpha) * gamma
+    )
+
+
+def _numpy_celu(x: Any, *, alpha: float) -> Any:
+    return np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(x / alpha))
+
+
+@operator(
+    "celu",
+    reference=floats(_numpy_celu),
+    fusion="elementwise",
+    derivative=("where(a > 0.0, g, g * exp(a / alpha))",),
+    error=_ERROR,
+    samples=[sample(_NUMBERS)],
+)
+def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0), in the shape of x and its dtype, float32 for integers. Raises BadOperand
+    (TW0181)."""
+    return _activation("celu", x, lambda value: te.max(value, 0.0) + te.min(te.expm1(value / alpha) * alpha, 0.0))
+
+
+def _numpy_softplus(x: Any) -> Any:
+    return np.logaddexp(x, 0)
+
+
+@operator(
+    "softplus",
+    reference=floats(_numpy_softplus),
+    fusion="elementwise",
+    derivative=("g * sigmoid(a)",),
+    error=_ERROR,
+    growth=1,
+    samples=[sample(_NUMBERS), sample(_BYTES)],
+)
 def softplus(x: Tensor) -> Tensor:
     """log(1 + exp(x)), without overflow on the way, in the shape of x and its dtype, float32 for integers. Raises BadOperand
     (TW0181)."""
+    return _activation("softplus", x, _softplus)
+
+
+def _softplus(value: Any) -> Any:
     # At 0 max(x, 0) is flat and min(x, -x) rises: half of it.
-    return _activation("softplus", x, lambda value: te.max(value, 0.0) + te.log1p(te.exp(te.min(value, -value))))
+    return te.max(value, 0.0) + te.log1p(te.exp(te.min(value, -value)))
 
 
-def hard_sigmoid(x: Tensor) -> Tensor:
-    """min(max(x + 3, 0), 6) / 6, in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
-    return _activation("hard_sigmoid", x, lambda value: te.max(te.min(value + 3.0, 6.0), 0.0) * (1 / 6))
+def _numpy_softsign(x: Any) -> Any:
+    return x / (1 + np.abs(x))
 
 
+@operator(
+    "softsign",
+    reference=floats(_numpy_softsign),
+    fusion="elementwise",
+    derivative=("g * square(1.0 - abs(y))",),
+    error=_ERROR,
+    growth=1,
+    samples=[sample(_NUMBERS), sample(_BYTES), sample(np.asarray([-128, 127, 3], "int8"))],
+)
+def softsign(x: Tensor) -> Tensor:
+    """x / (1 + |x|), in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
+    return _activation("softsign", x, lambda value: value / (1 + te.abs(value)))
+
+
+def _numpy_mish(x: Any) -> Any:
+    return x * np.tanh(_numpy_softplus(x))
+
+
+@operator(
+    "mish",
+    reference=floats(_numpy_mish),
+    fusion="elementwise",
+    error=_ERROR,
+    growth=1.2,
+    samples=[sample(_NUMBERS), sample(_BYTES)],
+)
+def mish(x: Tensor) -> Tensor:
+    """x * tanh(softplus(x)) (Misra, arXiv:1908.08681), in the shape of x and its dtype, float32 for integers. Raises BadOperand
+    (TW0181)."""
+    return _activation("mish", x, lambda value: value * te.tanh(_softplus(value)))
+
+
+def _numpy_hard_sigmoid(x: NDArray[Any], *, alpha: float, beta: float) -> Any:
+    return np.clip(alpha * x + beta, 0, 1)
+
+
+@operator(
+    "hard_sigmoid",
+    reference=floats(_numpy_hard_sigmoid),
+    fusion="elementwise",
+    error=_ERROR,
+    growth=1,
+    samples=[sample(floating(17), alpha=0.2)],
+)
+def hard_sigmoid(x: Tensor, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
+    """min(max(alpha * x + beta, 0), 1), in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
+    return _activation("hard_sigmoid", x, lambda value: te.max(te.min(value * alpha + beta, 1.0), 0.0))
+
+
+def _numpy_thresholded_relu(x: NDArray[Any], *, alpha: float) -> Any:
+    return np.where(x > alpha, x, 0)
+
+
+@operator(
+    "thresholded_relu",
+    reference=wide(_numpy_thresholded_relu),
+    fusion="elementwise",
+    derivative=("where(a > alpha, g, 0.0)",),
+    samples=[sample(floating(17), alpha=0.3)],
+)
+def thresholded_relu(x: Tensor, alpha: float) -> Tensor:
+    """x where it is above alpha, 0 elsewhere, in the shape and the dtype of x. Raises BadOperand (TW0181)."""
+    activated: Tensor = operate(
+        "thresholded_relu", lambda value: te.select(value > alpha, value, 0), tensor(x, "thresholded_relu")
+    )
+    return activated
+
+
+def _numpy_shrink(x: NDArray[Any], *, lambd: float, bias: float) -> Any:
+    return np.where(x < -lambd, (x + bias).astype(x.dtype), np.where(x > lambd, (x - bias).astype(x.dtype), 0))
+
+
+@operator(
+    "shrink",
+    reference=_numpy_shrink,
+    fusion="elementwise",
+    derivative=("where(abs(a) > lambd, g, 0.0)",),
+    samples=[sample(floating(17), lambd=0.3, bias=0.1)],
+)
+def shrink(x: Tensor, lambd: float, bias: float) -> Tensor:
+    """x + bias below -lambd, x - bias above lambd, 0 between, in the shape and the dtype of x. Raises BadOperand (TW0181)."""
+
+    def element(value: Any) -> Any:
+        low, high = (value + bias).astype(value.dtype), (value - bias).astype(value.dtype)
+        return te.select(value < -lambd, low, te.select(value > lambd, high, 0))
+
+    activated: Tensor = operate("shrink", element, tensor(x, "shrink"))
+    return activated
+
+
+def _numpy_hard_swish(x: NDArray[Any]) -> Any:
+    return x * np.clip(x / 6 + 0.5, 0, 1)
+
+
+@operator(
+    "hard_swish",
+    reference=floats(_numpy_hard_swish),
+    fusion="elementwise",
+    derivative=("where(a <= -3.0, 0.0, where(a < 3.0, g * (a / 3.0 + 0.5), g))",),
+    error=_ERROR,
+    samples=[sample(_NUMBERS)],
+)
 def hard_swish(x: Tensor) -> Tensor:
     """x * min(max(x + 3, 0), 6) / 6, in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
 

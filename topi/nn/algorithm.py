@@ -10,8 +10,6 @@ from ...ir.expr import IntImm
 from ...ir.ops import constant_of
 from ...te.tensor import Tensor
 
-__all__ = ["ALGORITHMS", "takes_winograd", "winograd_wins"]
-
 ALGORITHMS = ("direct", "winograd", "auto")
 """What conv2d can be asked for."""
 

@@ -47,7 +47,7 @@ from .errors import BadAttention
 if TYPE_CHECKING:
     from ...te.compute import OfAll
 
-__all__ = ["BLOCK", "CHUNK", "attention"]
+__all__ = ["attention"]
 
 BLOCK = 64
 """Queries whose scores are computed together."""

@@ -38,7 +38,6 @@ from .errors import BadConvolution
 from .window import Pads, out_extent, pad_amounts, padded, pair
 
 __all__ = [
-    "PACK",
     "conv2d",
     "conv2d_NCHWc",
     "conv2d_nchw",

@@ -11,8 +11,6 @@ from ...te.tensor import Tensor
 from ..checks import tensor as check_tensor
 from .errors import BadConvolution
 
-__all__ = ["check_channels", "check_rank", "misfit", "tap_count"]
-
 
 def tap_count(extent: Any) -> int:
     """An extent of a kernel, as a number. Raises BadConvolution (TW0191) for a symbol."""

@@ -10,7 +10,7 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
-from .. import elementwise, reduction, transform
+from .. import filling, mathematics, reduction, transform
 from ..checks import axes_of, axis_of, integers, tensor
 from ..errors import BadOperand, BadParameter
 from .activation import batch_norm_inference
@@ -42,12 +42,12 @@ def batch_norm(
     at, small = axis_of(source, 1 if axis is None else axis, "topi.nn.batch_norm"), 1e-5 if epsilon is None else epsilon
     scaled, shifted = (gamma if scale is not False else None), (beta if center is not False else None)
     if scaled is None:
-        scaled = elementwise.ones_like(moving_mean)
+        scaled = filling.ones_like(moving_mean)
     if shifted is None:
-        shifted = elementwise.zeros_like(moving_mean)
+        shifted = filling.zeros_like(moving_mean)
     if not training:
         normalized = batch_norm_inference(source, scaled, shifted, moving_mean, moving_var, at, small)
-        return [normalized, elementwise.identity(moving_mean), elementwise.identity(moving_var)]
+        return [normalized, mathematics.identity(moving_mean), mathematics.identity(moving_var)]
     rate = 0.1 if momentum is None else momentum
     if not 0 <= rate <= 1:
         raise BadParameter(

@@ -15,8 +15,6 @@ from ...te.tensor import Tensor, tensor_text
 from ..checks import axes_of, tensor
 from ..errors import BadAxis, BadOperand
 
-__all__ = ["Rows", "wide_dtype"]
-
 
 def wide_dtype(dtype: DType) -> DType:
     """In what an operator on elements of `dtype` computes: float64 stays, all else is float32."""

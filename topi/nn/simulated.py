@@ -11,7 +11,7 @@ from ...te.tensor import Tensor
 from ..checks import axis_of, tensor
 from ..transform import injective
 
-__all__ = ["SQNN_CODE_TO_DTYPE", "SQNN_DTYPE_TO_CODE", "simulated_dequantize", "simulated_quantize"]
+__all__ = ["simulated_dequantize", "simulated_quantize"]
 
 SQNN_DTYPE_TO_CODE = {"disable": 0, "int8": 1, "uint8": 2, "int32": 3}
 SQNN_CODE_TO_DTYPE = {code: dtype for dtype, code in SQNN_DTYPE_TO_CODE.items()}

@@ -12,7 +12,7 @@ from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
 from .rowwise import Rows
 
-__all__ = ["BLOCK", "LONG", "log_softmax", "softmax"]
+__all__ = ["log_softmax", "softmax"]
 
 LONG = 1 << 17
 """Elements from which on a contiguous row is taken in blocks: a row and its exponentials no longer fit into an L2 cache."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ...te.compute import Element
 
-__all__ = ["GROUP", "PANEL", "dequantize_groups", "quantize_groups", "weight_only_dense"]
+__all__ = ["dequantize_groups", "quantize_groups", "weight_only_dense"]
 
 GROUP = 32
 """Weights along k that share a scale."""

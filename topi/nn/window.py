@@ -13,8 +13,6 @@ from ...te.shape import integer_expr
 from ...te.tensor import Tensor
 from .errors import BadWindow
 
-__all__ = ["Pads", "each_side", "numbers_for", "out_extent", "pad_amounts", "padded", "pair"]
-
 Pads = tuple[int, int, int, int]
 """Elements added above, left, below and right of an image."""
 

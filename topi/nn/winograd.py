@@ -43,10 +43,8 @@ from .window import out_extent, pad_amounts
 
 __all__ = [
     "conv2d_winograd",
-    "conv2d_winograd_NCHWc",
     "conv2d_winograd_prepack",
     "conv2d_winograd_prepacked",
-    "transforms",
 ]
 
 Matrix = tuple[tuple[float, ...], ...]

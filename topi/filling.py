@@ -1,0 +1,148 @@
+"""Tensors that are made of a number, of a range, or by repeating another."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+from ..errors import user_source
+from ..ir import ops
+from ..ir.expr import Expr, IntImm
+from ..ir.ops import constant_of
+from ..te import either as te
+from ..te.shape import same_extent, scalar_dtype, shape_text
+from ..te.tensor import Tensor, tensor_text
+from .checks import shape_of, tensor
+from .errors import BadOperand, BadParameter
+from .signatures import Number
+
+__all__ = [
+    "arange",
+    "broadcast_to",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]
+
+
+def _fill(shape: Any, dtype: object, value: Any, name: str) -> Tensor:
+    kind = scalar_dtype(dtype)
+    element = ops.cast(ops.convert(value), kind)
+    filled: Tensor = te.compute(shape_of(shape, name), lambda *_: element, name=name, tag="elemwise")
+    return filled
+
+
+def full(shape: Any, dtype: object, fill_value: Any) -> Tensor:
+    """A tensor of `shape` (one extent or several) filled with one number or scalar expression, converted to `dtype`. Raises
+    BadExtent (TW0110), UnknownDType (TW0101), NotAnExpression (TW0106)."""
+    return _fill(shape, dtype, fill_value, "T_full")
+
+
+def full_like(x: Tensor, fill_value: Any) -> Tensor:
+    """A tensor of x's shape and dtype, filled with one number or scalar expression. Raises BadOperand (TW0181), NotAnExpression
+    (TW0106)."""
+    return _fill(tensor(x, "full_like").shape, x.dtype, fill_value, "T_full_like")
+
+
+def zeros(shape: Any, dtype: object = "float32") -> Tensor:
+    """A tensor of `shape` and `dtype` filled with zeros. Raises BadExtent (TW0110), UnknownDType (TW0101)."""
+    return full(shape, dtype, 0)
+
+
+def ones(shape: Any, dtype: object = "float32") -> Tensor:
+    """A tensor of `shape` and `dtype` filled with ones. Raises BadExtent (TW0110), UnknownDType (TW0101)."""
+    return full(shape, dtype, 1)
+
+
+def zeros_like(x: Tensor) -> Tensor:
+    """Zeros in x's shape and dtype. Raises BadOperand (TW0181)."""
+    return full_like(x, 0)
+
+
+def ones_like(x: Tensor) -> Tensor:
+    """Ones in x's shape and dtype. Raises BadOperand (TW0181)."""
+    return full_like(x, 1)
+
+
+def arange(
+    start: Expr | Number, stop: Expr | Number | None = None, step: Expr | Number = 1, dtype: object = "float32"
+) -> Tensor:
+    """start, start + step, ... up to but without stop; arange(stop) begins at 0.
+
+    start, stop, step: numbers; integer expressions with steps of 1. The result has one dimension, of ceil((stop - start) / step)
+    elements, of which element i is start + i * step, rounded to `dtype` as that arithmetic is. Raises BadParameter (TW0182) for a
+    step of 0, or one of an unknown size, and UnknownDType (TW0101).
+    """
+    if stop is None:
+        start, stop = 0, start
+    kind = scalar_dtype(dtype)
+    extent = _arange_extent(start, stop, step)
+    values: Tensor = te.compute(
+        (extent,),
+        lambda i: ops.cast(ops.convert(start), kind) + ops.cast(i, kind) * ops.cast(ops.convert(step), kind),
+        name="T_arange",
+        tag="elemwise",
+    )
+    return values
+
+
+def _arange_extent(start: Any, stop: Any, step: Any) -> Any:
+    odd = [bound for bound in (start, stop, step) if isinstance(bound, bool) or not isinstance(bound, (Real, Expr))]
+    if odd:
+        raise BadParameter(
+            "arange takes numbers and integer expressions",
+            reason=f"got {odd[0]!r}"[:200],
+            called=user_source(),
+            fix="topi.arange(stop), or topi.arange(start, stop, step)",
+        )
+    symbolic = any(isinstance(bound, Expr) and not isinstance(bound, IntImm) for bound in (start, stop, step))
+    first, last, by = (constant_of(bound, bound) for bound in (start, stop, step))
+    if by == 0 or (symbolic and not (isinstance(by, int) and by == 1)):
+        raise BadParameter(
+            "arange cannot tell how many elements it has",
+            reason=f"got the step {step}",
+            called=user_source(),
+            fix="a step of 1 where start or stop is an expression, any number but 0 elsewhere",
+        )
+    if symbolic:
+        return te.max(stop - start, 0)
+    return (
+        max(-int(-(last - first) // by), 0)
+        if isinstance(first + last + by, int)
+        else max(_ceiling((last - first) / by), 0)
+    )
+
+
+def _ceiling(x: float) -> int:
+    return -int(-x // 1)
+
+
+def broadcast_to(data: Tensor, shape: Any) -> Tensor:
+    """`data` in `shape`, repeated along dimensions that it lacks, or has with extent 1. Raises BadOperand (TW0181) where it does
+    not fit, BadExtent (TW0110)."""
+    source, extents = tensor(data, "broadcast_to"), shape_of(shape, "broadcast_to")
+    skipped = len(extents) - source.ndim
+    repeated = [isinstance(extent, IntImm) and extent.value == 1 for extent in source.shape]
+    fits = skipped >= 0 and all(
+        single or same_extent(extent, extents[skipped + at])
+        for at, (extent, single) in enumerate(zip(source.shape, repeated, strict=True))
+    )
+    if not fits:
+        raise BadOperand(
+            f"cannot broadcast {source.name} to {shape_text(extents)}",
+            reason=f"got {tensor_text(source)}",
+            declared=source.source,
+            called=user_source(),
+            allowed="aligned from the last dimension on, extents that are equal or 1",
+            fix="topi.tile repeats parts",
+        )
+    broadcast: Tensor = te.compute(
+        extents,
+        lambda *i: source[tuple(0 if single else i[skipped + at] for at, single in enumerate(repeated))],
+        name="T_broadcast_to",
+        tag="broadcast",
+    )
+    return broadcast
