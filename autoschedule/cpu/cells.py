@@ -6,22 +6,27 @@
         for i:  for b:  if place[i] == b:  H.rf[chunk, b] += w[i]
     for b:  for chunk:  H[b] += H.rf[chunk, b]
 
-The loop over b inside is none (ir/passes/common/solved_loops.py): place[i] is what b is. In a chunk elements are added in their
-order, as declared.
+The condition may be that of a choice, too, (w[i] if place[i] == b else 0). The loop over b inside is none
+(ir/passes/common/solved_loops.py): place[i] is what b is. In a chunk elements are added in their order, as declared.
 """
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Sequence
+from functools import partial
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from ...ir.analysis.conditional_values import value_or_zero
 from ...ir.combine import is_sum
-from ...ir.expr import EQ, Expr, IfThenElse, IterVar, ProducerLoad, Reduce, Select
-from ...ir.ops import conjuncts, is_const
+from ...ir.expr import EQ, Expr, IterVar, ProducerLoad, Reduce
+from ...ir.ops import conjuncts
 from ...ir.visit import post_order
 from ...te.operation import Operation
-from ..accesses import find_axes
-from ..operations import fixed_extent
+from ..accesses import find_axes, tensor_bytes
+from ..cost.estimate import Estimate
+from ..operations import fixed_extent, size_of
+from ..plan import Candidate
 from .injective import sweep, worth_threads
 
 if TYPE_CHECKING:
@@ -31,6 +36,8 @@ __all__ = ["cells_of", "into_cells"]
 
 FEW = 16
 """Cells that may as well ask all elements, in vectors."""
+STEP = 8
+"""Instructions that find the cell of an element."""
 ELEMENTS = 4
 """Elements for each cell of a chunk below which adding up the chunks costs as much as what they share."""
 
@@ -54,27 +61,37 @@ def cells_of(op: Operation) -> list[IterVar]:
 
 
 def _conditions(reduction: Reduce) -> list[Expr]:
-    """What has to hold for a term to change anything: the sum's own condition, or that of a choice between a whole number and 0."""
-    source, choice = reduction.sources[0], list[Expr]()
-    if (
-        isinstance(source, IfThenElse | Select)
-        and source.dtype.is_integer
-        and is_const(source.false_value, 0)
-        and is_sum(reduction)
-    ):
-        choice = conjuncts(source.condition)
-    return [*conjuncts(reduction.condition), *choice]
+    """What has to hold for a term to change anything: the sum's own condition, and that of a choice between its term and 0. Floats
+    are never -0 in a sum that begins at 0."""
+    source, conditions = reduction.sources[0], conjuncts(reduction.condition)
+    choice = value_or_zero(source) if is_sum(reduction) and not (source.dtype.is_float and reduction.init) else None
+    return conditions if choice is None else [*conditions, *conjuncts(choice[0])]
 
 
 def into_cells(group: Group) -> bool:
     """Schedules a group whose anchor is such a sum; returns whether it is one."""
-    s, anchor = group.s, group.anchor
+    anchor = group.anchor
     cells = cells_of(anchor)
-    size = prod(map(fixed_extent, cells))
-    if not cells or size <= FEW or group.parts or anchor.num_outputs > 1:
+    if not cells or prod(map(fixed_extent, cells)) <= FEW or group.parts or anchor.num_outputs > 1:
         return False
+    way = Candidate("a step for each element", partial(_steps, group, cells), _time_of_steps(group, cells))
+    group.choose("cells", [way])
+    return True
+
+
+def _side_by_side(anchor: Operation, cells: Sequence[IterVar]) -> IterVar | None:
+    """The last axis, where it says nothing of which cell is meant: an element adds to several cells in lanes."""
+    assert anchor.reduction is not None
+    last = anchor.axis[-1]
+    asked = {axis for condition in _conditions(anchor.reduction) for axis in find_axes(condition)}
+    return last if last not in cells and last not in asked else None
+
+
+def _steps(group: Group, cells: Sequence[IterVar]) -> None:
+    """Schedules the group."""
+    s, anchor = group.s, group.anchor
     group.inline_cheap_heads()
-    first, chunks = anchor.reduce_axis[0], group.machine.cores
+    size, first, chunks = prod(map(fixed_extent, cells)), anchor.reduce_axis[0], group.machine.cores
     summed, in_order = anchor, 0
     many = prod(map(fixed_extent, anchor.reduce_axis)) >= ELEMENTS * chunks * size and fixed_extent(first) >= chunks
     if chunks > 1 and many and worth_threads(anchor.reduce_axis, ELEMENTS):
@@ -84,12 +101,34 @@ def into_cells(group: Group) -> bool:
         *data, last = s[anchor].op.axis
         s[anchor].reorder(*data, *s[anchor].op.reduce_axis, last)
         s[anchor].vectorize(last)
-    stage = s[summed]
-    places = [at - len(anchor.axis) for at, axis in enumerate(anchor.axis) if axis in cells]
-    chosen = [stage.op.axis[at] for at in places]
-    others = [axis for axis in stage.op.axis[len(stage.op.axis) - len(anchor.axis) :] if axis not in chosen]
-    reduced = stage.op.reduce_axis
-    stage.reorder(*reduced[len(reduced) - in_order :], *reduced[: len(reduced) - in_order], *others, *chosen)
+    stage, reduced = s[summed], s[summed].op.reduce_axis
+    ordered = [*reduced[len(reduced) - in_order :], *reduced[: len(reduced) - in_order]]
+    own = stage.op.axis[len(stage.op.axis) - len(anchor.axis) :]
+    chosen = [axis for axis, declared in zip(own, anchor.axis, strict=True) if declared in cells]
+    lanes = [own[-1]] if _side_by_side(anchor, cells) is not None else []
+    others = [axis for axis in own if axis not in chosen and axis not in lanes]
+    stage.reorder(*ordered, *others, *chosen, *lanes)
+    if lanes:
+        stage.vectorize(lanes[0])
     if group.output is not anchor:
         sweep(group, group.output)
-    return True
+
+
+def _time_of_steps(group: Group, cells: Sequence[IterVar]) -> Estimate:
+    """An element waits for none before it, but for those that added to its cell just now, if cells are few."""
+    anchor, machine = group.anchor, group.machine
+    code, result = machine.instructions, anchor.output(0).dtype.bytes
+    terms, rows = size_of(anchor.reduce_axis), size_of([axis for axis in anchor.axis if axis not in cells])
+    lane = _side_by_side(anchor, cells)
+    vectors = ceil(fixed_extent(lane) * result / machine.vector_bytes) if lane is not None else 1
+    steps = terms * max(rows // max(fixed_extent(lane), 1), 1) * vectors if lane is not None else terms * rows
+    read = sum(tensor_bytes(tensor) for tensor in anchor.input_tensors)
+    cycle = 1e-9 / machine.clock
+    return Estimate(
+        (
+            ("loads", steps * 2 / code.load.rate * cycle),
+            ("stores", steps / code.store.rate * cycle),
+            ("instructions", terms * STEP / machine.width * cycle),
+            ("memory bandwidth", read / machine.memory_rate * cycle if read > machine.levels[-2].size else 0.0),
+        )
+    )

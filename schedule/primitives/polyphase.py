@@ -17,26 +17,11 @@ from dataclasses import dataclass, replace
 from math import copysign, gcd
 from typing import Any
 
+from ...ir.analysis.conditional_values import value_or_zero
 from ...ir.analysis.linear import linear, terms
 from ...ir.arith.analyzer import Analyzer
 from ...ir.combine import is_sum
-from ...ir.expr import (
-    EQ,
-    Add,
-    Cast,
-    Expr,
-    FloatImm,
-    FloorMod,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    Mul,
-    ProducerLoad,
-    Range,
-    Reduce,
-    Select,
-    Var,
-)
+from ...ir.expr import EQ, Add, Expr, FloatImm, FloorMod, IntImm, IterVar, Mul, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import TRUE, conjuncts, const, equal, floordiv, floormod, if_then_else, is_const, logical_not
 from ...ir.structural import structural_key
 from ...ir.visit import free_vars, post_order, substitute
@@ -251,14 +236,10 @@ def _begins_at_zero(reduction: Reduce) -> bool:
 def _zero_unless(value: Expr) -> list[Expr]:
     """What all has to hold for a value to be other than 0, as far as choices around it say."""
     conditions: list[Expr] = []
-    while True:
-        if isinstance(value, Cast):
-            value = value.value
-        elif isinstance(value, IfThenElse | Select) and is_const(value.false_value, 0):
-            conditions.append(value.condition)
-            value = value.true_value
-        else:
-            return conditions
+    while (choice := value_or_zero(value)) is not None:
+        condition, value = choice
+        conditions.append(condition)
+    return conditions
 
 
 # The stages

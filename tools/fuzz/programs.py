@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .boundaries import draw_boundaries
+from .cells import draw_cells
 from .chains import draw_chain, draw_siblings
 from .choices import Choices, forced
 from .contractions import draw_factors, draw_itself
@@ -44,6 +45,7 @@ PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (2, draw_siblings),
     (1, draw_itself),
     (1, draw_factors),
+    (1, draw_cells),
 )
 
 

@@ -21,6 +21,7 @@ from ...driver.build import lower
 from ...ir.cached import cached_property
 from ...ir.interpret.interpreter import Interpreter
 from .case import empty_report
+from .cells import draw_cells
 from .chains import draw_chain
 from .choices import Choices, case_choices, forced
 from .contractions import draw_contraction, draw_factors, draw_itself
@@ -45,6 +46,7 @@ PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (2, draw_softmax),
     (1, draw_itself),
     (2, draw_factors),
+    (1, draw_cells),
     (1, draw_argmax),
     (3, draw_blur),
     (1, draw_layout),

@@ -6,7 +6,11 @@
 So a sum over what data puts into a cell takes a step for each element, once the loop over the cells is the inner one. What the
 condition says besides stands around it where the loop does not change it. The body must not write what the equation reads.
 
-    H[b] += 1 if place[i] == b else 0                  says the same of whole numbers, to which 0 adds nothing
+    H[b] += 1 if place[i] == b else 0                  says the same, since 0 adds nothing to a sum that is not -0
+
+    for b in 64:                                       loops that the condition ignores go with what it guards
+        for j in 16:
+            if place[i] == b: H[b, j] += w[i, j]
 
 It stands after hoist, which takes what else there is out of the loops.
 """
@@ -14,9 +18,12 @@ It stands after hoist, which takes what else there is out of the loops.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import copysign
 
 from ... import ops
-from ...expr import EQ, Add, And, BufferLoad, Call, Expr, IfThenElse, IntImm, Select, Var
+from ...analysis.conditional_values import value_or_zero
+from ...buffer import Buffer
+from ...expr import EQ, Add, And, Broadcast, BufferLoad, Call, Expr, FloatImm, IfThenElse, IntImm, Var
 from ...intrinsics import is_pure
 from ...stmt import BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
 from ...structural import structural_key
@@ -27,15 +34,49 @@ __all__ = ["solve_loops"]
 
 def solve_loops(function: Function) -> Function:
     """`function` without the serial loops whose variable an equation gives."""
-    return function.with_body(_Solver().visit(function.body))
+    return function.with_body(_Solver(_begun_at_zero(function)).visit(function.body))
+
+
+def _begun_at_zero(function: Function) -> set[Buffer]:
+    """The buffers of floats that are -0 nowhere: of which each element begins as a number that is not, and is added to after that.
+    (A sum is -0 only where both of its operands are.)"""
+    begun, others = set[Buffer](), set[Buffer]()
+    for store in stores(function.body):
+        value = store.value.value if isinstance(store.value, Broadcast) else store.value
+        if isinstance(value, FloatImm) and copysign(1, value.value) > 0:
+            begun.add(store.buffer)
+        elif _addition(store) is None:
+            others.add(store.buffer)
+    given = {buffer for buffer in function.buffers if all(buffer is not output for output in function.outputs)}
+    return begun - others - given
+
+
+def _addition(store: BufferStore) -> tuple[BufferLoad, Expr] | None:
+    """The element that a store adds to, and the value; None of any other store."""
+    if not isinstance(store.value, Add):
+        return None
+    for before, value in ((store.value.a, store.value.b), (store.value.b, store.value.a)):
+        if (
+            isinstance(before, BufferLoad)
+            and before.buffer is store.buffer
+            and list(map(structural_key, before.indices)) == list(map(structural_key, store.indices))
+        ):
+            return before, value
+    return None
 
 
 class _Solver(Rewriter):
+    """begun_at_zero: buffers whose elements are -0 at no time."""
+
+    def __init__(self, begun_at_zero: set[Buffer]) -> None:
+        super().__init__()
+        self.begun_at_zero = begun_at_zero
+
     def For(self, node: For) -> Stmt:
         loop: For = rebuild(
             node, [node.begin, node.extent, self.visit(node.body)]
         )  # inner loops first: their guards are ours then
-        guard = _guarded(loop.body)
+        guard = self._guard(loop.body)
         if loop.kind is not LoopKind.SERIAL or loop.pragmas or not isinstance(guard, If) or guard.else_body is not None:
             return loop
         if not isinstance(loop.extent, IntImm) or loop.extent.value < 1:
@@ -49,22 +90,27 @@ class _Solver(Rewriter):
                 return loop
         return loop
 
-
-def _guarded(body: Stmt) -> Stmt:
-    """H[b] = H[b] + (v if c else 0) as what is done where c holds; any other statement as it is."""
-    if not isinstance(body, BufferStore) or body.predicate is not None or not isinstance(body.value, Add):
+    def _guard(self, body: Stmt) -> Stmt:
+        """A body as what is done where a condition holds, if it can be said so: H[b] = H[b] + (v if c else 0) where c holds, and a
+        loop that the condition around its body ignores within that condition."""
+        if isinstance(body, BufferStore) and body.predicate is None:
+            addition = _addition(body)
+            choice = None if addition is None else value_or_zero(addition[1])
+            if choice is not None and (not body.value.dtype.is_float or body.buffer in self.begun_at_zero):
+                assert addition is not None
+                return If(choice[0], replace(body, value=Add(addition[0], choice[1])))
+        if isinstance(body, For) and body.kind in (LoopKind.SERIAL, LoopKind.VECTORIZED) and not body.pragmas:
+            guard = self._guard(body.body)
+            if (
+                isinstance(guard, If)
+                and guard.else_body is None
+                and isinstance(body.extent, IntImm)
+                and body.extent.value > 0
+                and body.var not in free_vars(guard.condition)
+                and _may_move(guard.condition, guard.then_body)
+            ):
+                return If(guard.condition, rebuild(body, [body.begin, body.extent, guard.then_body]))
         return body
-    before, choice = body.value.a, body.value.b
-    if not isinstance(before, BufferLoad):
-        before, choice = choice, before
-    if not isinstance(before, BufferLoad) or not isinstance(choice, IfThenElse | Select):
-        return body
-    here = before.buffer is body.buffer and list(map(structural_key, before.indices)) == list(
-        map(structural_key, body.indices)
-    )
-    if not here or not choice.dtype.is_integer or not ops.is_const(choice.false_value, 0):
-        return body
-    return If(choice.condition, replace(body, value=Add(before, choice.true_value)))
 
 
 def _parts(condition: Expr) -> list[Expr]:

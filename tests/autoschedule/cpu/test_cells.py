@@ -64,6 +64,37 @@ def counts(elements: int, cells: int) -> Program:
     )
 
 
+FORMS = {
+    "where": lambda met, value: te.sum(value, axis=ROWS, where=met),
+    "choice": lambda met, value: te.sum(te.if_then_else(met, value, 0.0), axis=ROWS),
+    "minus zero": lambda met, value: te.sum(te.select(met, value, -0.0), axis=ROWS),
+    "counts": lambda met, value: te.sum(met.astype("float32"), axis=ROWS),
+}
+ROWS = te.reduce_axis((0, 501), "i")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("columns", [0, 7, 33])
+def test_a_condition_of_floats_has_every_bit(form: str, columns: int) -> None:
+    place, x = te.placeholder((501,), "int32", "place"), te.placeholder((501, columns) if columns else (501,), name="x")
+    shape = (40, columns) if columns else (40,)
+    sums = te.compute(shape, lambda b, *j: FORMS[form](place[ROWS] == b, x[(ROWS, *j)]), "S")
+    s = tw.autoschedule.schedule(sums, exact=True)
+    assert s.plan[0].rule == "cells" and s.is_exact and cells_of(sums.op)
+    rng = np.random.default_rng(columns)
+    cells, values = rng.integers(-3, 43, 501).astype(np.int32), rng.standard_normal(x.shape).astype(np.float32)
+    cells[cells == 17] = 18  # empty: +0
+    values[cells == 5], values[cells == 6] = -0.0, np.inf
+    values[np.flatnonzero(cells == 7)[:1]] = np.nan
+    outs = [np.full(shape, 7, np.float32) for _ in range(2)]
+    for schedule, out in zip((s, te.create_schedule(sums.op)), outs, strict=True):
+        tw.build(schedule, [place, x, sums])(cells, values, out)
+    assert np.array_equal(*outs, equal_nan=True)
+    assert np.array_equal(*(np.signbit(out[~np.isnan(out)]) for out in outs))
+    text = tw.build(s, [place, x, sums]).source("ir")
+    assert text.count("for b in 40") <= 1 and "b: int32 = place[" in text
+
+
 def with_tail(program: Program) -> Program:
     inputs, total = program
     return inputs, te.compute(total.shape, lambda *at: total(*at) * 2 + 1, "tail")

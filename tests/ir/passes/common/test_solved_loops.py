@@ -55,6 +55,42 @@ def f(P: int32[24], H: out int32[8]):
     assert "b: int32 = P[i]" in text and "for b in 8" not in text
 
 
+def of_floats(begin: str, body: str) -> str:
+    text = f"""
+def f(P: int32[24], W: float32[24, 16], H: out float32[8, 16]):
+    for b in 8:
+        for j in 16:
+            H[b, j] = {begin}
+    for i in 24:
+        for b in 8:
+            for j in vectorized(16):
+                {body}
+"""
+    return str(after(text, solve_loops))
+
+
+CHOICE = "H[b, j] = H[b, j] + if_then_else(P[i] == b, W[i, j], 0.0)"
+
+
+def test_floats_that_begin_at_zero_are_added_under_the_condition_alone() -> None:
+    text = of_floats("0.0", CHOICE)
+    assert text.count("for b in 8") == 1  # the one that fills H
+    assert text.index("b: int32 = P[i]") < text.index("for j in vectorized(16)")
+    assert "if_then_else" not in text
+
+
+@pytest.mark.parametrize("begin", ["-0.0", "W[b, j]", "W[b, j] + 1.0"])
+def test_minus_zero_becomes_zero_by_adding_zero(begin: str) -> None:
+    assert of_floats(begin, CHOICE).count("for b in 8") == 2
+
+
+@pytest.mark.parametrize("condition", ["P[i] == b and j < 3", "W[i, j] == 2.0 and P[i] == b"])
+def test_a_loop_that_the_condition_asks_about_keeps_the_condition_inside(condition: str) -> None:
+    assert (
+        of_floats("0.0", f"if {condition}:\n                    H[b, j] = H[b, j] + W[i, j]").count("for b in 8") == 2
+    )
+
+
 @pytest.mark.parametrize(
     "body",
     [
