@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Bytecode is kept whatever the shell says: hundreds of the tests' children would compile the package anew.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: help demo test fast avx2 soak lint docs bench gpu counts coverage clean
+.PHONY: help demo test fast avx2 soak lint docs dist bench gpu counts coverage clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,11 @@ lint: $(STAMP)  ## ruff (layout and rules) and pyright
 docs: $(STAMP)  ## the site, out/site/index.html: pages, tutorials with what they print, the reference
 	@$(BIN)/python docs/make_site.py out/site
 
+dist: $(STAMP)  ## dist/: the source distribution and the wheel, built twice and compared
+	@rm -rf dist out/dist
+	@$(BIN)/python -m build --outdir dist . >/dev/null && $(BIN)/python -m build --outdir out/dist . >/dev/null
+	@cd dist && sha256sum * | tee SHA256SUMS && cd ../out/dist && sha256sum --check --quiet ../../dist/SHA256SUMS && echo "the bytes are the same"
+
 coverage: $(STAMP)  ## lines of the tree that the tests run
 	@cd tests && $(subst $(BIN),../$(BIN),$(PYTEST)) --cov=tilewright --cov-config=../pyproject.toml --cov-report=term:skip-covered
 
@@ -66,4 +71,4 @@ counts: $(STAMP)  ## counts what GPUs would do for all of topi, without one: doc
 	@$(BIN)/python -m tools.benchmarks.gpu_counts --page docs/gpu-counts.md
 
 clean:  ## remove the environment and what the tools left
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis tests/.pytest_cache out
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis tests/.pytest_cache out

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .ir.packed import register_func
     from .runtime import Array, Device, Kernel, Module, array, cpu, cuda, empty, load, num_threads, set_num_threads
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 __all__ = [
     "Array",

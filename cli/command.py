@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from rich.console import Console
@@ -129,6 +130,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     cache.add_argument("--clear", action="store_true", help="remove every kept kernel")
     cache.set_defaults(command=_cache)
+
+    completion = commands.add_parser(
+        "completion",
+        help="print a script that completes this command in a shell",
+        description=(
+            'Prints the script: eval "$(tilewright completion bash)" in ~/.bashrc; for zsh, write it to _tilewright in a folder '
+            "of $fpath. Needs pip install 'tilewright[completion]'."
+        ),
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    completion.set_defaults(command=_complete)
     return parser
 
 
@@ -183,6 +195,16 @@ def _cache(options: argparse.Namespace) -> int:
         _say(f"tilewright cache: {usage.problem}")
         return 1
     print(f"{usage.folder}: {usage.entries} kernels, {usage.size / 2**20:.1f} of {usage.limit >> 20} MB")
+    return 0
+
+
+def _complete(options: argparse.Namespace) -> int:
+    try:
+        shtab = import_module("shtab")
+    except ImportError:
+        _say("tilewright completion: it needs shtab: pip install 'tilewright[completion]'")
+        return 1
+    print(shtab.complete(_parser(), options.shell))
     return 0
 
 

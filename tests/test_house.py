@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -285,16 +284,6 @@ def test_contributing_shows_the_floors_as_they_are() -> None:
         for floor in re.findall(r"`([^`]+)`", floors)
     }
     assert shown == ALLOWED | {floor: {"everything"} for floor in TOP}
-
-
-def test_every_package_folder_is_listed_for_the_wheel() -> None:
-    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
-    folders = {
-        ".".join(("tilewright", *path.parent.relative_to(ROOT).parts))
-        for path in modules().values()
-        if path.name == "__init__.py" and floor_of(name_of(path)) != "tools"
-    }
-    assert folders | {"tilewright"} == {name.removesuffix(".") for name in listed}
 
 
 def test_ir_builds_upwards_from_nodes_to_arith_to_analysis_to_passes() -> None:

@@ -1,7 +1,8 @@
-"""The wheel: one small top-level package that installs in seconds and works away from the checkout."""
+"""The release: a wheel and a source distribution of the same bytes wherever they are built, and an editable install."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import tilewright as tw
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -33,7 +35,12 @@ print("ran from", tw.__file__)
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy of what would be committed, so that neither leaves anything in the other."""
-    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    source = committed_tree(tmp_path_factory.mktemp("source"))
+    return next(built(source, tmp_path_factory.mktemp("wheel")).glob("tilewright-*.whl"))
+
+
+def committed_tree(source: Path) -> Path:
+    """A copy of the files that git knows or would add."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -45,8 +52,49 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
+    return source
+
+
+def built(source: Path, out: Path) -> Path:
+    """The folder in which a wheel was built."""
     subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", out, source], check=True)
-    return next(out.glob("tilewright-*.whl"))
+    return out
+
+
+def test_the_wheel_has_every_package_folder_and_names_what_it_runs_on(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    modules = {str(Path(name).relative_to("tilewright")) for name in names if name.endswith((".py", ".pyi"))}
+    outside = ("tests/", "tools/", "tutorials/", "docs/", "typings/")
+    tracked = subprocess.run(["git", "ls-files", "*.py", "*.pyi"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert modules == {
+        name for name in tracked.stdout.split() if not name.startswith(outside) and (ROOT / name).exists()
+    }
+    tags = wheel.stem.split("-")[-3:]
+    assert tags[:2] == ["py3", "none"] and all(each.startswith("manylinux") for each in tags[2].split("."))
+    assert wheel.name.split("-")[1] == tw.__version__
+
+
+def test_another_folder_and_another_time_give_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
+    source = committed_tree(tmp_path / "elsewhere")
+    for path in source.rglob("*"):
+        os.utime(path, (1e9, 1e9))
+    again = built(source, tmp_path / "out") / wheel.name
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+def test_an_editable_install_is_a_path_that_type_checkers_follow(tmp_path: Path) -> None:
+    source = committed_tree(tmp_path / "source")
+    environment = tmp_path / "environment"
+    venv.create(environment)
+    python = environment / "bin" / "python"
+    install = ["install", "-q", "--no-deps", "--editable", source]
+    subprocess.run([sys.executable, "-m", "pip", "--python", python, *install], check=True)
+    (path,) = environment.rglob("*tilewright*.pth")
+    package = Path(path.read_text().strip()) / "tilewright"
+    (source / "te" / "added_later.py").write_text("")
+    assert (package / "te" / "added_later.py").exists() and (package / "py.typed").exists()
+    assert not (package / "build").exists(), "no folder of links leads back to itself"
 
 
 def test_the_wheel_is_one_package_under_three_megabytes(wheel: Path) -> None:
@@ -73,7 +121,10 @@ def test_the_wheel_installs_in_an_empty_environment_and_runs_a_kernel_and_the_de
     subprocess.run([sys.executable, "-m", "pip", "--python", python, *install], check=True)
     print(f"base install: {time.perf_counter() - start:.1f} s")
     (tmp_path / "program.py").write_text(PROGRAM)
-    done = subprocess.run([python, "-P", tmp_path / "program.py"], cwd=tmp_path, capture_output=True, text=True)
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [python, "-P", tmp_path / "program.py"], cwd=tmp_path, capture_output=True, text=True, env=bare
+    )
     assert done.returncode == 0, done.stderr
     assert str(environment) in done.stdout
     check_demo(python, tmp_path)
@@ -92,8 +143,9 @@ raise SystemExit(demo.main(sys.argv[1]))
 def check_demo(python: Path, folder: Path) -> None:
     """The demo runs where nothing but the package is installed; smaller, since it is not looked at here."""
     (folder / "small_demo.py").write_text(SMALL_DEMO)
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [python, "-P", folder / "small_demo.py", folder / "out"], cwd=folder, capture_output=True, text=True
+        [python, "-P", folder / "small_demo.py", folder / "out"], cwd=folder, capture_output=True, text=True, env=bare
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "a zone plate (pip install scikit-image for a photograph)" in done.stdout

@@ -262,3 +262,19 @@ def test_an_error_of_a_command_names_no_line_but_its_page(tmp_path: Path, capsys
     told = capsys.readouterr().err
     assert "there is no database" in told and "called at" not in told, "nobody's line asked for it"
     assert "page: tilewright explain TW0633" in told
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("shtab")
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    for command in ("doctor", "opt", "reduce", "tune"):
+        assert command in script
+    assert "--print-each" in script
+
+
+def test_completion_without_shtab_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["completion", "bash"]) == 1
+    assert "pip install 'tilewright[completion]'" in capsys.readouterr().err

@@ -48,7 +48,7 @@ print("built")
 
 
 def test_deleted_primitives_leave_nothing_behind_and_the_rest_goes_on(tmp_path: Path) -> None:
-    others = shutil.ignore_patterns("tests", "docs", "tutorials", ".*", "*.egg-info", "*.so")
+    others = shutil.ignore_patterns("tests", "docs", "tutorials", "build", ".*", "*.egg-info", "*.so")
     copy = shutil.copytree(ROOT, tmp_path / "tilewright", ignore=others)
     for name in ("double_buffer", "rolling_buffer", "storage_align", "skew", "rotate"):
         (copy / "schedule" / "primitives" / f"{name}.py").unlink()
