@@ -14,20 +14,23 @@ from operator import attrgetter, is_
 from typing import Any, ClassVar, TypeVar, overload
 
 from .buffer import Buffer
-from .expr import BufferLoad, Expr, Let, Node, Reduce, Var
+from .expr import BufferLoad, Call, Expr, Let, Node, Reduce, Var
 from .stmt import Allocate, BufferStore, For, Function, LetStmt, Seq, Stmt
 
 __all__ = [
     "Rewriter",
     "SharingRewriter",
+    "calls_any",
     "children",
     "deep_recursion",
+    "distinct",
     "free_vars",
     "is_recursion_deep",
     "loads",
     "post_order",
     "rebuild",
     "rewrite",
+    "rewrite_statements",
     "seq",
     "statements",
     "stores",
@@ -151,12 +154,13 @@ def statements(node: Stmt) -> Iterator[Stmt]:
 
 
 def post_order(
-    *roots: Node, below: Callable[[Any], Sequence[Any]] = children, done: Container[int] = ()
+    *roots: Node, below: Callable[[Any], Sequence[Any]] | None = None, done: Container[int] = ()
 ) -> Iterator[Any]:
-    """Every node once (shared ones too), children before parents. below: the children to go into. done: nodes to leave
-    out, by identity."""
+    """Every node once (shared ones too), children before parents. below: the children to go into, by default all. done: nodes to
+    leave out, by identity."""
     met: set[int] = set()
-    stack: list[Node | None] = [*reversed(roots)]
+    stack: list[Any] = [*reversed(roots)]
+    readers = _READERS
     while stack:
         node = stack.pop()
         if node is None:  # what stood above it has been yielded
@@ -166,11 +170,59 @@ def post_order(
         if identity in met or identity in done:
             continue
         met.add(identity)
-        inner = below(node)
+        inner = readers[type(node)](node) if below is None else below(node)
         if inner:
             stack += (node, None, *inner[::-1])
         else:
             yield node
+
+
+def distinct(*roots: Node) -> list[Any]:
+    """Every node once, parents before children, siblings in reverse: for questions to which the order does not matter, in a third of
+    the time of post_order."""
+    met: set[int] = set()
+    nodes: list[Any] = []
+    stack: list[Node] = [*roots]
+    readers = _READERS
+    while stack:
+        node = stack.pop()
+        identity = id(node)
+        if identity in met:
+            continue
+        met.add(identity)
+        nodes.append(node)
+        read = readers[type(node)]
+        if read is not _nothing:
+            stack += read(node)
+    return nodes
+
+
+def rewrite_statements(stmt: Stmt, rule: Callable[[Any], Stmt | None]) -> Any:
+    """As rewrite, for rules that replace statements alone: expressions are not looked at."""
+    results: dict[int, Node] = {}
+    stack: list[Any] = [stmt]
+    while stack:
+        original = stack.pop()
+        if original is None:  # what stands below the next statement is done
+            original, below = stack.pop(), stack.pop()
+            changed = [results[id(child)] if isinstance(child, Stmt) else child for child in below]
+            rebuilt = original if all(map(is_, below, changed)) else _rebuilt(original, changed)
+        elif id(original) in results:
+            continue
+        else:
+            rebuilt, below = original, children(original)
+            inner = [child for child in reversed(below) if isinstance(child, Stmt)]
+            if inner:
+                stack += (below, original, None, *inner)
+                continue
+        replacement = rule(rebuilt)
+        results[id(original)] = rebuilt if replacement is None else replacement
+    return results[id(stmt)]
+
+
+def calls_any(root: Node, names: Container[str]) -> bool:
+    """Whether any call below is of one of these functions."""
+    return any(type(node) is Call and node.name in names for node in distinct(root))
 
 
 def rewrite(node: Node, rule: Callable[[Any], Node | None]) -> Any:
@@ -230,16 +282,30 @@ def free_vars(node: Node | Function) -> list[Var]:
     root = node.body if isinstance(node, Function) else node
     bound: set[Var] = set(node.scalars) if isinstance(node, Function) else set()
     used: dict[Var, None] = {}
-    for inner in post_order(root):
-        if isinstance(inner, Var):
-            used.setdefault(inner)
-        elif isinstance(inner, (For, Let, LetStmt)):
+    met: set[int] = set()
+    stack: list[Any] = [root]
+    readers = _READERS
+    while stack:
+        inner = stack.pop()
+        if type(inner) is tuple:  # the shape of an allocation, after what is in it
+            for extent in inner:
+                used.update(dict.fromkeys(free_vars(extent)))
+            continue
+        read = readers[type(inner)]
+        if read is _nothing:
+            if isinstance(inner, Var):
+                used.setdefault(inner)
+            continue
+        if id(inner) in met:
+            continue
+        met.add(id(inner))
+        if isinstance(inner, (For, Let, LetStmt)):
             bound.add(inner.var)
         elif isinstance(inner, Reduce):
             bound.update(inner.axes)
         elif isinstance(inner, Allocate):
-            for extent in inner.buffer.shape:
-                used.update(dict.fromkeys(free_vars(extent)))
+            stack.append(inner.buffer.shape)
+        stack += read(inner)[::-1]
     return [var for var in used if var not in bound]
 
 
@@ -288,10 +354,13 @@ class Rewriter:
 
     def generic(self, node: Any) -> Any:
         """The node over its rewritten children."""
+        below = _READERS[type(node)](node)
+        if not below:
+            return node
         new: list[Node] = []
-        for child in children(node):  # a plain loop: map or a generator would recurse through C
+        for child in below:  # a plain loop: map or a generator would recurse through C
             new.append(self.visit(child))
-        return rebuild(node, new)
+        return node if all(map(is_, below, new)) else _rebuilt(node, new)
 
 
 class SharingRewriter(Rewriter):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...ir.constant import Constant
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import For, Function, LoopKind
-from ...ir.visit import post_order
+from ...ir.visit import statements
 from ..abi.parallel import PARALLEL_FOR, parallel_for_address
 from ..constants import addresses, symbols_of
 from ..evaluate import Evaluation, run
@@ -76,7 +76,7 @@ def compile_here(functions: Sequence[Function], target: Target, options: BuildOp
 def has_parallel_loops(functions: Sequence[Function]) -> bool:
     """Whether some loop is shared among threads."""
     return any(
-        isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in functions for n in post_order(function.body)
+        isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in functions for n in statements(function.body)
     )
 
 

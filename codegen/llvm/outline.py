@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, IntImm, Var
+from ...ir.expr import BufferLoad, Call, IntImm, Var
 from ...ir.pointers import WRITES, pointed_to
 from ...ir.stmt import BufferStore, Evaluate, For, Stmt
 from ...ir.visit import children, free_vars, post_order, walk
@@ -52,11 +52,13 @@ def _touched(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bool]:
     pointers = {buffer.data: buffer for buffer in buffers if buffer.data is not None}
     known, touched = set(buffers), dict[Buffer, bool]()
     for node in walk(body):
-        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in known:
-            touched[node.buffer] = touched.get(node.buffer, False) or isinstance(node, BufferStore)
-        elif isinstance(node, Var) and node in pointers:
-            touched[pointers[node]] = True
-        else:
+        if isinstance(node, (BufferLoad, BufferStore)):
+            if node.buffer in known:
+                touched[node.buffer] = touched.get(node.buffer, False) or isinstance(node, BufferStore)
+        elif isinstance(node, Var):
+            if node in pointers:
+                touched[pointers[node]] = True
+        elif isinstance(node, Call):
             pointed = pointed_to(node)
             if pointed is not None and pointed[0] in known:
                 touched[pointed[0]] = touched.get(pointed[0], False) or bool(pointed[1] & WRITES)

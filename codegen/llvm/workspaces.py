@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...ir.buffer import Buffer
 from ...ir.expr import Broadcast, BufferLoad, Expr, Node, Ramp
 from ...ir.stmt import Allocate, BufferStore, For, Function, LoopKind, Stmt
-from ...ir.visit import free_vars, rewrite
+from ...ir.visit import free_vars, rewrite, rewrite_statements
 from ..abi.signature import is_checkable
 from .outline import constant_bytes
 
@@ -34,7 +34,7 @@ def with_workspaces(function: Function) -> Function:
             kept.append(body.buffer)
             left -= size or 0
         body = body.body
-    body = rewrite(body, lambda node: _with_own_parts(node, function, lifted))
+    body = rewrite_statements(body, lambda node: _with_own_parts(node, function, lifted))
     for buffer in reversed(kept):
         body = Allocate(buffer, body)
     arguments = function.arguments

@@ -15,6 +15,7 @@ from ...expr import (
     Cast,
     Div,
     Expr,
+    FloatImm,
     IfThenElse,
     IntImm,
     Let,
@@ -98,6 +99,8 @@ class Copier(Rewriter):
     def visit(self, node: Any) -> Any:
         if isinstance(node, Var):
             return self.values.get(node, node)
+        if isinstance(node, (IntImm, FloatImm)):
+            return node
         if not isinstance(node, Expr):
             return self.copy(node)
         known = self._copied.get(id(node))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...expr import Let, Node, Var
 from ...stmt import Stmt
-from ...visit import post_order, rewrite
+from ...visit import distinct, rewrite
 from .fresh_copy import Copier
 
 __all__ = ["with_own_lets"]
@@ -15,7 +15,7 @@ __all__ = ["with_own_lets"]
 
 def with_own_lets(body: Stmt) -> Stmt:
     """`body` with a name of its own for each let."""
-    bound = [node.var for node in post_order(body) if isinstance(node, Let)]
+    bound = [node.var for node in distinct(body) if isinstance(node, Let)]
     if len(set(bound)) == len(bound):
         return body
     seen: set[Var] = set()

@@ -34,7 +34,7 @@ from ...expr import (
 )
 from ...ops import const
 from ...stmt import BufferStore, For, Function, Stmt
-from ...visit import SharingRewriter, post_order, rebuild
+from ...visit import SharingRewriter, distinct, rebuild
 from .simplify import analyzer_for
 
 __all__ = ["Narrower", "narrow_offsets"]
@@ -43,7 +43,7 @@ __all__ = ["Narrower", "narrow_offsets"]
 def narrow_offsets(function: Function) -> Function:
     """`function` with int32 gathers and scatters where they are proved to be in range."""
     if not any(
-        isinstance(node, (BufferLoad, BufferStore)) and _gathers(node.indices[0]) for node in post_order(function.body)
+        isinstance(node, (BufferLoad, BufferStore)) and _gathers(node.indices[0]) for node in distinct(function.body)
     ):
         return function
     return function.with_body(Narrower(analyzer_for(function)).visit(function.body))

@@ -9,13 +9,15 @@ from typing import Any
 
 from ...expr import Call, Expr
 from ...stmt import Function
-from ...visit import rewrite
+from ...visit import calls_any, rewrite
 
 __all__ = ["remove_likely"]
 
 
 def remove_likely(function: Function) -> Function:
     """`function` without `likely` calls."""
+    if not calls_any(function.body, ("likely",)):
+        return function
 
     def rule(node: Any) -> Expr | None:
         return node.args[0] if isinstance(node, Call) and node.name == "likely" else None

@@ -22,7 +22,7 @@ from ...buffer import Buffer
 from ...expr import BufferLoad, Expr, IntImm, Node
 from ...stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...structural import structural_key
-from ...visit import Rewriter, children, rebuild, rewrite
+from ...visit import Rewriter, children, distinct, rebuild, rewrite
 
 __all__ = ["MIN_SHARED_BYTES", "plan_storage"]
 
@@ -91,14 +91,8 @@ class _Lifetimes:
 
     def _read(self, values: Iterable[Expr]) -> None:
         """What a statement's expressions, which may share what they are made of, load."""
-        stack, met = [*values], set[int]()
-        while stack:
-            node = stack.pop()
-            below = children(node)
-            if below and id(node) not in met:
-                met.add(id(node))
-                stack += below
-            if isinstance(node, BufferLoad) and node.buffer in self.found:
+        for node in distinct(*values):
+            if type(node) is BufferLoad and node.buffer in self.found:
                 self._touch(node.buffer)
 
     def _touch(self, buffer: Buffer) -> None:
@@ -118,30 +112,29 @@ class _Lifetimes:
 
 def _place(body: Stmt, share: bool) -> Stmt:
     """`body`, which is a function's or a parallel loop's, with what may be allocated at its top allocated there."""
-    lifetimes = _Lifetimes(body)
     mover = _Mover(share)
     inside = mover.visit(body)
-    moved = [lifetimes.found[buffer] for buffer in mover.moved]
-    homes = _share(moved) if share else {}
+    homes = _share(mover.moved, body) if share else {}
     if homes:
         inside = _renamed(inside, homes)
-    for placed in reversed(moved):
-        if placed.buffer not in homes:
-            inside = Allocate(placed.buffer, inside)
+    for buffer in reversed(mover.moved):
+        if buffer not in homes:
+            inside = Allocate(buffer, inside)
     return inside
 
 
-def _share(moved: list[_Placed]) -> dict[Buffer, Buffer]:
-    """Which buffer's memory each of the later buffers uses."""
+def _share(moved: list[Buffer], body: Stmt) -> dict[Buffer, Buffer]:
+    """Which buffer's memory each of the later buffers, which `body` allocates, uses."""
     homes: dict[Buffer, Buffer] = {}
     residents: dict[Buffer, list[_Placed]] = {}
-    sizes = [_bytes(placed.buffer) or 0 for placed in moved]
+    sizes = [_bytes(buffer) or 0 for buffer in moved]
     least = MIN_SHARED_BYTES if sum(size for size in sizes if size < MIN_SHARED_BYTES) <= STACK_BYTES else 0
-    for placed in sorted(moved, key=lambda placed: -(_bytes(placed.buffer) or 0)):  # the largest make the homes
-        buffer = placed.buffer
-        size = _bytes(buffer)
-        if buffer.data is not None or size is not None and size < least:
-            continue
+    sharing = [buffer for buffer in moved if buffer.data is None and not _is_less(buffer, least)]
+    if len(sharing) < 2:
+        return homes
+    found = _Lifetimes(body).found
+    for buffer in sorted(sharing, key=lambda buffer: -(_bytes(buffer) or 0)):  # the largest make the homes
+        placed = found[buffer]
         for home, tenants in residents.items():
             if _fits(buffer, home) and all(_apart(placed, tenant) for tenant in tenants):
                 homes[buffer] = home
@@ -150,6 +143,11 @@ def _share(moved: list[_Placed]) -> dict[Buffer, Buffer]:
         else:
             residents[buffer] = [placed]
     return homes
+
+
+def _is_less(buffer: Buffer, least: int) -> bool:
+    size = _bytes(buffer)
+    return size is not None and size < least
 
 
 def _apart(a: _Placed, b: _Placed) -> bool:

@@ -14,7 +14,7 @@ from ....errors import user_source
 from ...expr import Expr, IntImm, Range, StringImm
 from ...ops import const
 from ...stmt import Assert, BufferStore, Evaluate, For, Function, If, LoopKind, Stmt
-from ...visit import Rewriter, post_order, rebuild, seq
+from ...visit import Rewriter, distinct, rebuild, seq, statements
 from .errors import UnrollNotConstant, UnrollTooLarge
 from .fresh_copy import fresh_copy
 from .simplify import analyzer_for
@@ -133,13 +133,11 @@ def _as_int(value: Expr) -> int:
 
 
 def _has_loop(body: Stmt) -> bool:
-    return any(isinstance(node, For) for node in post_order(body))
+    return any(isinstance(node, For) for node in statements(body))
 
 
 def _steps(body: Stmt) -> int:
     """How many statements of ordinary size it amounts to: one of a thousand operators is no single step."""
-    return _statements(body) + sum(1 for _ in post_order(body)) // NODES_OF_A_STEP
-
-
-def _statements(body: Stmt) -> int:
-    return sum(isinstance(node, (BufferStore, Evaluate, Assert)) for node in post_order(body))
+    nodes = distinct(body)
+    statements = sum(isinstance(node, (BufferStore, Evaluate, Assert)) for node in nodes)
+    return statements + len(nodes) // NODES_OF_A_STEP

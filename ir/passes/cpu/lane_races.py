@@ -16,10 +16,10 @@ from dataclasses import replace
 
 from ...analysis.dependence import Iterations, accesses_of
 from ...atomics import is_atomic
-from ...expr import Node, Range
+from ...expr import Range
 from ...ops import is_const
-from ...stmt import For, Function, LoopKind
-from ...visit import rewrite, substitute, walk
+from ...stmt import For, Function, LoopKind, Stmt
+from ...visit import rewrite_statements, substitute, walk
 from .whole_vectors import cut_short
 
 __all__ = ["lanes_are_independent", "serialize_racing_lanes"]
@@ -28,7 +28,7 @@ __all__ = ["lanes_are_independent", "serialize_racing_lanes"]
 def serialize_racing_lanes(function: Function) -> Function:
     """`function`, in which every VECTORIZED loop that is left may run its iterations in any interleaving."""
 
-    def rule(node: Node) -> Node | None:
+    def rule(node: Stmt) -> Stmt | None:
         if not isinstance(node, For) or node.kind is not LoopKind.VECTORIZED:
             return None
         short = cut_short(node)
@@ -36,7 +36,7 @@ def serialize_racing_lanes(function: Function) -> Function:
             return substitute(short.body, {short.var: short.begin})
         return short if lanes_are_independent(short) else replace(node, kind=LoopKind.SERIAL)
 
-    return function.with_body(rewrite(function.body, rule))
+    return function.with_body(rewrite_statements(function.body, rule))
 
 
 def lanes_are_independent(loop: For) -> bool:

@@ -38,7 +38,7 @@ from ...ops import const, fold_binary
 from ...stmt import BufferStore, Function, Stmt
 from ...structural import Key
 from ...visit import children, rewrite
-from .store_runs import StoreRuns
+from .store_runs import StoreRuns, load_strides
 
 __all__ = ["WIDEST_STRIDE", "active_lanes", "shared_windows", "sure_loads"]
 
@@ -48,6 +48,8 @@ WIDEST_STRIDE = 4
 
 def shared_windows(function: Function) -> Function:
     """`function` with its interleaving strided loads through vectors that they share."""
+    if not any(2 <= stride <= WIDEST_STRIDE for stride in load_strides(function.body)):
+        return function
     return function.with_body(StoreRuns(_shared).visit(function.body))
 
 

@@ -27,9 +27,9 @@ from ...expr import Broadcast, BufferLoad, Expr, IntImm, Ramp, Shuffle, Var
 from ...ops import const
 from ...stmt import Function, LetStmt, Seq, Stmt
 from ...structural import Key
-from ...visit import post_order, rewrite
+from ...visit import distinct, rewrite
 from .shared_windows import WIDEST_STRIDE, active_lanes, sure_loads
-from .store_runs import StoreRuns, store_in
+from .store_runs import StoreRuns, load_strides, store_in
 
 __all__ = ["transposed_loads"]
 
@@ -57,11 +57,13 @@ class _Column:
 
 def _in_parts(run: list[Stmt]) -> list[Stmt]:
     """Stores that follow each other, those together of which none reads what one before it stores."""
+    if not any(stride > WIDEST_STRIDE for stride in load_strides(*run)):
+        return run
     parts: list[list[Stmt]] = [[]]
     stored: set[Buffer] = set()
     for statement in run:
         store = store_in(statement)
-        if any(isinstance(node, BufferLoad) and node.buffer in stored for node in post_order(statement)):
+        if stored and any(type(node) is BufferLoad and node.buffer in stored for node in distinct(statement)):
             parts.append([])
             stored = set()
         parts[-1].append(statement)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...stmt import For, Function, LoopKind
-from ...visit import rewrite
+from ...visit import rewrite_statements
 from .vthread import inject_virtual_threads
 
 __all__ = ["lower_threads"]
@@ -27,4 +27,4 @@ def lower_threads(function: Function) -> Function:
             return replace(node, kind=LoopKind.SERIAL, thread="")
         return None
 
-    return function.with_body(rewrite(inject_virtual_threads(function.body, known_only=True), rule))
+    return function.with_body(rewrite_statements(inject_virtual_threads(function.body, known_only=True), rule))
