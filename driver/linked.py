@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -27,7 +26,7 @@ from ..codegen.llvm.evaluation import compile_here
 from ..codegen.llvm.resident import release_memory
 from ..codegen.result import BuildOptions, Opening
 from ..codegen.target import Target
-from ..ir.constant import aligned_zeros
+from ..ir.constant import Constant, aligned_zeros
 from ..ir.expr import Var
 from ..ir.passes.common.options import with_options
 from ..ir.passes.common.runner import environment_watchers
@@ -39,13 +38,16 @@ from ..runtime.diagnose import kernel_failure
 from ..runtime.kernel import Kernel, make_kernel
 from ..runtime.signature import BufferParam, Signature, extent_text
 from ..te import Tensor
+from .batch import Task, compile_batch
 from .build import tuned_program
 from .bundle import bundling
+from .cache.constants import constants_of
 from .cache.kernels import code_of, opening_of
-from .cache.lookup import Place, find_place
+from .cache.lookup import Place, find_place, linked_entry
 from .cache.store import Entry
 from .compile import BuildItem, Request, lowered_programs
 from .lower import evidence_of
+from .recipes import Recipes, make_recipe, part_request
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
@@ -122,14 +124,15 @@ def build_linked(
     tuned: str | PathLike[str] | Database | None = None,
     exact: bool = False,
     over: Collection[str] = (),
+    recipes: Recipes | None = None,
 ) -> Linked:
     """What `caller` makes, with the functions that it calls as outside functions, by kernel_symbol(name) of their names: in
     `parts`, tensors, inputs then outputs, and numbers, and in `inner`, each behind those that it calls. over: the names of those
     parts whose one output is put over the last of the inputs, which is read element by element and passed once, as the output.
-    target: of this machine. Raises what tw.build raises."""
+    target: of this machine. recipes: of parts that helpers may compile. Raises what tw.build raises."""
     release_memory()  # of what loading LLVM left
     with deep_recursion(), bundling(lambda: evidence_of(parts)):
-        codes = _compiled(_requests(parts, target, options, tuned, exact, over))
+        codes = _compiled(_requests(parts, target, options, tuned, exact, over), recipes if tuned is None else None)
         made = {
             name: _part(name, code, len(tensors) - (name in over))
             for (name, tensors), code in zip(parts.items(), codes, strict=True)
@@ -197,7 +200,7 @@ def _requests(
         BuildItem(name, tuned_program(tensors, target, tuned, exact), over=name in over)
         for name, tensors in parts.items()
     ]
-    return [Request((item,), target, options, True, exact, True) for item in items]
+    return [part_request(item.name, item.what, target, options, exact, item.over) for item in items]
 
 
 def _part(name: str, code: _Code, given: int) -> Part:
@@ -231,21 +234,29 @@ def _packing(prepared: Sequence[Prepared], target: Target, options: BuildOptions
     )
 
 
-def _compiled(requests: Sequence[Request]) -> list[_Code]:
+def _compiled(requests: Sequence[Request], recipes: Recipes | None) -> list[_Code]:
     """The code of each request, which is for one function."""
     places = [find_place(request) for request in requests]
-    kept = [_kept(place) for place in places]
-    llvm = ThreadPoolExecutor(1, "tilewright-llvm")  # which begins no thread before it has work
-    fresh = sum(code is None for code in kept)
-    _logger.info("%d kernels: %d from the cache, %d to compile", len(kept), len(kept) - fresh, fresh)
-    try:
-        coming = [
-            code or llvm.submit(partial(_finished, prepared_request(request), place))
-            for request, place, code in zip(requests, places, kept, strict=True)
-        ]
-        return [code if isinstance(code, _Code) else code.result() for code in coming]
-    finally:
-        llvm.shutdown(cancel_futures=True)
+    codes = [_kept(place) for place in places]
+    left = [at for at, code in enumerate(codes) if code is None]
+    _logger.info("%d kernels: %d from the cache, %d to compile", len(codes), len(codes) - len(left), len(left))
+    tasks = [_task(requests[at], places[at], recipes) for at in left]
+    made = dict(zip(left, compile_batch(tasks, recipes.module if recipes else ""), strict=True))
+    return [made[at] if code is None else code for at, code in enumerate(codes)]
+
+
+def _task(request: Request, place: Place | None, recipes: Recipes | None) -> Task[_Code]:
+    def accept(entry: Entry) -> _Code | None:
+        code = linked_entry(partial(_linked, request, constants_of(request.programs)), entry)
+        if code is not None and place is not None:
+            place.store.save(place.key, entry)
+        return code
+
+    return Task(
+        lambda: partial(_finished, prepared_request(request), place),
+        lambda: None if recipes is None else make_recipe(request, recipes),
+        accept,
+    )
 
 
 def _found_or_built(request: Request, parts: Mapping[str, Part]) -> _Code:
@@ -280,12 +291,12 @@ def prepared_request(request: Request) -> Prepared:
 
 def _kept(place: Place | None, others: Mapping[str, int] = MappingProxyType({})) -> _Code | None:
     """The code that is kept; linked, so that what cannot be is built again."""
-    if place is None:
-        return None
+    return None if place is None else place.linked(partial(_linked, place.request, place.given, others=others))
 
-    def link(entry: Entry) -> _Code:
-        module, signatures, constants = code_of(entry, place.request.target, place.given, others)
-        module.address(module.exports[0])
-        return _Code(module, signatures, opening_of(entry), constants)
 
-    return place.linked(link)
+def _linked(
+    request: Request, given: Sequence[Constant], entry: Entry, others: Mapping[str, int] = MappingProxyType({})
+) -> _Code:
+    module, signatures, constants = code_of(entry, request.target, given, others)
+    module.address(module.exports[0])
+    return _Code(module, signatures, opening_of(entry), constants)

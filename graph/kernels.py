@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from .. import te
 from ..ir.expr import Var
@@ -24,12 +25,13 @@ from ..te.constant import open_constant
 from .joins import joined
 from .node import Node, Parts
 from .operators import IN_PLACE, declared, row_of
+from .operators.row import Attribute
 from .pieces import pieces
 from .printer import attribute_text, graph_text
 from .rewrite import unused
 from .types import TensorType, array_dtype, attribute_symbols, extents, symbol, symbols_of
 
-__all__ = ["Step", "declared_kernel", "is_heavy", "step_of", "step_over", "steps_of"]
+__all__ = ["Step", "declared_kernel", "is_heavy", "step_as_json", "step_from_json", "step_of", "step_over", "steps_of"]
 
 _MOST_NODES = 16
 
@@ -217,3 +219,52 @@ def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor 
             for one in results
         ]
     return [*given.values(), *copied, *map(symbol, step.symbols)]
+
+
+# Steps as JSON has them, for another process
+
+
+def step_as_json(step: Step, types: dict[str, TensorType]) -> dict[str, Any] | None:
+    """All that declared_kernel needs of a step and the types; None where a node has graphs inside."""
+    if any(node.bodies for node in step.nodes):
+        return None
+    named = {*step.inputs, *([step.over] if step.over else [])}
+    return {
+        "nodes": [
+            [
+                node.operator,
+                node.inputs,
+                node.attributes,
+                node.outputs,
+                [[kind.shape, kind.dtype] for kind in node.types],
+            ]
+            for node in step.nodes
+        ],
+        "types": {name: [types[name].shape, types[name].dtype] for name in sorted(named)},
+        "inputs": step.inputs,
+        "params": step.params,
+        "outputs": step.outputs,
+        "over": step.over,
+        "symbols": step.symbols,
+    }
+
+
+def step_from_json(text: dict[str, Any]) -> tuple[Step, dict[str, TensorType]]:
+    """What step_as_json has written down."""
+    nodes = tuple(
+        Node(
+            operator,
+            tuple(inputs),
+            {name: _as_attribute(value) for name, value in attributes.items()},
+            tuple(outputs),
+            tuple(TensorType(tuple(shape), dtype) for shape, dtype in types),
+        )
+        for operator, inputs, attributes, outputs, types in text["nodes"]
+    )
+    inputs, params, outputs, symbols = (tuple(text[field]) for field in ("inputs", "params", "outputs", "symbols"))
+    types = {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in text["types"].items()}
+    return Step(nodes, inputs, params, outputs, "", text["over"], symbols), types
+
+
+def _as_attribute(value: Any) -> Attribute:
+    return tuple(map(_as_attribute, cast("list[Any]", value))) if isinstance(value, list) else value

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 from .. import te
 from ..codegen.llvm.build import kernel_symbol
@@ -22,7 +22,7 @@ from ..ir.expr import Call, Expr, IntImm, StringImm, Var
 from ..ir.stmt import Assert, Seq
 from ..te.shape import as_shape
 from .arena import ALIGNMENT, Lifetime, Size, open_places
-from .kernels import Step, declared_kernel, is_heavy, step_over
+from .kernels import Step, declared_kernel, is_heavy, step_as_json, step_over
 from .node import Parts
 from .pieces import Homes, placed
 from .rewrite import with_params_outside, with_results, without_dead
@@ -132,6 +132,14 @@ class Plan:
     def shapes_of(self, step: Step) -> str:
         """What a step gives, as text."""
         return ", ".join(str(self.graph.types[name]) for name in step.outputs)
+
+    def recipes(self) -> dict[str, Any]:
+        """What another process declares each kernel from, by its name."""
+        first = dict(zip(reversed(self.names), reversed(self.steps), strict=True))
+        told = {name: step_as_json(step, self.graph.types) for name, step in first.items()}
+        inside = [plan.recipes() for plans in self.inside.values() for plan in plans]
+        own = {name: text for name, text in told.items() if text is not None}
+        return {name: text for texts in (*reversed(inside), own) for name, text in texts.items()}
 
     def kernels(self) -> dict[str, list[te.Tensor | Var]]:
         """Each kernel as tensors, what it is passed and then what it gives, and its symbols, by its name; those of graphs inside

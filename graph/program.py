@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..driver.linked import Linked, Part, build_linked
+from ..driver.recipes import Recipes
 from ..ir.constant import Constant
 from ..ir.stmt import Function
 from ..runtime import Kernel
@@ -96,6 +97,14 @@ def build_family(
         return variants.main(made[0])
 
     linked = build_linked(
-        variants.kernels(), variants.functions(), caller, Target.parse(target), options, tuned, exact, variants.over
+        variants.kernels(),
+        variants.functions(),
+        caller,
+        Target.parse(target),
+        options,
+        tuned,
+        exact,
+        variants.over,
+        Recipes(f"{__package__}.helper", variants.recipes()),
     )
     return Family(variants, made[0], linked)

@@ -105,6 +105,10 @@ class Variants:
             found |= {name: tensors for name, tensors in variant.plan.kernels().items() if name not in found}
         return found
 
+    def recipes(self) -> dict[str, Any]:
+        """What another process declares each kernel from, by its name."""
+        return {name: text for variant in reversed(self.each) for name, text in variant.plan.recipes().items()}
+
     def functions(self) -> dict[str, Inner]:
         """The functions of nodes with graphs inside, by the names of their steps."""
         return {name: inner for variant in self.each for name, inner in functions_of(variant.plan).items()}

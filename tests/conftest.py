@@ -15,6 +15,7 @@ import effort
 import pytest
 
 os.environ.setdefault("TILEWRIGHT_CACHE", "0")  # tests see what is built now, and leave nothing in the user's folder
+os.environ.setdefault("TILEWRIGHT_JOBS", "1")  # the suite's own processes have all cores
 os.environ["TILEWRIGHT_SEED"] = str(
     drawn.SEED
 )  # the workers of pytest-xdist are given this environment, and draw the same

@@ -12,6 +12,7 @@ import pytest
 import tilewright as tw
 from tilewright import environment, te
 from tilewright.compat.tvm.nd import is_emulated
+from tilewright.driver.helpers import compile_jobs
 from tilewright.errors import BadVariable
 from tilewright.runtime.places import cache_folder, default_database
 from tilewright.runtime.threads import _may_have_pool
@@ -35,6 +36,7 @@ def emulate() -> None:
 READ: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "TILEWRIGHT_CACHE": (build, ("maybe", "2", "-1", "\x1b[31m")),
     "TILEWRIGHT_CACHE_MB": (build, ("x", "-1", "1e9", "1_0", "9" * 30, "9" * 5000)),
+    "TILEWRIGHT_JOBS": (compile_jobs, ("x", "-1", "1.5", "9" * 30)),
     "TILEWRIGHT_INTERPRET": (build, ("maybe",)),
     "TILEWRIGHT_VERIFY": (build, ("maybe",)),
     "TILEWRIGHT_DUMP": (build, ("/dev/null/folder", "/proc/nothing")),

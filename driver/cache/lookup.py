@@ -17,7 +17,7 @@ from .kernels import entry_of, module_of
 from .key import build_key, code_version
 from .store import Entry, Store, open_store
 
-__all__ = ["Place", "find_place"]
+__all__ = ["Place", "find_place", "linked_entry"]
 
 T = TypeVar("T")
 
@@ -38,22 +38,23 @@ class Place:
     def linked(self, link: Callable[[Entry], T]) -> T | None:
         """What `link` makes of the entry; None where there is none, or none that this process can link."""
         entry = self.store.load(self.key)
-        if entry is None:
-            return None
-        try:
-            return link(entry)
-        except (InternalError, LookupError, TypeError, ValueError, AttributeError) as error:
-            if is_interruption(error):
-                raise
-            return (
-                None  # an object that this process cannot link, or a description of something else: it is built again
-            )
+        return None if entry is None else linked_entry(link, entry)
 
     def save(self, code: NativeCode) -> None:
         """Keep the kernels, if that can be done, and if all that was loaded to build them is what their key says."""
         entry = entry_of(code, self.given) if code_version() else None
         if entry is not None:
             self.store.save(self.key, entry)
+
+
+def linked_entry(link: Callable[[Entry], T], entry: Entry) -> T | None:
+    """What `link` makes of an entry; None of an object that this process cannot link, or a description of something else."""
+    try:
+        return link(entry)
+    except (InternalError, LookupError, TypeError, ValueError, AttributeError) as error:
+        if is_interruption(error):
+            raise
+        return None
 
 
 def find_place(request: Request) -> Place | None:
