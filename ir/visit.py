@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from functools import cache
 from operator import attrgetter, is_
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, cast, overload
 
 from .buffer import Buffer
 from .expr import BufferLoad, Call, Expr, Let, Node, Reduce, Var
@@ -288,7 +288,7 @@ def free_vars(node: Node | Function) -> list[Var]:
     while stack:
         inner = stack.pop()
         if type(inner) is tuple:  # the shape of an allocation, after what is in it
-            for extent in inner:
+            for extent in cast("tuple[Expr, ...]", inner):
                 used.update(dict.fromkeys(free_vars(extent)))
             continue
         read = readers[type(inner)]
