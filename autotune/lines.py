@@ -18,6 +18,8 @@ from .trial import Trial
 
 __all__ = ["Line", "from_line", "is_time", "read_lines", "to_line"]
 
+FORMAT = 1
+"""Version of the lines. Lines without it are of version 1."""
 _MOST_BYTES = 16 << 20
 """Of a line: programs written out may be long."""
 
@@ -37,6 +39,7 @@ def to_line(line: Line) -> str:
     key, trial = line.key, line.trial
     return json.dumps(
         {
+            "format": FORMAT,
             "workload": key.workload,
             "target": key.target,
             "machine": key.machine,
@@ -91,6 +94,8 @@ def _line(plain: dict[str, Any]) -> Line:
             "it is of a log of TVM's auto_scheduler, which names a workload and no program: import it beside the "
             "program that registers the workload, `tilewright db import LOG --program FILE.py`"
         )
+    if (version := plain.get("format", FORMAT)) != FORMAT:
+        raise ValueError(f"its format has version {version!r}, and this release reads version {FORMAT}")
     texts = {
         name: plain[name] for name in ("workload", "target", "machine", "versions", "name", "uid", "failure", "message")
     }

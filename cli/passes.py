@@ -45,6 +45,7 @@ def add_commands(commands: Any) -> None:
 def _opt(options: argparse.Namespace) -> int:
     from ..ir.passes.common.runner import Verifying, run_pipeline
     from ..ir.text.parser import parse
+    from ..ir.text.printer import file_text
 
     passes = _target_pipeline(options)
     if options.list:
@@ -63,7 +64,7 @@ def _opt(options: argparse.Namespace) -> int:
         watchers.append(_print_changes())
     function = run_pipeline(parse(text), passes, watchers)
     if options.out is not None:
-        Path(options.out).write_text(f"{function}\n")
+        Path(options.out).write_text(file_text(function))
     elif not options.print_each:
         print(function)
     return 0

@@ -43,6 +43,8 @@ _CODES = {
 }
 _NAMES = {code: name for name, code in _CODES.items()}
 _TEXT = "tilewright.graph"
+_FORMAT, FORMAT = "tilewright.graph.format", "1"
+"""Version of the metadata and of the graph's text. Files without it are of version 1."""
 _MOST_HEADER = 100_000_000
 
 
@@ -50,7 +52,7 @@ def write_file(path: str | PathLike[str], text: str, arrays: Mapping[str, NDArra
     """Writes a graph's text and its parameters, at once or not at all. Raises BadGraphFile (TW0905)."""
     if as_path(path) is None:
         raise _bad(path, "it is no path that a file can have here", "cannot be written")
-    header: dict[str, Any] = {"__metadata__": {_TEXT: text}}
+    header: dict[str, Any] = {"__metadata__": {_TEXT: text, _FORMAT: FORMAT}}
     place = 0
     for name, array in arrays.items():
         if name == "__metadata__":
@@ -91,7 +93,10 @@ def read_file(path: str | PathLike[str]) -> tuple[str, dict[str, NDArray[Any]]]:
     except (ValueError, UnicodeDecodeError) as problem:
         raise _bad(path, f"its header is none: {problem}"[:300]) from problem
     entries = _fields(header)
-    text = _fields(entries.pop("__metadata__", None)).get(_TEXT)
+    about = _fields(entries.pop("__metadata__", None))
+    text, version = about.get(_TEXT), about.get(_FORMAT, FORMAT)
+    if version != FORMAT:
+        _refuse(path, f"its format has version {str(version)[:20]!r}, and this release reads version {FORMAT}")
     if not isinstance(text, str):
         _refuse(path, "it has no graph in its metadata: it may hold parameters alone")
     return text, {name: _array(path, name, entry, memory) for name, entry in entries.items()}

@@ -163,7 +163,7 @@ LATE = {
     "driver.lower ir.passes.common.runner schedule views.report",
     "cli/development.py": "tools.benchmarks.harness tools.fuzz.cli tools.fuzz.reduce_command",
     "cli/passes.py": "codegen.c.pipeline codegen.llvm.pipeline codegen.target ir.passes.common.options "
-    "ir.passes.common.runner ir.text.parser",
+    "ir.passes.common.runner ir.text.parser ir.text.printer",
     "cli/doctor.py": "codegen.calibration codegen.host codegen.target driver.cache.store runtime.threads",
     "cli/database.py": "autotune.checked autotune.lines autotune.progress autotune.records autotune.report autotune.task "
     "autotune.templates compat.tvm.logs cli.tuning schedule schedule.model.code_by_places",

@@ -11,19 +11,25 @@ The text is built as it is written: nothing is folded or simplified, and types a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+from ...errors import user_source
 from .. import ops
 from ..buffer import Buffer, is_scope
 from ..dtype import HANDLE, INT32, DType
+from ..errors import TextDoesNotParse
 from ..expr import BufferLoad, Expr, SizeVar, Var
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
 from ..visit import deep_recursion, seq
 from .expr_parser import ExpressionParser, Number
+from .printer import TEXT_VERSION
 from .tokens import Token
 
 __all__ = ["parse", "parse_expression"]
+
+_VERSION = re.compile(r"# tilewright loop IR, version (\d{1,9})\n")
 
 _LOOP_KINDS = {"range": LoopKind.SERIAL, **{kind.value: kind for kind in LoopKind if kind is not LoopKind.SERIAL}}
 
@@ -318,7 +324,16 @@ _COMPOUND: dict[str, Callable[[_Parser], Stmt]] = {
 
 
 def parse(text: str) -> Function:
-    """The function that the text describes. Raises TW0301, naming the line and what was expected there."""
+    """The function that the text describes. Raises TW0301, naming the line and what was expected there, or where its first line
+    names another version of the text than this release reads."""
+    version = _VERSION.match(text)
+    if version and int(version[1]) != TEXT_VERSION:
+        raise TextDoesNotParse(
+            f"cannot read loop IR of version {version[1]}",
+            reason=f"this release reads version {TEXT_VERSION}",
+            called=user_source(),
+            fix="print the function with this release, or read the text with the one that wrote it",
+        )
     with deep_recursion():
         return _Parser(text, {}).function()
 

@@ -42,7 +42,15 @@ from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function,
 from ..visit import walk
 from .expr_printer import NAME, RESERVED, Names, expression_text, indexed, value_text
 
-__all__ = ["excerpt", "lines_of", "to_text"]
+__all__ = ["TEXT_VERSION", "excerpt", "file_text", "lines_of", "to_text"]
+
+TEXT_VERSION = 1
+"""Version of this text. Files begin with it; a text without it is taken for one of this version."""
+
+
+def file_text(function: Function) -> str:
+    """Return the text of a function as a file keeps it: with the version in the first line."""
+    return f"# tilewright loop IR, version {TEXT_VERSION}\n{function}\n"
 
 
 # Declarations and headers

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from ....environment import dump_folder, dumps, is_enabled
 from ....errors import FAULTS, TilewrightError, internal_error, is_interruption
 from ...stmt import Function
+from ...text.printer import file_text
 from ...visit import deep_recursion
 
 __all__ = [
@@ -135,7 +136,7 @@ class Dumping:
                 self.count = 0
                 for old in place.glob("[0-9][0-9]_*.ir"):
                     old.unlink()
-            (place / f"{self.count:02}_{name}.ir").write_text(str(function) + "\n")
+            (place / f"{self.count:02}_{name}.ir").write_text(file_text(function))
         self.count += 1
 
 
