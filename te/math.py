@@ -1,8 +1,7 @@
 """Functions of elements: mathematics, division, choice, logic, constants. All also take whole tensors.
 
-On CPUs exp, exp2, expm1, log, log2, log10, log1p, tanh, sigmoid, erf, sin, cos, sqrt, rsqrt and pow of float32 err by at most 2
-units in the last place (16 in a build with fast_math), infinities, NaN, subnormal and huge arguments included; the others, and
-those of float64, are the C library's.
+On CPUs the functions of float32 and float64 (exp to hypot below) are vector code that errs by at most 2 units in the last place
+(of float32 by 16 in a build with fast_math), infinities, NaN, subnormal and huge arguments included.
 """
 
 from __future__ import annotations

@@ -358,7 +358,6 @@ class StmtEmitter:
         f.define(name, f"phi {kind} [ {start}, %{before} ], [ {following}, %{latch} ]")
         self.exprs.variables[var] = name
         vectors_before, self.exprs.vector_accesses = self.exprs.vector_accesses, 0
-        calls_before = self.exprs.scalar_calls
         long_before, self._long_within = self._long_within, False
         with f.scope():
             self.statement(stmt.body)
@@ -369,7 +368,7 @@ class StmtEmitter:
         self.exprs.vector_accesses += vectors_before
         lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math)
         most = self.exprs.facts.bounds(stmt.extent).hi
-        if self.exprs.scalar_calls > calls_before or most is not None and most < lanes:
+        if most is not None and most < lanes:
             lanes = 0
         hints = [f'!{{!"llvm.loop.vectorize.width", i32 {lanes or 1}}}']
         hints += ['!{!"llvm.loop.unroll.disable"}'] if scheduled else []

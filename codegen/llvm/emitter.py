@@ -63,8 +63,6 @@ class ExprEmitter:
         """Whether anything was."""
         self.vector_accesses = 0
         """How many loads and stores of vectors were written."""
-        self.scalar_calls = 0
-        """How many calls that LLVM makes no vectors of."""
         # Never nnan or ninf: the identities of min and max are infinite, and padding tests NaN.
         self.float_flags = "reassoc nsz arcp contract afn " if fast_math else "contract " if fp_contract else ""
         self.signless = "nsz " if fast_math else ""

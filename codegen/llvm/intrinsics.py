@@ -16,15 +16,13 @@ from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX, bound_symbol
 from ..errors import UnsupportedIntrinsic
 from .arithmetic import compare, convert
 from .emitter import ExprEmitter
-from .maths import FLOAT32_FUNCTIONS
+from .maths import FUNCTIONS, FloatRow
 from .memory import address
 from .text import FunctionText
 from .types import bfloat_type, computing_dtype, float_constant, int_constant, llvm_type, mangled
 
 __all__ = ["FLOAT_ROWS", "OTHER_ROWS", "emit_call"]
 
-FloatRow = Callable[["ExprEmitter", list[str], DType], str]
-"""(emitter, operands, their dtype: float32, float64 or vectors of these) -> result."""
 OtherRow = Callable[["ExprEmitter", Call], str]
 
 
@@ -97,50 +95,6 @@ def _llvm(name: str) -> FloatRow:
     return build
 
 
-_OF_SCALARS = frozenset(("acosh", "asinh", "atanh", "erf", "expm1", "hypot", "log1p"))
-"""Functions of the C library that LLVM calls for one number after the other, and so vectorizes no loop around them."""
-
-
-def _libm(name: str) -> FloatRow:
-    """A function of the C library, lane by lane; for float32 our own where there is one."""
-
-    def build(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
-        own = FLOAT32_FUNCTIONS.get(name)
-        if own is not None and dtype.bits == 32:
-            return own(em, operands, dtype)
-        scalar = llvm_type(dtype.element)
-        em.scalar_calls += name in _OF_SCALARS
-        function = em.f.module.declare(
-            name + ("f" if dtype.bits == 32 else ""),
-            scalar,
-            [scalar] * len(operands),
-            "nounwind willreturn memory(none)",
-        )
-        return em.each_lane(
-            operands,
-            dtype,
-            dtype,
-            lambda lane: em.f.op(f"call {scalar} {function}({', '.join(f'{scalar} {v}' for v in lane)})"),
-        )
-
-    return build
-
-
-def _sigmoid(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
-    """1 / (1 + e^-x)."""
-    if dtype.bits == 32:
-        return FLOAT32_FUNCTIONS["sigmoid"](em, operands, dtype)
-    kind, unit = llvm_type(dtype), float_constant(1.0, dtype)
-    decayed = _libm("exp")(em, [em.f.op(f"fneg {kind} {operands[0]}")], dtype)
-    return em.f.op(f"fdiv {kind} {unit}, {em.f.op(f'fadd {kind} {decayed}, {unit}')}")
-
-
-def _rsqrt(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
-    if dtype.bits == 32:
-        return FLOAT32_FUNCTIONS["rsqrt"](em, operands, dtype)
-    return em.f.op(f"fdiv {llvm_type(dtype)} {float_constant(1.0, dtype)}, {_llvm('sqrt')(em, operands, dtype)}")
-
-
 def _isnan(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
     return em.f.op(f"fcmp uno {llvm_type(dtype)} {operands[0]}, {operands[0]}")
 
@@ -154,40 +108,10 @@ def _size_against_infinity(symbol: str) -> FloatRow:
 
 
 FLOAT_ROWS: dict[str, FloatRow] = {
-    **{
-        name: _libm(name)
-        for name in (
-            "exp",
-            "exp2",
-            "exp10",
-            "log",
-            "log2",
-            "log10",
-            "log1p",
-            "expm1",
-            "sin",
-            "cos",
-            "tan",
-            "sinh",
-            "cosh",
-            "tanh",
-            "asin",
-            "acos",
-            "atan",
-            "asinh",
-            "acosh",
-            "atanh",
-            "erf",
-            "pow",
-            "atan2",
-            "hypot",
-        )
-    },
+    **FUNCTIONS,
     **{name: _llvm(name) for name in ("sqrt", "floor", "ceil", "trunc", "round", "copysign", "fma")},
     "nearbyint": _llvm("rint"),
     "abs": _llvm("fabs"),
-    "rsqrt": _rsqrt,
-    "sigmoid": _sigmoid,
     "isnan": _isnan,
     "isinf": _size_against_infinity("=="),
     "isfinite": _size_against_infinity("<"),

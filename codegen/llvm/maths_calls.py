@@ -21,7 +21,7 @@ Body = Callable[..., str]
 
 def called(v: Lanes, name: str, body: Body, *operands: str) -> str:
     """The function of scalars tw_<name>, and for LLVM the one of vectors, `body` of each."""
-    width = v.options.lanes
+    width = v.options.lanes * 32 // v.dtype.bits
     vector = Lanes(v.f, v.dtype.with_lanes(width), v.options)
     of_one, of_many = f"tw_{name}_{mangled(v.dtype)}", f"tw_{name}_{mangled(vector.dtype)}"
     for function, lanes in ((of_one, v), (of_many, vector)):

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...ir.dtype import BOOL, FLOAT64, INT32, INT64, DType
-from ...ir.rounding import round_float
+from ...ir.rounding import round_float, wrap_int
 from .arithmetic import compare, select
+from .maths_polynomials import POLYNOMIALS
 from .text import FunctionText
 from .types import float_constant, int_constant, llvm_type, mangled, shuffle_mask
 
 __all__ = [
     "PORTABLE",
-    "ROUNDING",
     "Lanes",
     "MathsOptions",
+    "divided_by_power",
     "exponent_and_mantissa",
     "joined",
     "part_of",
     "power_of_two_times",
+    "product_of_two",
     "rounded",
+    "sum_of_any",
+    "sum_of_two",
 ]
-
-ROUNDING = 12582912.0
-"""1.5 * 2^23: adding it rounds to an integer, which then stands in the low bits."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,37 @@ class Lanes:
     @property
     def kind(self) -> str:
         return llvm_type(self.dtype)
+
+    @property
+    def mantissa_bits(self) -> int:
+        return 23 if self.dtype.bits == 32 else 52
+
+    @property
+    def bias(self) -> int:
+        """Of exponents."""
+        return 127 if self.dtype.bits == 32 else 1023
+
+    @property
+    def rounding(self) -> float:
+        """1.5 * 2^23 (2^52): adding it rounds to an integer, which then stands in the low bits."""
+        return 1.5 * 2.0**self.mantissa_bits
+
+    @property
+    def sign_bit(self) -> int:
+        return -1 << (self.dtype.bits - 1)
+
+    def pick(self, narrow: float, wide: float) -> float:
+        """A constant that float32 and float64 have of their own."""
+        return narrow if self.dtype.bits == 32 else wide
+
+    def fitted(self, name: str) -> tuple[float, ...]:
+        """The coefficients of that name for this dtype and these options."""
+        if self.dtype.bits == 64:
+            return POLYNOMIALS[f"{name}_64"]
+        kinds = ("FAST",) if self.options.fast else () if self.options.fused else ("UNFUSED",)
+        return next(
+            (POLYNOMIALS[f"{name}_{kind}"] for kind in kinds if f"{name}_{kind}" in POLYNOMIALS), POLYNOMIALS[name]
+        )
 
     def text(self, value: str | float) -> str:
         if isinstance(value, str):
@@ -143,9 +176,21 @@ class Lanes:
     def from_bits(self, x: str) -> str:
         return self.f.op(f"bitcast {llvm_type(self.word)} {x} to {self.kind}")
 
-    def integer(self, operation: str, a: str, b: str | int) -> str:
-        right = b if isinstance(b, str) else int_constant(b, self.word)
-        return self.f.op(f"{operation} {llvm_type(self.word)} {a}, {right}")
+    def integer(self, operation: str, a: str | int, b: str | int) -> str:
+        left, right = (
+            x if isinstance(x, str) else int_constant(wrap_int(x, self.word.element), self.word) for x in (a, b)
+        )
+        return self.f.op(f"{operation} {llvm_type(self.word)} {left}, {right}")
+
+    def is_set(self, word: str, bit: int) -> str:
+        """Where a word has one of these bits."""
+        return self.f.op(
+            f"icmp ne {llvm_type(self.word)} {self.integer('and', word, bit)}, {int_constant(0, self.word)}"
+        )
+
+    def is_negative(self, x: str) -> str:
+        """Where the sign is set, that of a zero too."""
+        return self.f.op(f"icmp slt {llvm_type(self.word)} {self.bits(x)}, {int_constant(0, self.word)}")
 
     def to_float(self, x: str) -> str:
         return self.f.op(f"sitofp {llvm_type(self.word)} {x} to {self.kind}")
@@ -155,8 +200,13 @@ class Lanes:
         return self.from_bits(self.integer("xor", self.bits(x), bits))
 
     def power_of_two(self, n: str) -> str:
-        """2^n of integers n from -126 to 127, float32."""
-        return self.from_bits(self.integer("shl", self.integer("add", n, 127), 23))
+        """2^n of integers n from -126 to 127 (float64: -1022 to 1023)."""
+        return self.from_bits(self.integer("shl", self.integer("add", n, self.bias), self.mantissa_bits))
+
+    def power_of_shifted(self, shifted: str, times: int = 0) -> str:
+        """2^(n + times), n with `rounding` added. The float has n in its low bits, above them what the shift drops."""
+        exponent = self.integer("shl", self.bits(shifted), self.mantissa_bits)
+        return self.from_bits(self.integer("add", exponent, (self.bias + times) << self.mantissa_bits))
 
     # Both widths
 
@@ -175,24 +225,24 @@ class Lanes:
 
     @property
     def has_avx512(self) -> bool:
-        return self.options.avx512 and self.dtype.bits == 32 and self.dtype.lanes in (4, 8, 16)
+        return self.options.avx512 and self.dtype.lanes * self.dtype.bits in (128, 256, 512)
 
     def avx512(self, name: str, *operands: str) -> str:
         """An AVX-512 instruction under a mask of all lanes, with the current rounding where it rounds.
 
-        operands: typed, those before the pass-through; an immediate stands among them.
+        name: without its suffix. operands: typed, those before the pass-through; an immediate stands among them.
         """
-        lanes = self.dtype.lanes
-        mask = "i16 -1" if lanes == 16 else "i8 -1"
-        rounding = ", i32 4" if lanes == 16 and not name.startswith("rsqrt14") else ""
+        lanes, bits = self.dtype.lanes, self.dtype.lanes * self.dtype.bits
+        mask = f"i{max(lanes, 8)} -1"
+        rounding = ", i32 4" if bits == 512 and name != "rsqrt14" else ""
         return self.f.op(
-            f"call {self.kind} @llvm.x86.avx512.{name}.{lanes * 32}"
+            f"call {self.kind} @llvm.x86.avx512.{name}.{'ps' if self.dtype.bits == 32 else 'pd'}.{bits}"
             f"({', '.join(operands)}, {self.kind} {self.text(0.0)}, {mask}{rounding})"
         )
 
     def scaled(self, x: str, n: str) -> str:
         """x 2^n, one instruction of AVX-512."""
-        return self.avx512("mask.scalef.ps", f"{self.kind} {x}", f"{self.kind} {n}")
+        return self.avx512("mask.scalef", f"{self.kind} {x}", f"{self.kind} {n}")
 
 
 def part_of(f: FunctionText, x: str, dtype: DType, lanes: range, missing: str) -> str:
@@ -218,39 +268,90 @@ def joined(f: FunctionText, parts: list[str], dtype: DType, whole: DType) -> str
 
 
 def rounded(v: Lanes, x: str, times: float = 1.0) -> tuple[str, str]:
-    """The integer nearest to `times` x, below 2^22, as a float, and with ROUNDING added: its low bits are the integer's. It is the
-    nearest one in each of the modes of rounding that a caller may have set."""
+    """The integer nearest to `times` x, below 2^22 (2^51), as a float, and with `rounding` added: its low bits are the integer's. It
+    is the nearest one in each of the modes of rounding that a caller may have set."""
     product = x if times == 1.0 else v.mul(x, times)
     if v.options.rounds:
         whole = v.call("roundeven", product)
     else:
-        whole = v.sub(v.add(product, ROUNDING), ROUNDING)  # in other modes the next one above, or below
+        whole = v.sub(v.add(product, v.rounding), v.rounding)  # in other modes the next one above, or below
         rest = v.sub(product, whole)
         step = v.choose(v.compare(">", rest, 0.5), 1.0, v.choose(v.compare("<", rest, -0.5), -1.0, 0.0))
         whole = v.add(whole, step)
-    return whole, v.add(whole, ROUNDING)
+    return whole, v.add(whole, v.rounding)
 
 
 def power_of_two_times(v: Lanes, x: str, whole: str, shifted: str) -> str:
-    """x 2^n with one rounding, for x near 1 and n from -252 to 254, given as `rounded` gives it."""
+    """x 2^n with one rounding, for x near 1 and n from -252 to 254 (-2044 to 2046), given as `rounded` gives it."""
     if v.has_avx512:
         return v.scaled(x, whole)
-    n = v.integer("sub", v.bits(shifted), 0x4B400000)
+    n = v.integer("sub", v.bits(shifted), _bits_of(v.rounding, v.dtype.bits))
     half = v.integer("ashr", n, 1)  # in two steps: neither leaves the range where the first is exact
     return v.mul(v.mul(x, v.power_of_two(half)), v.power_of_two(v.integer("sub", n, half)))
+
+
+def divided_by_power(v: Lanes, x: str, k: str) -> str:
+    """x 2^-k of a small x, for k from -30 on; where the power would be subnormal what is left of it does not matter."""
+    if v.has_avx512:
+        return v.scaled(x, v.negative(v.choose(v.compare("<", k, -30.0), -30.0, k)))
+    _, shifted = rounded(v, v.clamp(k, -30.0, v.bias - 1.0), -1.0)
+    return v.mul(x, v.power_of_shifted(shifted))
 
 
 def exponent_and_mantissa(v: Lanes, x: str) -> tuple[str, str]:
     """k and m of x = 2^k m with m in [3/4, 3/2), k as a float, for x >= 0 whose k is infinite for infinities and 0 (minus),
     and NaN for what is less or a NaN."""
     if v.has_avx512:
-        m = v.avx512("mask.getmant.ps", f"{v.kind} {x}", "i32 11")  # [3/4, 3/2); NaN for less than 0
-        return v.sub(*(v.avx512("mask.getexp.ps", f"{v.kind} {y}") for y in (x, m))), m
-    small = v.compare("<", x, 1.1754943508222875e-38)
-    bits = v.bits(v.choose(small, v.mul(x, 8388608.0), x))
-    exponent = v.integer("ashr", v.integer("sub", bits, 0x3F400000), 23)
-    m = v.from_bits(v.integer("sub", bits, v.integer("shl", exponent, 23)))
-    k = v.sub(v.to_float(exponent), v.choose(small, 23.0, 0.0))
+        m = v.avx512("mask.getmant", f"{v.kind} {x}", "i32 11")  # [3/4, 3/2); NaN for less than 0
+        return v.sub(*(v.avx512("mask.getexp", f"{v.kind} {y}") for y in (x, m))), m
+    small = v.compare("<", x, 2.0 ** (1 - v.bias))
+    bits = v.bits(v.choose(small, v.mul(x, 2.0**v.mantissa_bits), x))
+    if v.dtype.bits == 32:
+        exponent = v.integer("ashr", v.integer("sub", bits, 0x3F400000), 23)
+        m = v.from_bits(v.integer("sub", bits, v.integer("shl", exponent, 23)))
+        k = v.sub(v.to_float(exponent), v.choose(small, 23.0, 0.0))
+    else:  # few machines shift 64 bits with their sign, or make floats of them
+        above = v.integer("lshr", v.integer("add", bits, (0x400 << 52) - 0x3FE8000000000000), 52)
+        m = v.from_bits(v.integer("sub", bits, v.integer("add", v.integer("shl", above, 52), -0x400 << 52)))
+        k = v.sub(v.from_bits(v.integer("or", above, _bits_of(2.0**52, 64))), 2.0**52 + 0x400)
+        k = v.sub(k, v.choose(small, 52.0, 0.0))
     k = v.choose(v.compare("<", x, float("inf")), k, x)
     k = v.choose(v.compare("==", x, 0.0), -float("inf"), k)
     return v.choose(v.compare("<", x, 0.0), float("nan"), k), m
+
+
+def _bits_of(value: float, bits: int) -> int:
+    return int.from_bytes(struct.pack("<f" if bits == 32 else "<d", value), "little")
+
+
+# Pairs of floats
+
+
+def sum_of_two(v: Lanes, a: str | float, b: str) -> tuple[str, str]:
+    """a + b and what its rounding lost, for |a| >= |b| or a = 0 (T. J. Dekker, 1971)."""
+    total = v.add(a, b)
+    return total, v.sub(b, v.sub(total, a))
+
+
+def sum_of_any(v: Lanes, a: str, b: str) -> tuple[str, str]:
+    """a + b and what its rounding lost (D. Knuth's sum of two)."""
+    total = v.add(a, b)
+    taken = v.sub(total, a)
+    return total, v.add(v.sub(a, v.sub(total, taken)), v.sub(b, taken))
+
+
+def product_of_two(v: Lanes, a: str | float, b: str | float) -> tuple[str, str]:
+    """a b and what its rounding lost; of operands in the middle of the range, where nothing fuses (G. W. Veltkamp's halves)."""
+    product = v.mul(a, b)
+    if v.options.fused:
+        return product, v.call("fma", a, b, v.negative(product))
+    (high, low), (other_high, other_low) = _halves(v, a), _halves(v, b)
+    lost = v.add(v.sub(v.mul(high, other_high), product), v.mul(high, other_low))
+    return product, v.add(v.add(lost, v.mul(low, other_high)), v.mul(low, other_low))
+
+
+def _halves(v: Lanes, x: str | float) -> tuple[str, str]:
+    """x as a sum of floats of half as many bits."""
+    spread = v.mul(x, 2.0 ** ((v.mantissa_bits + 2) // 2) + 1.0)
+    high = v.sub(spread, v.sub(spread, x))
+    return high, v.sub(x, high)

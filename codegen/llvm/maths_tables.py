@@ -46,7 +46,7 @@ def _permute_four_registers(v: Lanes, columns: Sequence[Sequence[float]], row: s
     for first in range(0, v.dtype.lanes, _OF_FOUR):
         lanes = range(first, first + _OF_FOUR)
         rows = row if v.dtype.lanes == _OF_FOUR else part_of(v.f, row, v.word, lanes, zero)
-        odd, upper = (_is_set(part, rows, bit) for bit in (_OF_FOUR, 2 * _OF_FOUR))
+        odd, upper = (part.is_set(rows, bit) for bit in (_OF_FOUR, 2 * _OF_FOUR))
         parts.append([_permute(part, column, rows, odd, upper) for column in columns])
     return [joined(v.f, list(each), part.dtype, v.dtype) for each in zip(*parts, strict=True)]
 
@@ -60,10 +60,6 @@ def _permute(v: Lanes, column: Sequence[float], row: str, odd: str, upper: str) 
     ]
     pairs = [select(v.f, odd, second, first, v.dtype) for first, second in (taken[:2], taken[2:])]
     return select(v.f, upper, pairs[1], pairs[0], v.dtype)
-
-
-def _is_set(v: Lanes, word: str, bit: int) -> str:
-    return v.f.op(f"icmp ne {llvm_type(v.word)} {v.integer('and', word, bit)}, {int_constant(0, v.word)}")
 
 
 def _load_entries(v: Lanes, name: str, column: Sequence[float], row: str) -> str:

@@ -1,144 +1,114 @@
-"""sin and cos of float32.
+"""sin, cos and tan.
 
-x = n pi + r (cos: (n + 1/2) pi + r) with |r| <= pi / 2, and the sine of r, an odd polynomial. pi in three parts (W. J. Cody
-and W. Waite, 1980): the first product is taken off without error, as r has no more bits than x and pi's first part. Beyond
-2^17 a function out of the way multiplies by as many bits of 1 / 2 pi as matter (M. Payne and R. Hanek, 1983).
-Coefficients: tests/support/fit_maths.py, whose names for them these are.
+x = n pi + r (cos: (n + 1/2) pi + r) with |r| <= pi / 2, and the sine of r, an odd polynomial. tan: x = n pi / 2 + r with
+|r| <= pi / 4, the tangent of r and what it lacks, also an odd polynomial, and -1 over it where n is odd. Angles beyond 2^17 (float64:
+2^20) are reduced out of the way (maths_angles).
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Callable
 
-from ...ir.rounding import wrap_int
-from .arithmetic import select
+from .maths_angles import HALF_PI, PI, far_angle, less_multiple, pair_less_multiple
 from .maths_calls import called, where
-from .maths_lanes import Lanes, rounded
-from .types import int_constant, llvm_type, mangled
+from .maths_lanes import Lanes, rounded, sum_of_two
 
-__all__ = ["cos", "sin"]
+__all__ = ["cos", "sin", "tan"]
 
-_PI = (3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15)
-_HALF_PI = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
-_WIDE_PI, _WIDE_HALF_PI = (3.1415926534682512, 1.2154201013012384e-10), (1.5707963267341256, 6.077100506506192e-11)
-"""For float64: the products of the first parts with integers below 2^18 are exact."""
-_SIN = (-0.16666658222675323, 0.00833303015679121, -0.00019806849013548344, 2.599501158329076e-06)
-_FAR = 131072.0
-_TURN_BITS = (0x0028BE60, 0xDB939105, 0x4A7F09D5, 0xF47D4D37, 0x7036D8A5, 0x664F10E4, 0x107F9458)
-"""1 / 2 pi in binary, after 8 zeros."""
+_PER_PI, _PER_HALF_PI = 0.3183098861837907, 0.6366197723675814
+
+Near = Callable[[Lanes, str], str]
 
 
 def sin(v: Lanes, x: str) -> str:
-    return _sin(v, x) if v.dtype.lanes > 1 else called(v, "sin", _sin, x)
+    return _of_any_angle(v, "sin", _near_sin, x)
 
 
 def cos(v: Lanes, x: str) -> str:
-    return _cos(v, x) if v.dtype.lanes > 1 else called(v, "cos", _cos, x)
+    return _of_any_angle(v, "cos", _near_cos, x)
 
 
-def _sin(v: Lanes, x: str) -> str:
-    return where(v, v.compare(">", v.absolute(x), _FAR), _near_sin(v, x), "sin_far", _far_sin, x)
+def tan(v: Lanes, x: str) -> str:
+    return _of_any_angle(v, "tan", _near_tan, x)
 
 
-def _cos(v: Lanes, x: str) -> str:
-    return where(v, v.compare(">", v.absolute(x), _FAR), _near_cos(v, x), "cos_far", _far_cos, x)
+def _of_any_angle(v: Lanes, name: str, near: Near, x: str) -> str:
+    def body(v: Lanes, x: str) -> str:
+        return where(v, v.compare(">", v.absolute(x), _far(v)), near(v, x), f"{name}_far", _FAR_BODIES[name], x)
+
+    return body(v, x) if v.dtype.lanes > 1 else called(v, name, body, x)
+
+
+def _far(v: Lanes) -> float:
+    return v.pick(2.0**17, 2.0**20)
 
 
 def _near_sin(v: Lanes, x: str) -> str:
     if v.options.fast:
-        whole, shifted = rounded(v, x, 0.3183098861837907)
-        return _signed_sine(v, _less_multiple(v, x, whole, _PI, _WIDE_PI), v.bits(shifted))
+        whole, shifted = rounded(v, x, _PER_PI)
+        return _signed_sine(v, less_multiple(v, x, whole, PI), v.bits(shifted))
     size = v.absolute(x)  # so that the sign of a zero is none of the sum's
-    whole, shifted = rounded(v, size, 0.3183098861837907)
-    sine = _signed_sine(v, _less_multiple(v, size, whole, _PI, _WIDE_PI), v.bits(shifted))
-    return v.flipped(sine, v.integer("and", v.bits(x), -0x80000000))
+    whole, shifted = rounded(v, size, _PER_PI)
+    return _with_sign_of(v, _signed_sine(v, less_multiple(v, size, whole, PI), v.bits(shifted)), x)
 
 
 def _near_cos(v: Lanes, x: str) -> str:
-    whole, shifted = rounded(v, v.mul_add(x, 0.3183098861837907, -0.5))
-    r = _less_multiple(v, x, v.mul_add(whole, 2.0, 1.0), _HALF_PI, _WIDE_HALF_PI)
+    whole, shifted = rounded(v, v.mul_add(x, _PER_PI, -0.5))
+    r = less_multiple(v, x, v.mul_add(whole, 2.0, 1.0), HALF_PI)
     return _signed_sine(v, r, v.integer("xor", v.bits(shifted), -1))
 
 
-def _less_multiple(v: Lanes, x: str, n: str, parts: tuple[float, ...], wide_parts: tuple[float, ...]) -> str:
-    """x - n (the sum of the parts), good to a unit in the last place however small it is."""
-    if v.options.fused:
-        for part in parts:
-            x = v.call("fma", n, -part, x)
-        return x
-    wide = v.wide()
-    result, factor = v.widened(x), v.widened(n)
-    for part in wide_parts:
-        result = wide.sub(result, wide.mul(factor, part))
-    return v.narrowed(result)
+def _near_tan(v: Lanes, x: str) -> str:
+    size = v.absolute(x)
+    whole, shifted = rounded(v, size, _PER_HALF_PI)
+    return _with_sign_of(v, _tangent(v, *pair_less_multiple(v, size, whole, HALF_PI), v.bits(shifted)), x)
+
+
+def _with_sign_of(v: Lanes, result: str, x: str) -> str:
+    """The result, negated where x is negative."""
+    return v.flipped(result, v.integer("and", v.bits(x), v.sign_bit))
 
 
 def _signed_sine(v: Lanes, r: str, turns: str) -> str:
     """sin(r), |r| <= pi / 2, negated where the lowest bit of `turns` is set."""
     square = v.mul(r, r)
-    sine = v.mul_add(v.mul(square, r), v.polynomial(square, _SIN), r)
-    return v.flipped(sine, v.integer("shl", turns, 31))
+    sine = v.mul_add(v.mul(square, r), v.polynomial(square, v.fitted("SIN")), r)
+    return v.flipped(sine, v.integer("shl", turns, v.dtype.bits - 1))
+
+
+def _tangent(v: Lanes, r: str, low: str, quarters: str) -> str:
+    """tan(r + low), |r| <= pi / 4, or where the lowest bit of `quarters` is set -1 over it."""
+    square = v.mul(r, r)
+    cubic = v.mul(v.mul(square, r), v.polynomial(square, v.fitted("TAN")))
+    tangent, lost = sum_of_two(v, r, v.add(cubic, v.mul_add(low, square, low)))
+    inverse = v.div(-1.0, tangent)
+    inverse = v.mul_add(v.mul(inverse, inverse), lost, inverse)
+    return v.choose(v.is_set(quarters, 1), inverse, tangent)
+
+
+# Beyond
 
 
 def _far_sin(v: Lanes, x: str) -> str:
-    """sin of any x, the same for those that are near."""
-    sine = v.flipped(_sine_of_turn(v, v.absolute(x)), v.integer("and", v.bits(x), -0x80000000))
-    return _where_far(v, x, sine, _near_sin(v, x))
+    r, _, halves = far_angle(v, v.absolute(x), ahead=0, quarters=False)
+    return _where_far(v, x, _with_sign_of(v, _signed_sine(v, r, halves), x), _near_sin(v, x))
 
 
 def _far_cos(v: Lanes, x: str) -> str:
-    return _where_far(v, x, _sine_of_turn(v, v.absolute(x), 1 << 62), _near_cos(v, x))
+    r, _, halves = far_angle(v, v.absolute(x), ahead=1, quarters=False)
+    return _where_far(v, x, _signed_sine(v, r, halves), _near_cos(v, x))
 
 
-def _sine_of_turn(v: Lanes, size: str, ahead: int = 0) -> str:
-    """The sine of an angle beyond, and of `ahead` / 2^64 turns more."""
-    wide = v.wide()
-    turn = _turn(v, wide, size)
-    if ahead:
-        turn = wide.integer("add", turn, ahead)
-    halves = wide.integer("lshr", wide.integer("add", turn, 1 << 62), 63)
-    rest = wide.integer("sub", turn, wide.integer("shl", halves, 63))
-    r = v.narrowed(wide.mul(wide.to_float(rest), 6.283185307179586 / 2.0**64))
-    return _signed_sine(v, r, v.f.op(f"trunc {llvm_type(wide.word)} {halves} to {llvm_type(v.word)}"))
+def _far_tan(v: Lanes, x: str) -> str:
+    tangent = _tangent(v, *far_angle(v, v.absolute(x), ahead=0, quarters=True))
+    return _where_far(v, x, _with_sign_of(v, tangent, x), _near_tan(v, x))
+
+
+_FAR_BODIES = {"sin": _far_sin, "cos": _far_cos, "tan": _far_tan}
 
 
 def _where_far(v: Lanes, x: str, far: str, near: str) -> str:
+    """The result, the same for lanes that are near."""
     size = v.absolute(x)
-    result = v.choose(v.compare(">", size, _FAR), far, near)
+    result = v.choose(v.compare(">", size, _far(v)), far, near)
     return v.choose(v.compare("==", size, float("inf")), float("nan"), result)
-
-
-def _turn(v: Lanes, wide: Lanes, size: str) -> str:
-    """The fraction of a full turn that an angle above 2^17 is, times 2^64: the product of its 24 bits with those 96 of
-    1 / 2 pi that are neither whole turns nor too small to matter."""
-    bits = v.bits(size)
-    position = v.integer("sub", v.integer("lshr", bits, 23), 142)  # of the first bit that is no whole turn
-    word = v.integer("lshr", position, 5)
-    odd = _is_set(v, word, 1)
-    upper = _is_set(v, word, 2)
-    chosen = [_word(v, odd, upper, i) for i in range(4)]
-    fraction = [_joined(v, *pair, position) for pair in pairwise(chosen)]
-    mantissa = v.integer("or", v.integer("and", bits, 0x7FFFFF), 0x800000)
-    top, middle, low, factor = (
-        v.f.op(f"zext {llvm_type(v.word)} {x} to {llvm_type(wide.word)}") for x in (*fraction, mantissa)
-    )
-    total = wide.integer("shl", wide.integer("mul", top, factor), 32)
-    total = wide.integer("add", total, wide.integer("mul", middle, factor))
-    return wide.integer("add", total, wide.integer("lshr", wide.integer("mul", low, factor), 32))
-
-
-def _is_set(v: Lanes, word: str, bit: int) -> str:
-    return v.f.op(f"icmp ne {llvm_type(v.word)} {v.integer('and', word, bit)}, {int_constant(0, v.word)}")
-
-
-def _word(v: Lanes, odd: str, upper: str, i: int) -> str:
-    """Word number i + odd + 2 upper of _TURN_BITS."""
-    constants = [int_constant(wrap_int(bits, v.word.element), v.word) for bits in _TURN_BITS[i : i + 4]]
-    pairs = [select(v.f, odd, constants[j + 1], constants[j], v.word) for j in (0, 2)]
-    return select(v.f, upper, pairs[1], pairs[0], v.word)
-
-
-def _joined(v: Lanes, left: str, right: str, shift: str) -> str:
-    """The 32 bits that follow the first `shift`, modulo 32, of two words."""
-    kind = llvm_type(v.word)
-    return v.f.op(f"call {kind} @llvm.fshl.{mangled(v.word)}({kind} {left}, {kind} {right}, {kind} {shift})")

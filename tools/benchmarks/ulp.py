@@ -48,7 +48,20 @@ REFERENCES: dict[str, Reference] = {
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "pow": np.power,
+    "exp10": lambda x: np.power(10.0, x),
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "atan2": np.arctan2,
+    "hypot": np.hypot,
 }
+PAIRS = ("pow", "atan2", "hypot")
 SPECIAL = np.array(
     [0, 1, 2, 3, 0.5, 1.5, 2.5, 16777215, 16777216, 3e38, 1e-45, 1e-38, np.inf, np.nan, 0.99999994, 1.0000001],
     np.float32,
@@ -56,8 +69,8 @@ SPECIAL = np.array(
 
 
 def kernel(name: str, target: str, fast: bool, lanes: int) -> Callable[..., Any]:
-    """name of CHUNK arguments (pow: of as many pairs), in vectors of `lanes` lanes."""
-    inputs = [te.placeholder((CHUNK,), "float32", f"x{i}") for i in range(2 if name == "pow" else 1)]
+    """name of CHUNK arguments (or of as many pairs), in vectors of `lanes` lanes."""
+    inputs = [te.placeholder((CHUNK,), "float32", f"x{i}") for i in range(2 if name in PAIRS else 1)]
     y = te.compute((CHUNK,), lambda i: getattr(te, name)(*(x[i] for x in inputs)), "y")
     s = te.create_schedule(y)
     if lanes > 1:
@@ -85,7 +98,7 @@ def errors(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
 
 def arguments(name: str, step: int) -> Iterator[tuple[np.ndarray, ...]]:
     """Chunks of arguments: every step-th float32, or drawn pairs."""
-    if name == "pow":
+    if name in PAIRS:
         yield from pairs(max(64, 4096 // step))
         return
     for begin in range(0, 1 << 32, CHUNK * step):

@@ -12,12 +12,9 @@ import fit_maths
 import numpy as np
 import pytest
 import tilewright as tw
-from maths_reference import FUNCTIONS, errors, sample
+from maths_reference import FUNCTIONS, PAIRS, errors, sample
 from tilewright import te
-from tilewright.codegen.llvm import maths_exp, maths_log, maths_power, maths_trig
-
-COEFFICIENTS = {**vars(maths_exp), **vars(maths_log), **vars(maths_power), **vars(maths_trig)}
-
+from tilewright.codegen.llvm.maths_polynomials import POLYNOMIALS
 
 TARGETS = ["llvm", "llvm -mattr=-avx512f", "llvm -mattr=-avx512f,-fma", "llvm -mcpu=x86-64"]
 
@@ -80,14 +77,15 @@ def test_vectors_of_any_length_and_scalars_agree_to_the_bit(name: str) -> None:
         np.testing.assert_array_equal(np.signbit(one[one == 0]), np.signbit(many[one == 0]), f"{lanes} lanes")
 
 
-@pytest.mark.parametrize("name", drawn.part(sorted(set(FUNCTIONS) - {"sqrt", "rsqrt"}), 6))
-def test_no_library_is_called(name: str) -> None:
-    tensors = [te.placeholder((64,), "float32", f"x{i}") for i in range(2 if name == "pow" else 1)]
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", drawn.part(sorted(set(FUNCTIONS) - {"sqrt", "rsqrt"}), 5))
+def test_no_library_is_called(name: str, dtype: str) -> None:
+    tensors = [te.placeholder((64,), dtype, f"x{i}") for i in range(2 if name in PAIRS else 1)]
     y = te.compute((64,), lambda i: getattr(te, name)(*(x[i] for x in tensors)), "y")
     for lanes in (1, 16):
         s = te.create_schedule(y)
         s[y].vectorize(s[y].split(y.op.axis[0], lanes)[1])
-        for target in TARGETS:
+        for target in drawn.part(TARGETS, 2):
             called = {
                 line.split()[1]
                 for line in tw.build(s, [*tensors, y], target=target).source("asm").splitlines()
@@ -129,8 +127,21 @@ def test_huge_angles_are_reduced_exactly() -> None:
 @pytest.mark.parametrize("constant", fit_maths.FITS)
 def test_coefficients_are_as_good_as_the_fit(constant: str) -> None:
     row = fit_maths.FITS[constant]
-    used = fit_maths.error_of(row, COEFFICIENTS[f"_{constant}"])
+    used = fit_maths.error_of(row, POLYNOMIALS[constant])
     assert used <= 1.05 * fit_maths.fit(row)[1]
+
+
+@pytest.mark.parametrize("constant", drawn.part(fit_maths.WIDE_FITS, 6))
+def test_coefficients_of_float64_are_good_to_a_third_of_a_unit(constant: str) -> None:
+    assert fit_maths.wide_error_of(fit_maths.WIDE_FITS[constant], POLYNOMIALS[f"{constant}_64"]) < 2.0**-55.4
+
+
+def test_a_polynomial_of_float64_is_fitted() -> None:
+    assert fit_maths.wide_fit(fit_maths.WIDE_FITS["SINH"])[1] < 2.0**-60
+
+
+def test_each_polynomial_has_a_fit() -> None:
+    assert set(POLYNOMIALS) == {*fit_maths.FITS, *(f"{name}_64" for name in fit_maths.WIDE_FITS)}
 
 
 MODES = {"x86_64": (0x400, 0x800, 0xC00), "aarch64": (0x400000, 0x800000, 0xC00000)}
