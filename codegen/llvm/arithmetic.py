@@ -47,9 +47,10 @@ def maximum_of(
     flags: str = "",
     ranges: bool = False,
     seconds: bool = False,
+    serial: bool = False,
 ) -> str:
     """The greater of a and b (the lesser, if `least`); a NaN where either is, and -0 is less than +0. flags: fast-math flags.
-    ranges, seconds: as maths_lanes.MathsOptions has them."""
+    ranges, seconds: as maths_lanes.MathsOptions has them. serial: LLVM shall make no vectors of the loop around it."""
     kind = llvm_type(dtype)
     if not dtype.is_float:
         if dtype.kind == "bool":
@@ -58,11 +59,16 @@ def maximum_of(
         return f.op(f"call {kind} @llvm.{name}.{mangled(dtype)}({kind} {a}, {kind} {b})")
     if not flags and not least and float_constant(0.0, dtype) in (a, b):
         return _not_below_zero(f, b if a == float_constant(0.0, dtype) else a, dtype)
-    if not flags and least and dtype.lanes > 1:
+    # What waits for one after the other waits for two instructions, instead of a branch by a sign or five instructions. Beside a
+    # constant LLVM might know such selects for what they are (workarounds/dropped_selects.py).
+    waits = seconds and serial and a.startswith("%") and b.startswith("%")
+    if not flags and least and (dtype.lanes > 1 or waits):
         return _least_lanes(f, a, b, dtype)
     bits = dtype.lanes * dtype.bits
     if not flags and ranges and dtype.lanes > 1 and (bits in (128, 256) or bits % _WIDEST == 0):
         return _greatest_lanes(f, a, b, dtype)
+    if not flags and waits and dtype.lanes == 1:
+        return _greatest_alone(f, a, b, dtype)
     if not flags and seconds and dtype.lanes > 1:
         return _greatest_in_both_orders(f, a, b, dtype)
     # As a call it is known for what it is: loops over it become vector reductions, chains of it take no time to
@@ -81,7 +87,7 @@ def _not_below_zero(f: FunctionText, a: str, dtype: DType) -> str:
 
 
 def _least_lanes(f: FunctionText, a: str, b: str, dtype: DType) -> str:
-    """The smaller of a and b in vectors, asked for in both orders: machines give the second operand where one is a NaN or both are
+    """The smaller of a and b, asked for in both orders: machines give the second operand where one is a NaN or both are
     equal. So the two answers differ in zeros of either sign, and where one is a NaN: the "or" of their bits is -0, and a NaN."""
     one, other, bits = _in_both_orders(f, a, b, dtype, "<")
     return _bits(f, f.op(f"or {bits} {one}, {other}"), bits, llvm_type(dtype))
@@ -93,6 +99,13 @@ def _greatest_in_both_orders(f: FunctionText, a: str, b: str, dtype: DType) -> s
     kind = llvm_type(dtype)
     apart = f.op(f"sext {llvm_type(BOOL.with_lanes(dtype.lanes))} {f.op(f'fcmp uno {kind} {a}, {b}')} to {bits}")
     return _bits(f, f.op(f"or {bits} {f.op(f'and {bits} {one}, {other}')}, {apart}"), bits, kind)
+
+
+def _greatest_alone(f: FunctionText, a: str, b: str, dtype: DType) -> str:
+    """The greater of two numbers in the same way; a NaN is chosen last, as scalars have no bits by comparison."""
+    one, other, bits = _in_both_orders(f, a, b, dtype, ">")
+    found = _bits(f, f.op(f"and {bits} {one}, {other}"), bits, llvm_type(dtype))
+    return select(f, f.op(f"fcmp uno {llvm_type(dtype)} {a}, {b}"), float_constant(nan, dtype), found, dtype)
 
 
 def _in_both_orders(f: FunctionText, a: str, b: str, dtype: DType, symbol: str) -> tuple[str, str, str]:

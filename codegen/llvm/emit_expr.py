@@ -128,7 +128,15 @@ def _extremum(*, least: bool) -> Callable[[ExprEmitter, BinaryOp], str]:
         dtype, wide = expr.dtype, computing_dtype(expr.dtype)
         x, y = convert(em.f, em.value(expr.a), dtype, wide), convert(em.f, em.value(expr.b), dtype, wide)
         found = maximum_of(
-            em.f, x, y, wide, least=least, flags=em.signless, ranges=em.maths.ranges, seconds=em.maths.seconds
+            em.f,
+            x,
+            y,
+            wide,
+            least=least,
+            flags=em.signless,
+            ranges=em.maths.ranges,
+            seconds=em.maths.seconds,
+            serial=em.serial,
         )
         return convert(em.f, found, wide, dtype)
 

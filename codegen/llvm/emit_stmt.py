@@ -359,17 +359,19 @@ class StmtEmitter:
         self.exprs.variables[var] = name
         vectors_before, self.exprs.vector_accesses = self.exprs.vector_accesses, 0
         long_before, self._long_within = self._long_within, False
+        lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math)
+        most = self.exprs.facts.bounds(stmt.extent).hi
+        if most is not None and most < lanes:
+            lanes = 0
+        serial_before, self.exprs.serial = self.exprs.serial, not lanes
         with f.scope():
             self.statement(stmt.body)
+        self.exprs.serial = serial_before
         long = count is not None and (count > _MOST_UNROLLED or self._gains_nothing(stmt, count)) or self._long_within
         full = self.exprs.vector_accesses > _UNROLLED_VECTORS
         scheduled = long or full if count is not None else self.exprs.vector_accesses > 0
         self._long_within = long_before or long or count is None
         self.exprs.vector_accesses += vectors_before
-        lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math)
-        most = self.exprs.facts.bounds(stmt.extent).hi
-        if most is not None and most < lanes:
-            lanes = 0
         hints = [f'!{{!"llvm.loop.vectorize.width", i32 {lanes or 1}}}']
         hints += ['!{!"llvm.loop.unroll.disable"}'] if scheduled else []
         hints += [] if lanes else ['!{!"llvm.loop.interleave.count", i32 1}']

@@ -63,6 +63,8 @@ class ExprEmitter:
         """Whether anything was."""
         self.vector_accesses = 0
         """How many loads and stores of vectors were written."""
+        self.serial = True
+        """Whether LLVM shall make no vectors of the loop that is being written."""
         # Never nnan or ninf: the identities of min and max are infinite, and padding tests NaN.
         self.float_flags = "reassoc nsz arcp contract afn " if fast_math else "contract " if fp_contract else ""
         self.signless = "nsz " if fast_math else ""

@@ -75,3 +75,39 @@ def test_a_maximum_of_vectors_is_a_range_where_there_is_that_instruction() -> No
     code = tw.build(s, [A, B, C], target="llvm -mcpu=haswell").source("asm")
     assert len(re.findall(r"\tvmaxps\b", code)) == 12 and len(re.findall(r"\tvcmpunordps\b", code)) == 6
     assert "blendv" not in code, "nor is anything chosen"
+
+
+def recurrence(least: bool, size: int) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Each number the lesser, or the greater, of what was before and of its own."""
+    X = te.placeholder((size,), "float64", name="X")
+    state = te.placeholder((size,), "float64", name="S")
+    choose = te.min if least else te.max
+    update = te.compute((size,), lambda i: choose(state[i - 1], X[i]) * 1.5, name="update")
+    scan = te.scan(te.compute((1,), lambda i: X[i], name="init"), update, state, inputs=[X], name="scan")
+    return te.create_schedule(scan.op), [X, scan]
+
+
+@pytest.mark.parametrize("least", [True, False])
+def test_recurrences_keep_special_numbers(least: bool) -> None:
+    numbers = special("float64")
+    data = np.random.default_rng(0).choice(numbers[~np.isnan(numbers)], 200)
+    for tail in (data, np.append(data[:150], [np.nan, 1.0, -0.0, np.inf] * 5)):
+        s, args = recurrence(least, len(tail))
+        expected, found = np.zeros_like(tail), np.zeros_like(tail)
+        tw.build(s, args, target="interpret")(tail, expected)
+        for target in TARGETS:
+            tw.build(s, args, target=target)(tail, found)
+            np.testing.assert_array_equal(found, expected, target)
+            zeros = expected == 0
+            np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(expected[zeros]), target)
+
+
+@pytest.mark.skipif(Target().architecture != "x86_64", reason="counts instructions of x86-64")
+def test_a_recurrence_waits_for_two_instructions_of_a_minimum() -> None:
+    s, args = recurrence(True, 1000)
+    code = tw.build(s, args, target="llvm -mcpu=haswell").source("asm")
+    assert len(re.findall(r"\tvminsd\b", code)) == 2 * len(re.findall(r"\tvorp[sd]\b", code)) > 0
+    assert "blendv" not in code and "vcmpunord" not in code
+    s, args = recurrence(False, 1000)
+    code = tw.build(s, args, target="llvm -mcpu=haswell").source("asm")
+    assert len(re.findall(r"\tvmaxsd\b", code)) == 2 * len(re.findall(r"\tvandp[sd]\b", code)) > 0
