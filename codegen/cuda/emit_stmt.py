@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import copysign, gcd
@@ -17,7 +17,9 @@ from ...ir.expr import Broadcast, BufferLoad, Expr, FloatImm, IfThenElse, IntImm
 from ...ir.passes.common.simplify import analyzer_for
 from ...ir.passes.gpu.bulk_copies import PLACE_BYTES
 from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
+from ...ir.passes.gpu.hardware import BLOCK_TAGS
 from ...ir.passes.gpu.overlay import shared_places
+from ...ir.passes.gpu.roles import MORE_REGISTERS
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
 from ...ir.structural import structural_key
 from ...ir.visit import children, post_order, statements, walk
@@ -103,10 +105,9 @@ class _Emitter(StmtEmitter):
         self.statement(body)
         threads = self.kernel.hardware.threads
         together = f"__cluster_dims__({self.kernel.cluster}, 1, 1) " if self.kernel.cluster > 1 else ""
-        alone = (
-            ", 1" if 2 * dynamic > self.shared_limit else ""
-        )  # registers need not be few where memory holds one block
-        bounds = f"__launch_bounds__({threads}{alone})"
+        # Registers need not be few where memory holds one block, and threads exchange them only where each has a known number.
+        alone = 2 * dynamic > self.shared_limit or any(MORE_REGISTERS in line for line in self.lines)
+        bounds = f"__launch_bounds__({threads}{', 1' if alone else ''})"
         head = f'extern "C" __global__ void {bounds} {together}{self.function.name}({", ".join(parameters)}) {{'
         text = "\n".join([head, *self.lines, "}"])
         return KernelText(self.function.name, text, kinds, dynamic, self.shared_granule, frozenset(self.aligned))
@@ -125,15 +126,30 @@ class _Emitter(StmtEmitter):
         return f"{kind} *" if param in self.function.outputs else f"const {kind} *"
 
     def _thread_indices(self, body: Stmt) -> Stmt:
+        loops: list[For] = []
         while isinstance(body, For) and body.kind is LoopKind.THREAD:
-            self.at = body.line or self.at
-            self.analyzer.bind(body.var, Range(body.begin, body.extent))
-            self.exprs.names[body.var] = f"(int){body.thread}"
-            if any(node is body.var for node in walk(body.body)):
-                name = self.bind(body.var, body.thread.replace("Idx.", "_"))
-                self.line(f"const int {name} = (int){body.thread};")
+            loops.append(body)
             body = body.body
+        indices = self._folded({loop.thread: loop for loop in loops}) if self.kernel.hardware.folded else {}
+        for loop in loops:
+            self.at = loop.line or self.at
+            self.analyzer.bind(loop.var, Range(loop.begin, loop.extent))
+            value = indices.get(loop.thread, f"(int){loop.thread}")
+            self.exprs.names[loop.var] = value
+            if any(node is loop.var for node in walk(body)):
+                name = self.bind(loop.var, loop.thread.replace("Idx.", "_"))
+                self.line(f"const int {name} = {value};")
         return body
+
+    def _folded(self, loops: Mapping[str, For]) -> dict[str, str]:
+        """The indices of blocks that lie along x together, from that of the grid."""
+        rest, indices = "blockIdx.x", dict[str, str]()
+        *tags, last = (tag for tag in (BLOCK_TAGS[0], *self.kernel.hardware.folded) if tag in loops)
+        for tag in tags:
+            extent = f"(unsigned int){self.exprs.closed(loops[tag].extent)}"
+            indices[tag] = f"(int)({rest} % {extent})"
+            rest = f"{rest} / {extent}"
+        return {**indices, last: f"(int)({rest})"}
 
     def _shared(self, body: Stmt) -> int:
         """Declares the shared memory; the bytes of it that the launch must ask for."""

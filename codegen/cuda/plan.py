@@ -25,6 +25,7 @@ from ...ir.expr import (
 )
 from ...ir.passes.common.flatten import flat_buffer
 from ...ir.passes.gpu.bulk_copies import BoxMap, tensor_strides
+from ...ir.passes.gpu.hardware import BLOCK_TAGS, Hardware
 from ...runtime.cuda_launch import KernelLaunch, Workspace
 from ...runtime.signature import Extent
 from ...runtime.tensor_map import TensorMap
@@ -32,6 +33,9 @@ from .module import CudaText
 from .split import SplitFunction
 
 __all__ = ["launches", "workspaces"]
+
+_TOO_MANY = 2**31
+"""Blocks along x."""
 
 Names = Mapping[Buffer | Var, str]
 
@@ -52,11 +56,10 @@ def launches(program: SplitFunction, text: CudaText, names: Names) -> tuple[Kern
     """The launches, in order. names: of the function's parameters and symbols in its signature."""
     launches: list[KernelLaunch] = []
     for kernel, written in zip(program.kernels, text.kernels, strict=True):
-        x, y, z = (_extent(extent, names) for extent in kernel.hardware.grid)
         launches.append(
             KernelLaunch(
                 written.name,
-                (x, y, z),
+                _grid(kernel.hardware, names),
                 kernel.hardware.block,
                 written.dynamic_shared,
                 (*(_tensor_map(of, place, names) for of, place in kernel.maps), *kernel.args),
@@ -65,6 +68,24 @@ def launches(program: SplitFunction, text: CudaText, names: Names) -> tuple[Kern
             )
         )
     return tuple(launches)
+
+
+def _grid(hardware: Hardware, names: Names) -> tuple[Extent, Extent, Extent]:
+    """The blocks of the launch: x, y, z."""
+    x, y, z = (_extent(extent, names) for extent in hardware.grid)
+    if BLOCK_TAGS[1] in hardware.folded:
+        x, y = _both(x, y), 1
+    if BLOCK_TAGS[2] in hardware.folded:
+        x, z = _both(x, z), 1
+    return x, y, z
+
+
+def _both(x: Extent, other: Extent) -> Extent:
+    """So many blocks along x for each of the others, as a number of 64 bits that tells when there are too many."""
+    if isinstance(x, int) and isinstance(other, int):
+        return min(x * other, _TOO_MANY)
+    left, right = (("min", ("max", extent, 0), _TOO_MANY) for extent in (x, other))
+    return ("*", left, right)
 
 
 def _tensor_map(of: BoxMap, place: int, names: Names) -> TensorMap:

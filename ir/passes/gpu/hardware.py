@@ -20,6 +20,8 @@ __all__ = ["BLOCK_TAGS", "MAX_THREADS", "THREAD_TAGS", "Hardware", "is_hardware"
 BLOCK_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 THREAD_TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 MAX_THREADS = 1024
+MAX_BLOCKS = 65535
+"""Along y and z; along x there may be 2^31 - 1."""
 _MAX_EXTENT = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
 
 
@@ -41,10 +43,12 @@ def is_hardware(node: Node) -> TypeGuard[For]:
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """variables: int32, by tag, those of blocks first and slowest first. extents: how many there are of each; of
-    threads an IntImm."""
+    threads an IntImm. folded: tags of blocks that may be more than a grid has along their axis, and lie along x beside its own,
+    the fastest first."""
 
     variables: dict[str, Var]
     extents: dict[str, Expr]
+    folded: tuple[str, ...] = ()
 
     @staticmethod
     def of(body: Stmt, name: str, analyzer: Analyzer) -> Hardware:
@@ -75,10 +79,14 @@ class Hardware:
             extents["threadIdx.x"] = const(together)  # nothing else says how many lanes there are
         _check_size(extents, name)
         tags = [tag for tag in (*reversed(BLOCK_TAGS), *reversed(THREAD_TAGS)) if tag in extents]
+        folded = tuple(
+            tag for tag in BLOCK_TAGS[1:] if tag in extents and not analyzer.can_prove(extents[tag] <= MAX_BLOCKS)
+        )
         # where a loop has no iterations, there is still one thread: it does what stands around the loop
         return Hardware(
             {tag: Var(tag, INT32) for tag in tags},
             {tag: const(1) if is_const(extents[tag], 0) else extents[tag] for tag in tags},
+            folded,
         )
 
     def extent(self, tag: str) -> int:
@@ -110,7 +118,7 @@ class Hardware:
 
     @property
     def grid(self) -> tuple[Expr, Expr, Expr]:
-        """The blocks of the grid: x, y, z."""
+        """The blocks that loops are bound to: x, y, z."""
         x, y, z = (self.extents.get(tag, const(1)) for tag in BLOCK_TAGS)
         return x, y, z
 

@@ -33,10 +33,11 @@ from .barriers import COMPUTES, is_barrier
 from .errors import CannotCopyInBulk
 from .hardware import MAX_THREADS, THREAD_TAGS, Hardware
 
-__all__ = ["ALONE", "by_roles", "check_roles", "has_roles", "name_barriers", "with_producer"]
+__all__ = ["ALONE", "MORE_REGISTERS", "by_roles", "check_roles", "has_roles", "name_barriers", "with_producer"]
 
 ALONE = "alone"
 """The key of an Attr whose statements one thread runs, which conditions around tell."""
+MORE_REGISTERS = "tw_more_registers"
 REGISTERS, PRODUCER_REGISTERS, MOST_REGISTERS = 65536, 40, 240
 """Of a multiprocessor; of a thread that only asks for copies; that a thread may ask for."""
 
@@ -95,11 +96,15 @@ def by_roles(hardware: Hardware, consumer: Stmt, producer: Stmt) -> tuple[Stmt, 
     places = list(dict.fromkeys(target[0] for target in targets if target is not None and target[1] & WRITES))
     alone = fresh_copy(_only_copies(producer, places) or Seq(()), {})
     served = If(_asks("tw_leads", threads), alone)
-    share = (REGISTERS - WARPGROUP_LANES * PRODUCER_REGISTERS) // threads // 8 * 8
+    at_entry = (
+        REGISTERS // (threads + WARPGROUP_LANES) // 8 * 8
+    )  # what is exchanged are the registers of a block's launch
+    held = at_entry * (threads + WARPGROUP_LANES)
+    share = (held - WARPGROUP_LANES * PRODUCER_REGISTERS) // threads // 8 * 8
     computed: list[Stmt] = []
     asked: list[Stmt] = []
-    if threads > WARPGROUP_LANES and share > REGISTERS // (threads + WARPGROUP_LANES):
-        computed.append(_evaluate("tw_more_registers", min(share, MOST_REGISTERS)))
+    if threads > WARPGROUP_LANES and share > at_entry:
+        computed.append(_evaluate(MORE_REGISTERS, min(share, MOST_REGISTERS)))
         asked.append(_evaluate("tw_fewer_registers", PRODUCER_REGISTERS))
     return If(
         _asks(COMPUTES, threads),

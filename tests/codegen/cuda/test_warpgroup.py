@@ -12,6 +12,7 @@ import tilewright as tw
 from planted_faults import BARRIER, exact_in_every_order
 from tilewright import te
 from tilewright.codegen.cuda.device_functions import DEVICE_FUNCTIONS
+from tilewright.codegen.cuda.nvrtc import compile_cuda
 from tilewright.errors import CudaError, TensorExpressionError
 from warpgroups import TARGET, wgmma_matmul, whole_numbers
 
@@ -145,3 +146,18 @@ def test_swizzled_memory_of_half_panels_is_refused() -> None:
     columns = wgmma_matmul(64, 32, 64, ("mk", "kn"), (64, 32, 64))
     with pytest.raises(CudaError, match=r"(?s)TW0840.*B.matrix, with rows of 64 bytes, is multiplied by columns"):
         tw.build(columns.schedule, columns.args, target=TARGET)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 4])
+def test_threads_exchange_the_registers_that_the_launch_has(groups: int) -> None:
+    """ptxas knows how many each begins with, and together they ask for no more, which they would wait for without end."""
+    program = wgmma_matmul(64 * groups, 64, 128, groups=groups, tile=(64 * groups, 64, 64), bulk=True, roles=True)
+    kernel = tw.build(program.schedule, program.args, target="cuda -arch=sm_90a")
+    text, threads = kernel.source("cuda"), 128 * groups
+    more, fewer = (int(re.findall(rf"tw_{word}_registers<(\d+)>", text)[0]) for word in ("more", "fewer"))
+    assert f"__launch_bounds__({threads + 128}, 1)" in text
+    log = compile_cuda(text, "sm_90a", ("--fmad=false",)).log
+    assert "setmaxnreg" not in log, "nothing is ignored"
+    at_entry = int(re.findall(r"Used (\d+) registers", log)[0])
+    assert fewer < at_entry < more <= 240
+    assert threads * more + 128 * fewer <= (threads + 128) * at_entry <= 65536
