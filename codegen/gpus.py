@@ -1,6 +1,6 @@
 """NVIDIA's GPUs, as far as schedules and limits depend on them: a row for each architecture that code is made for.
 
-The figures are those of NVIDIA's whitepapers (A100, GA102, AD102, H100, Blackwell) and of the table of compute capabilities in the
+The figures are those of NVIDIA's whitepapers (A100, GA102, AD102, H100, Blackwell, RTX Blackwell) and of the table of compute capabilities in the
 CUDA C++ Programming Guide, for the largest part that is sold of each.
 """
 
@@ -85,6 +85,8 @@ GPUS = {
     "sm_90": Gpu("H100", 132, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.76, 50 * MIB, 3100, 1900, 1280),
     "sm_90a": Gpu("H100", 132, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.76, 50 * MIB, 3100, 1900, 1280, warpgroup=2048),
     "sm_100": Gpu("B200", 148, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.85, 126 * MIB, 6000, 4300, 1280),
+    "sm_103": Gpu("B300", 148, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.92, 126 * MIB, 6000, 4150, 1280),
+    "sm_120": Gpu("RTX 5090", 170, 128, 1536, 24, 100 * KIB, 99 * KIB, 2.41, 96 * MIB, 2600, 743, 256),
 }
 """By the architecture."""
 

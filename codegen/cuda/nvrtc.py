@@ -34,11 +34,14 @@ class Compiled:
     log: str
 
 
+_WHEEL_FOLDERS = ("cu13", "cuda_nvrtc")
+"""Where pip puts NVIDIA's packages of CUDA 13, and of CUDA 12 that with NVRTC."""
+
+
 def _wheel_folders() -> Iterator[Path]:
-    """Where pip puts NVIDIA's CUDA 13 packages."""
     spec = importlib.util.find_spec("nvidia")
-    for place in spec.submodule_search_locations or () if spec is not None else ():
-        yield Path(place) / "cu13"
+    places = tuple(spec.submodule_search_locations or ()) if spec is not None else ()
+    return (Path(place) / folder for folder in _WHEEL_FOLDERS for place in places)
 
 
 def _folders() -> Iterator[Path]:
@@ -87,7 +90,8 @@ def _library() -> ctypes.CDLL:
 def compile_cuda(text: str, arch: str, options: tuple[str, ...] = ()) -> Compiled:
     """Machine code of CUDA C text for `arch` (sm_80 ...). Results are kept in the process.
 
-    Raises CompilerMissing without NVRTC, UnresolvedSymbol where the program calls what nobody defines.
+    Raises CompilerMissing without NVRTC, or where it is older than the architecture; UnresolvedSymbol where the program calls what
+    nobody defines.
     """
     library = _library()
     program = ctypes.c_void_p()
@@ -96,12 +100,24 @@ def compile_cuda(text: str, arch: str, options: tuple[str, ...] = ()) -> Compile
         flags = [f"--gpu-architecture={arch}", "--std=c++17", "--ptxas-options=-v", *options]
         array = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
         if library.nvrtcCompileProgram(program, len(flags), array):
-            raise rejected("NVRTC", _text(library, program, "ProgramLog"))
+            log = _text(library, program, "ProgramLog")
+            raise _too_old(library, arch) if "gpu-architecture" in log else rejected("NVRTC", log)
         return Compiled(
             _bytes(library, program, "CUBIN"), _text(library, program, "PTX"), _text(library, program, "ProgramLog")
         )
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _too_old(library: ctypes.CDLL, arch: str) -> CompilerMissing:
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _check(library, library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    return CompilerMissing(
+        f"cannot compile CUDA code for {arch}: NVRTC {major.value}.{minor.value} is older than that architecture",
+        called=user_source(),
+        reason=f"it was found at {find_nvrtc()}",
+        fix=f"{_INSTALL}, or -arch= of an architecture that it knows",
+    )
 
 
 def rejected(compiler: str, log: str) -> UnresolvedSymbol | InternalError:

@@ -177,7 +177,7 @@ def test_whether_code_runs_here_is_asked_of_the_instructions() -> None:
         ("vulkan", r"(?s)TW0401: unknown target 'vulkan'.*allowed: llvm \(native code.*cuda.*interpret"),
         (
             "cuda -arch=sm_70",
-            r"(?s)TW0406.*unknown GPU architecture 'sm_70'.*allowed: sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100",
+            r"(?s)TW0406.*unknown GPU architecture 'sm_70'.*allowed: sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100, sm_103, sm_120",
         ),
         ("cuda -emulate=1", r"(?s)TW0402.*does not take '-emulate=1'.*-emulate"),
         ("lvm", r'(?s)TW0401.*fix: target="llvm"'),

@@ -43,7 +43,7 @@ from .shrink import shrink
 
 __all__ = ["check_kernels", "draw_case", "run_kernels"]
 
-ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100")
+ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 ORDERS = (0, 1, 2)
 """Of blocks and threads."""
 TEXTS = (1, 1, 1, 3)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gpu_programs
@@ -230,3 +232,20 @@ def test_vectors_of_long_elements_need_only_the_elements_alignment_of_arguments(
     assert "tw_load<2>" in f.source("cuda")
     f(given, found)
     np.testing.assert_array_equal(found, np.arange(begin, begin + n) * 3)
+
+
+def test_nvrtc_of_an_older_toolkit_is_found_and_says_what_it_is_too_old_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """CUDA 12's package has a folder of its own; CUDA 13's comes first."""
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(nvrtc.importlib.util, "find_spec", lambda name: spec)
+    for folder in ("cuda_nvrtc/lib/libnvrtc.so.12", "cu13/lib/libnvrtc.so.13"):
+        (tmp_path / folder).parent.mkdir(parents=True)
+        (tmp_path / folder).touch()
+        nvrtc.find_nvrtc.cache_clear()
+        assert nvrtc.find_nvrtc() == tmp_path / folder
+    monkeypatch.undo()
+    nvrtc.find_nvrtc.cache_clear()
+    with pytest.raises(CudaError, match=r"(?s)TW0813: cannot compile CUDA code for sm_999: NVRTC \d+\.\d+ is older"):
+        nvrtc.compile_cuda('extern "C" __global__ void f() {}', "sm_999")

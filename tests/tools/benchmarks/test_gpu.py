@@ -94,7 +94,8 @@ def test_what_is_judged_is_the_mean_of_ratios() -> None:
 
 
 @pytest.mark.parametrize(
-    ("capability", "target"), [((8, 0), "sm_80"), ((8, 9), "sm_89"), ((9, 0), "sm_90a"), ((12, 0), "sm_100")]
+    ("capability", "target"),
+    [((8, 0), "sm_80"), ((8, 9), "sm_89"), ((9, 0), "sm_90a"), ((10, 3), "sm_103"), ((12, 1), "sm_120")],
 )
 def test_the_target_is_the_best_that_runs(
     monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], target: str
