@@ -1,7 +1,7 @@
 """NVIDIA's GPUs, as far as schedules and limits depend on them: a row for each architecture that code is made for.
 
-The figures are those of NVIDIA's whitepapers (A100, GA102, AD102, H100, Blackwell, RTX Blackwell) and of the table of compute capabilities in the
-CUDA C++ Programming Guide, for the largest part that is sold of each.
+The figures are those of NVIDIA's whitepapers (A100, GA102, AD102, H100, Blackwell, RTX Blackwell) and of the table of compute
+capabilities in the CUDA C++ Programming Guide, for the largest part that is sold of each.
 """
 
 from __future__ import annotations

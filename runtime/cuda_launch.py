@@ -25,7 +25,8 @@ class KernelLaunch:
 
     args: what each of the kernel's parameters is, by its place in the function's parameters, then its workspaces, then its
     shape symbols; or how boxes of a tensor lie, which stand first. aligned: the parameters that are read or written as vectors of
-    16 bytes. cluster: blocks that run beside each other and reach each other's shared memory, as x, y, z.
+    16 bytes. cluster: blocks that run beside each other and reach each other's shared memory, as x, y, z. parts: of the work, of
+    which as many blocks along x as the GPU holds take one after the other, in whole clusters; 0 where each block has its own.
     """
 
     name: str
@@ -35,6 +36,7 @@ class KernelLaunch:
     args: tuple[int | TensorMap, ...]
     aligned: tuple[int, ...] = ()
     cluster: tuple[int, int, int] = (1, 1, 1)
+    parts: int = 0
 
     @property
     def aligned_items(self) -> tuple[int, ...]:

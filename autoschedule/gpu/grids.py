@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu
 from ...ir.expr import IterVar
+from ...ir.passes.gpu.hardware import RESIDENT
 from ...te.axis import thread_axis
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ class Grid:
 
 
 def bind_blocks(stage: Stage, down: IterVar, across: IterVar, band: int, resident: int = 0) -> IterVar:
-    """Blocks for the two loops, which stand side by side; returns the inner one, or that over both. resident: so many blocks, which
-    take one part after the other, where it is not 0."""
+    """Blocks for the two loops, which stand side by side; returns the inner one, or that over both. resident: so many blocks, or
+    as many as the GPU at hand holds, which take one part after the other, where it is not 0."""
     if band == 1 and not resident:
         stage.bind(down, thread_axis("blockIdx.y"))
         stage.bind(across, thread_axis("blockIdx.x"))
@@ -60,6 +61,7 @@ def bind_blocks(stage: Stage, down: IterVar, across: IterVar, band: int, residen
     stage.reorder(bands, across, row)
     block = stage.fuse(bands, across, row)
     if resident:
-        _, block = stage.split(block, factor=resident)
+        parts, block = stage.split(block, factor=resident)
+        stage.pragma(parts, RESIDENT)
     stage.bind(block, thread_axis("blockIdx.x"))
     return block

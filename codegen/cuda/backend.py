@@ -67,6 +67,7 @@ def _kernel(unit: DeviceUnit, exporting: Exporting | None) -> Kernel:
             launch.args,
             launch.aligned,
             launch.cluster,
+            launch.parts,
             gpu=GPUS[arch],
             code=code,
             counted=partial(emulated.traffic, at) if emulated is not None else tuple,

@@ -27,6 +27,7 @@ from ..clike.emit_stmt import StmtEmitter
 from ..clike.types import bare
 from .emit_expr import CudaExprEmitter
 from .intrinsics import CALLS
+from .resident import ResidentLoops, resident_loops
 from .rolled import beginnings, rolled_loops
 from .split import VECTOR_BITS, DeviceKernel
 from .types import MAP, storage_type, value_type
@@ -49,7 +50,8 @@ class KernelText:
     """The text of one kernel and what its launch needs to know.
 
     parameters: the C type of each. dynamic_shared: bytes of shared memory to ask for at the launch. shared_granule: bytes of
-    the smallest element in shared memory. aligned: parameters that are read or written as vectors.
+    the smallest element in shared memory. aligned: parameters that are read or written as vectors. parts: of the work, of which any
+    number of blocks take one after the other; 0 where each has its own.
     """
 
     name: str
@@ -58,6 +60,7 @@ class KernelText:
     dynamic_shared: int
     shared_granule: int
     aligned: frozenset[int]
+    parts: int = 0
 
 
 def emit_kernel(
@@ -88,6 +91,7 @@ class _Emitter(StmtEmitter):
         self.rolled, self.beginnings = rolled_loops(self.function.body), beginnings(self.function.body)
         self.noted, self.at = noted, 0
         """Whether lines say where they came from, and the line of the loops that is written now; 0 for none."""
+        self.resident: ResidentLoops | None = None
 
     # The kernel
 
@@ -110,7 +114,8 @@ class _Emitter(StmtEmitter):
         bounds = f"__launch_bounds__({threads}{', 1' if alone else ''})"
         head = f'extern "C" __global__ void {bounds} {together}{self.function.name}({", ".join(parameters)}) {{'
         text = "\n".join([head, *self.lines, "}"])
-        return KernelText(self.function.name, text, kinds, dynamic, self.shared_granule, frozenset(self.aligned))
+        parts = 0 if self.resident is None else self.resident.parts
+        return KernelText(self.function.name, text, kinds, dynamic, self.shared_granule, frozenset(self.aligned), parts)
 
     def _parameter(self, kind: str, param: Buffer | Var) -> str:
         if kind == MAP:
@@ -130,10 +135,14 @@ class _Emitter(StmtEmitter):
         while isinstance(body, For) and body.kind is LoopKind.THREAD:
             loops.append(body)
             body = body.body
-        indices = self._folded({loop.thread: loop for loop in loops}) if self.kernel.hardware.folded else {}
+        by_tag = {loop.thread: loop for loop in loops}
+        self.resident = resident_loops(by_tag, body)
+        indices = self._folded(by_tag) if self.kernel.hardware.folded else {}
         for loop in loops:
             self.at = loop.line or self.at
             self.analyzer.bind(loop.var, Range(loop.begin, loop.extent))
+            if self.resident is not None and loop is self.resident.block:
+                continue
             value = indices.get(loop.thread, f"(int){loop.thread}")
             self.exprs.names[loop.var] = value
             if any(node is loop.var for node in walk(body)):
@@ -219,6 +228,9 @@ class _Emitter(StmtEmitter):
         return [[bare(self.exprs.value(root, lane)) for lane in range(root.dtype.lanes)] for root in roots]
 
     def loop(self, stmt: For) -> None:
+        if self.resident is not None and stmt in self.resident.loops:
+            self._parts(stmt, self.resident)
+            return
         begin, extent = self.exprs.value(stmt.begin), self.exprs.value(stmt.extent)
         self.analyzer.bind(stmt.var, Range(stmt.begin, stmt.extent))
         end = extent if begin in ("0", "0LL") else f"{begin} + ({extent})"
@@ -234,6 +246,20 @@ class _Emitter(StmtEmitter):
         name = self.bind(stmt.var)
         with self.block(f"for ({value_type(stmt.var.dtype)} {name} = {begin}; {name} < {end}; ++{name})"):
             self.statement(stmt.body)
+        self.taken = taken
+
+    def _parts(self, stmt: For, resident: ResidentLoops) -> None:
+        """The loop of a block over its parts of the work."""
+        self.analyzer.bind(stmt.var, Range(stmt.begin, stmt.extent))
+        taken, each = set(self.taken), self.exprs.value(resident.block.extent)
+        part = self.fresh("part")
+        head = f"for (int {part} = (int)blockIdx.x; {part} < {resident.parts}; {part} += (int)gridDim.x)"
+        with self.block(head):
+            for loop, value in ((stmt, f"{part} / {each}"), (resident.block, f"{part} % {each}")):
+                name = self.bind(loop.var, "block_x" if loop is resident.block else "")
+                self.line(f"const {value_type(loop.var.dtype)} {name} = {value};")
+            self.statement(stmt.body)
+        del self.exprs.names[resident.block.var]
         self.taken = taken
 
     def allocate(self, stmt: Allocate) -> None:

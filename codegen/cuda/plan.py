@@ -65,6 +65,7 @@ def launches(program: SplitFunction, text: CudaText, names: Names) -> tuple[Kern
                 (*(_tensor_map(of, place, names) for of, place in kernel.maps), *kernel.args),
                 tuple(sorted(written.aligned)),
                 (kernel.cluster, 1, 1),
+                written.parts,
             )
         )
     return tuple(launches)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,7 @@ class GpuFunction:
                         "grid": list(launch.grid),
                         "block": list(launch.block),
                         "cluster": list(launch.cluster),
+                        "parts": launch.parts,
                         "dynamic_shared_bytes": launch.dynamic_shared_bytes,
                         "args": [asdict(arg) if isinstance(arg, TensorMap) else arg for arg in launch.args],
                     }
@@ -168,6 +170,7 @@ _CALLED = {
     "enter": ("i32", "ptr, ptr"),
     "leave": ("void", "ptr"),
     "load": ("i32", "ptr, ptr"),
+    "held": ("i32", "ptr, ptr, ptr, ptr, ptr, i64, i32, i32, i32"),
     "launch": ("i32", "ptr, ptr, ptr, ptr, ptr, i64, i64, i64, i32, i32, i32, i32, ptr"),
     "map": ("i32", "ptr, i64, i32, i32, ptr, ptr, ptr, i32"),
     "allocate": ("i32", "ptr, i64, ptr"),
@@ -338,15 +341,28 @@ class _Launches(StraightLine):
         arguments = self.value(f"alloca [{max(len(launch.args), 1)} x ptr], align 8")
         for at, arg in enumerate(launch.args):
             self.store("ptr", self._map(arg) if isinstance(arg, TensorMap) else self.items[arg], arguments, 8 * at)
-        grid = ", ".join(f"i64 {self._extent(extent)}" for extent in launch.grid)
         block = ", ".join(f"i32 {extent}" for extent in launch.block)
         slot = self.value(f"getelementptr i8, ptr %kernels, i64 {8 * number}")
+        kernel = f"ptr %frame, ptr %library, ptr {slot}, ptr @{self.names.text(launch.name)}"
+        x, *others = (self._extent(extent) for extent in launch.grid)
+        if launch.parts:
+            x = self._held(launch, kernel)
+        grid = ", ".join(f"i64 {extent}" for extent in (x, *others))
         self._leave_unless_done(
             self.value(
-                f"call i32 @tw_cuda_launch(ptr %stream, ptr %frame, ptr %library, ptr {slot}, ptr @{self.names.text(launch.name)}, "
-                f"{grid}, {block}, i32 {launch.dynamic_shared_bytes}, ptr {arguments})"
+                f"call i32 @tw_cuda_launch(ptr %stream, {kernel}, {grid}, {block}, i32 {launch.dynamic_shared_bytes}, "
+                f"ptr {arguments})"
             )
         )
+
+    def _held(self, launch: KernelLaunch, kernel: str) -> str:
+        """How many blocks take the parts of a launch."""
+        place = self.value("alloca i64, align 8")
+        sizes = (
+            f"i64 {launch.parts}, i32 {prod(launch.block)}, i32 {launch.cluster[0]}, i32 {launch.dynamic_shared_bytes}"
+        )
+        self._leave_unless_done(self.value(f"call i32 @tw_cuda_held(ptr {place}, {kernel}, {sizes})"))
+        return self.load("i64", place, 0)
 
     def _map(self, of: TensorMap) -> str:
         """Where the driver's form of a map is; of a tensor without elements, which nobody reads, anything."""

@@ -33,9 +33,13 @@ _FUNCTIONS = (
     "cuMemFreeAsync",
     "cuMemcpyHtoDAsync_v2",
     "cuTensorMapEncodeTiled",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cuOccupancyMaxActiveClusters",
 )
 _NOW = 2  # RTLD_NOW
 _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
+_PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+_CONFIG_BYTES = 56  # a CUlaunchConfig: the grid, the block, and shared memory stand first
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _PER_THREAD = 2  # streams up to this number are names, not addresses
 _MOST_BLOCKS = (2**31 - 1, 65535, 65535)
@@ -54,6 +58,7 @@ def driver_text(attributes: str) -> str:
     void tw_cuda_leave(frame)
     i32 tw_cuda_load(slot, image)                         the driver's result; the slot holds the library
     i32 tw_cuda_launch(stream, frame, library, slot, name, x, y, z, bx, by, bz, shared, arguments)
+    i32 tw_cuda_held(place, frame, library, slot, name, parts, threads, cluster, shared)    of so many parts, as many as blocks run at once
     i32 tw_cuda_map(map, address, kind, rank, extents, strides, box, swizzle)       how the copy engine finds boxes; rank 0: nothing
     i32 tw_cuda_allocate(place, bytes, stream), i32 tw_cuda_fill(place, contents, bytes, stream), void tw_cuda_free(place, stream)
     """
@@ -84,6 +89,12 @@ def driver_text(attributes: str) -> str:
                 "i32 @tw_cuda_launch(ptr %stream, ptr %frame, ptr %library, ptr %slot, ptr %name, i64 %x, i64 %y, i64 %z, "
                 "i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %arguments)",
                 _launch(),
+                attributes,
+            ),
+            _function(
+                "i32 @tw_cuda_held(ptr %place, ptr %frame, ptr %library, ptr %slot, ptr %name, i64 %parts, i32 %threads, "
+                "i32 %cluster, i32 %shared)",
+                _held(),
                 attributes,
             ),
             f"@tw_cuda_ones = private constant [{MOST_DIMENSIONS} x i32] [{', '.join(['i32 1'] * MOST_DIMENSIONS)}]",
@@ -275,6 +286,43 @@ def _launch() -> StraightLine:
         f"ptr {kernel}, {grid}, i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %stream, ptr %arguments, ptr null",
     )
     _leave_unless_done(text, result, Trouble.LAUNCH)
+    text.add("ret i32 0")
+    return text
+
+
+def _held() -> StraightLine:
+    """A status; the place holds how many blocks along x take so many parts: those that the GPU holds at once, whole clusters."""
+    text = StraightLine()
+    text.add("%each = alloca i32")
+    text.add("%times = alloca i32")
+    text.add(f"%config = alloca [{_CONFIG_BYTES} x i8], align 8")
+    found = text.value("call i32 @tw_cuda_kernel(ptr %frame, ptr %library, ptr %slot, ptr %name, i32 %shared)")
+    _leave_unless_done(text, found, Trouble.LOAD)
+    kernel = text.value("load atomic ptr, ptr %slot acquire, align 8")
+    text.add("store i32 %cluster, ptr %times")
+    single, together, done = (text.label(name) for name in ("single", "together", "done"))
+    text.add(f"br i1 {text.compare('eq', 'i32', '%cluster', 1)}, label %{single}, label %{together}")
+    text.start(single)
+    bytes_ = text.value("zext i32 %shared to i64")
+    occupied = f"ptr %each, ptr {kernel}, i32 %threads, i64 {bytes_}"
+    _leave_unless_done(text, _called(text, "cuOccupancyMaxActiveBlocksPerMultiprocessor", occupied), Trouble.LAUNCH)
+    asked = f"ptr %times, i32 {_PROCESSORS}, i32 {text.load('i32', '%frame', _DEVICE)}"
+    _leave_unless_done(text, _called(text, "cuDeviceGetAttribute", asked), Trouble.LAUNCH)
+    text.add(f"br label %{done}")
+    text.start(together)
+    text.add(f"store [{_CONFIG_BYTES} x i8] zeroinitializer, ptr %config")
+    parts = text.value("trunc i64 %parts to i32")
+    for at, value in enumerate((parts, "1", "1", "%threads", "1", "1", "%shared")):
+        text.store("i32", value, "%config", 4 * at)
+    called = _called(text, "cuOccupancyMaxActiveClusters", f"ptr %each, ptr {kernel}, ptr %config")
+    _leave_unless_done(text, called, Trouble.LAUNCH)
+    text.add(f"br label %{done}")
+    text.start(done)
+    held = text.value(f"mul i32 {text.value('load i32, ptr %each')}, {text.value('load i32, ptr %times')}")
+    held = text.value(f"select i1 {text.compare('slt', 'i32', held, '%cluster')}, i32 %cluster, i32 {held}")
+    held = text.value(f"zext i32 {held} to i64")
+    held = text.value(f"select i1 {text.compare('slt', 'i64', held, '%parts')}, i64 {held}, i64 %parts")
+    text.store("i64", held, "%place", 0)
     text.add("ret i32 0")
     return text
 

@@ -138,7 +138,9 @@ class StagePrimitives:
         have none: windows over padded images. Other loops are cut where te.likely, or lanes, ask for it.
         nontemporal_store: vectorized loops from here down store past the caches, where CPUs can: for large results that are not
         read soon; a hint, for loops whose lanes store side by side to one tensor.
-        The last six take no value, a bool or an integer.
+        resident_blocks: of a loop around blocks along x alone; all iterations of both loops are parts of the work, which as many blocks
+        as the GPU at hand holds take one after the other, in whole clusters. They are not to depend on each other.
+        The last seven take no value, a bool or an integer.
 
         Raises UnknownPragma (TW0214), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222).
         """

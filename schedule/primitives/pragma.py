@@ -12,6 +12,7 @@ from ...ir.expr import Expr, IntImm, IterVar, StringImm
 from ...ir.ops import const
 from ...ir.passes.common.loop_partition import HINT
 from ...ir.passes.cpu.nontemporal import NONTEMPORAL
+from ...ir.passes.gpu.hardware import RESIDENT
 from ..errors import UnknownPragma
 from ..model.attributes import IMPORT_C, IMPORT_LLVM, SKIP
 from ..model.axes import find_leaf, outline
@@ -44,6 +45,7 @@ KEYS = {
     "parallel_barrier_when_finish": _SWITCH,
     HINT: _SWITCH,
     NONTEMPORAL: _SWITCH,
+    RESIDENT: _SWITCH,
     SKIP: _SWITCH,
     IMPORT_LLVM: _TEXT,
     IMPORT_C: _TEXT,
@@ -61,6 +63,7 @@ _FOREIGN = {
         "parallel_barrier_when_finish",
         HINT,
         NONTEMPORAL,
+        RESIDENT,
     ),
 }
 """Without those that bring code or leave loops out."""
@@ -79,6 +82,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
         ("parallel_stride_pattern", None),
         ("parallel_launch_point", None),
         (HINT, None),
+        (RESIDENT, None),
     ]
     key, value = drawer.pick(pragmas)
     return f"pragma({axis.name}, {key}) of {stage.name}", lambda: stage.pragma(axis, key, value)
@@ -113,7 +117,9 @@ def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = No
     have none: windows over padded images. Other loops are cut where te.likely, or lanes, ask for it.
     nontemporal_store: vectorized loops from here down store past the caches, where CPUs can: for large results that are not
     read soon; a hint, for loops whose lanes store side by side to one tensor.
-    The last six take no value, a bool or an integer.
+    resident_blocks: of a loop around blocks along x alone; all iterations of both loops are parts of the work, which as many blocks
+    as the GPU at hand holds take one after the other, in whole clusters. They are not to depend on each other.
+    The last seven take no value, a bool or an integer.
 
     Raises UnknownPragma (TW0214), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222).
     """

@@ -50,7 +50,7 @@ R cuCtxSynchronize(void) { return told("cuCtxSynchronize", "", 0, 0, 0); }
 R cuCtxGetDevice(int *device) { *device = 3; return 0; }
 R cuDeviceGetAttribute(int *value, int attribute, int device)
 {
-    *value = attribute == 75 ? capability() / 10 : attribute == 76 ? capability() % 10 : -device;
+    *value = attribute == 75 ? capability() / 10 : attribute == 76 ? capability() % 10 : attribute == 16 ? 3 : -device;
     return 0;
 }
 R cuLibraryLoadData(void **library, const char *image, void *a, void *b, unsigned c, void *d, void *e, unsigned f)
@@ -95,6 +95,18 @@ R cuTensorMapEncodeTiled(long long *map, int kind, unsigned rank, void *address,
     map[0] = (long long)extents[0];
     told("cuTensorMapEncodeTiled", "extents %lld %lld stride %lld", (long long)extents[0], (long long)extents[1], (long long)strides[0]);
     return told("cuTensorMapEncodeTiled", "box %lld %lld kind+swizzle %lld", box[0], box[1], kind * 10 + swizzle);
+}
+R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *count, void *kernel, int threads, size_t shared)
+{
+    *count = shared > 100000 ? 1 : 2;
+    (void)kernel;
+    return told("cuOccupancyMaxActiveBlocksPerMultiprocessor", "%lld %lld", threads, (long long)shared, 0);
+}
+R cuOccupancyMaxActiveClusters(int *count, void *kernel, const unsigned *config)
+{
+    *count = 2;
+    (void)kernel;
+    return told("cuOccupancyMaxActiveClusters", "grid %lld block %lld shared %lld", config[0], config[3], config[6]);
 }
 /* Of the arguments, as many as the names of kernels here say: kernels are told apart by how $FAKE_CUDA_ARGUMENTS lists them. */
 R cuLaunchKernel(void *kernel, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,

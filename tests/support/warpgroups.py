@@ -48,7 +48,8 @@ def wgmma_matmul(
     CF = s.cache_write(c, "wgmma_c")
     by, bx, yi, xi = s[C].tile(*s[C].op.axis, *tile[:2])
     if resident:
-        _, bx = s[C].split(s[C].fuse(by, bx), factor=resident)
+        parts, bx = s[C].split(s[C].fuse(by, bx), factor=resident)
+        s[C].pragma(parts, "resident_blocks")
     else:
         s[C].bind(by, block("y"))
     s[C].bind(bx, block("x"))

@@ -15,10 +15,21 @@ from ...stmt import For, LoopKind, Stmt
 from ...visit import walk
 from .errors import BlockExtentNotConstant, ThreadExtentsDisagree, TooManyThreads, UnknownThreadTag
 
-__all__ = ["BLOCK_TAGS", "MAX_THREADS", "THREAD_TAGS", "Hardware", "is_hardware", "is_virtual", "thread_loops"]
+__all__ = [
+    "BLOCK_TAGS",
+    "MAX_THREADS",
+    "RESIDENT",
+    "THREAD_TAGS",
+    "Hardware",
+    "is_hardware",
+    "is_virtual",
+    "thread_loops",
+]
 
 BLOCK_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 THREAD_TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+RESIDENT = "resident_blocks"
+"""The pragma of a loop around blocks, of which as many as the GPU holds take all iterations of both loops."""
 MAX_THREADS = 1024
 MAX_BLOCKS = 65535
 """Along y and z; along x there may be 2^31 - 1."""

@@ -17,6 +17,7 @@ import tilewright as tw
 from exported import compile_program, needs_compiler, run
 from tilewright import te, topi
 from tilewright.codegen.cuda.nvrtc import find_nvrtc
+from warpgroups import wgmma_matmul
 
 pytestmark = [needs_compiler, pytest.mark.skipif(find_nvrtc() is None, reason="no NVRTC here")]
 FAKE = Path(__file__).resolve().parents[2] / "support" / "fake_cuda.c"
@@ -459,3 +460,43 @@ def test_python_calls_what_takes_maps_of_boxes(boxed: Path) -> None:
     said, lines = asked(boxed, "capability=90 fail=cuTensorMapEncodeTiled:1", command)
     assert said[0] == "LaunchFailed CudaError TW0834: boxes did not run | the driver refuses a launch (invalid value)"
     assert not any(line.startswith("launch") for line in lines)
+
+
+RESIDENT_IN_PYTHON = """
+import sys
+import numpy as np
+import tilewright as tw
+
+class OnGpu:
+    def __init__(self, address, shape, kind):
+        self.__cuda_array_interface__ = {"version": 3, "shape": shape, "typestr": kind, "data": (address, False), "strides": None}
+
+memory = np.zeros(1 << 19, "u1")
+begin = memory.ctypes.data + -memory.ctypes.data % 64
+f = tw.load(sys.argv[1])
+f(OnGpu(begin, (264, 136), "<f2"), OnGpu(begin, (136, 128), "<f2"), OnGpu(begin + (1 << 18), (264, 128), "<f4"))
+"""
+
+
+@pytest.mark.parametrize(("cluster", "blocks"), [(1, 6), (2, 4)])
+def test_blocks_that_stay_are_as_many_as_the_gpu_holds(cluster: int, blocks: int, boxed: Path) -> None:
+    """Of three multiprocessors with two blocks each, or of two clusters at once; not as many as the schedule's GPU would hold."""
+    program = wgmma_matmul(264, 128, 136, resident=8, bulk=True, roles=True, cluster=cluster)
+    library = boxed / f"libresident{cluster}.so"
+    tw.build(program.schedule, program.args, target="cuda -arch=sm_90a", name="resident").export(library)
+    log = boxed / "log"
+    for plan, grid in (("", blocks), ("fail=cuOccupancyMaxActive:1 ", 0)):
+        log.unlink(missing_ok=True)
+        plan = plan.replace("Active:", f"Active{'BlocksPerMultiprocessor' if cluster == 1 else 'Clusters'}:")
+        environment = os.environ | {
+            "LD_LIBRARY_PATH": str(boxed / "driver"),
+            "FAKE_CUDA_LOG": str(log),
+            "FAKE_CUDA": f"{plan}capability=90",
+        }
+        done = run([sys.executable, "-c", RESIDENT_IN_PYTHON, library], env=environment)
+        launched = [line for line in log.read_text().splitlines() if line.startswith("launch")]
+        if grid:
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert f"grid {grid} 1 1 block 256 1 1" in launched[0]
+        else:
+            assert "TW0834: resident did not run" in done.stderr and not launched
