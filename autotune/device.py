@@ -9,7 +9,7 @@ from typing import Any, Self
 from ..autoschedule.scheduler import schedule
 from ..codegen.target import Target
 from ..ir.stmt import Function
-from ..runtime.cuda_driver import find_driver
+from ..runtime.cuda_binding import find_binding
 from ..schedule import Schedule
 from ..schedule.lowering.lower import lower
 from .comparison import Load
@@ -32,7 +32,7 @@ class FirstGpu:
     target: Target
 
     def __post_init__(self) -> None:
-        find_driver()
+        find_binding()
 
     @property
     def machine(self) -> str:

@@ -260,7 +260,7 @@ def gpu_text(target: Target) -> str:
     if target.has_flag("emulate"):
         return ranks_text(target)
     try:
-        return f"{find_driver().Device(0).name()}"
+        return find_driver().device_name(0)
     except CudaError:
         return ranks_text(target)
 

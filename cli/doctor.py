@@ -127,13 +127,23 @@ def _cuda_driver() -> Finding:
     return Finding("CUDA driver", True, f"{count} GPU{'s' if count > 1 else ''}")
 
 
+_LAUNCHERS = ("pycuda", "cuda-bindings")
+
+
+def _version_of(name: str) -> str:
+    """A package's name and version, "" where it is not installed."""
+    try:
+        return f"{name} {importlib.metadata.version(name)}"
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
 def _cuda() -> Iterable[Finding]:
     yield _cuda_driver()
-    try:
-        version = importlib.metadata.version("pycuda")
-        yield Finding("pycuda", True, version)
-    except importlib.metadata.PackageNotFoundError:
-        yield Finding("pycuda", False, "not installed; GPU kernels cannot run from Python")
+    there = [version for name in _LAUNCHERS if (version := _version_of(name))]
+    yield Finding(
+        " or ".join(_LAUNCHERS), bool(there), there[0] if there else "not installed; GPU kernels cannot run from Python"
+    )
     for name, purpose in _CUDA_PACKAGES.items():
         try:
             yield Finding(name, True, importlib.metadata.version(name))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 from .capsule import make_capsule
 from .cuda_driver import context
+from .cuda_streams import Event, is_capturing, order_streams
 from .device import Device, cuda
 from .tensors import Found
 
@@ -26,8 +29,31 @@ class DeviceArray:
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> None:
         self.shape, self.dtype, self.device = shape, dtype, device
         self.nbytes = math.prod(shape) * dtype.itemsize
+        self._memory = ctypes.c_uint64()
+        self._used: Event | None = None
+        """The end of its last use on another stream than the default one."""
         with context(device.index) as driver:
-            self._memory = driver.mem_alloc(max(self.nbytes, 1))
+            place, size = ctypes.byref(self._memory), ctypes.c_size_t(max(self.nbytes, 1))
+            driver.call(f"no memory on {device} for an array of {self.nbytes} bytes", "cuMemAlloc_v2", place, size)
+        self._driver = driver
+
+    def __del__(self) -> None:
+        if getattr(self, "_driver", None) is not None and not sys.is_finalizing():
+            with self._driver.current(self.device.index):
+                self._driver.result("cuMemFree_v2", self._memory)
+
+    def follow(self, stream: int) -> None:
+        """Let what is begun on a stream from now on wait for the uses of this array on others. The context is current."""
+        if is_capturing(self._driver, stream):
+            return  # a graph runs later, and waits for nothing that was begun before it
+        if self._used is not None:
+            self._used.hold(stream)
+        else:
+            order_streams(self._driver, 0, stream)
+
+    def note(self, used: Event | None) -> None:
+        """Remember the end of its last use; None where that is on the default stream."""
+        self._used = used
 
     @property
     def ndim(self) -> int:
@@ -36,11 +62,17 @@ class DeviceArray:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         kind = self.dtype.str if self.dtype.kind != "V" else f"<V{self.dtype.itemsize}"
-        return {"version": 3, "shape": self.shape, "typestr": kind, "data": (int(self._memory), False), "strides": None}
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": kind,
+            "data": (self._memory.value, False),
+            "strides": None,
+        }
 
     def found(self) -> Found:
         """Its memory, as a kernel's call finds that of other people's tensors."""
-        return Found(int(self._memory), self.dtype.name, self.shape, None, False, self, str(self.device))
+        return Found(self._memory.value, self.dtype.name, self.shape, None, False, self, str(self.device))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _DLPACK_CUDA, self.device.index
@@ -55,7 +87,8 @@ class DeviceArray:
     ) -> Any:
         """A capsule that shares the memory. Raises BufferError for another device, as the protocol asks.
 
-        stream: where the consumer will work; -1 for a consumer that synchronises by itself. max_version: capsules are of the
+        stream: where the consumer will work, which waits for the elements on the GPU; -1 for a consumer that synchronises by itself;
+        None or 1 for the default one. max_version: capsules are of the
         form that every version reads.
         """
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
@@ -63,15 +96,17 @@ class DeviceArray:
         if copy:
             return self._copied().__dlpack__(stream=stream)
         if stream != -1:
-            with context(self.device.index) as driver:
-                driver.Context.synchronize()
-        return make_capsule(int(self._memory), self.shape, self.dtype.name, self.__dlpack_device__(), self)
+            with context(self.device.index):
+                self.follow(0 if stream in (None, 1) else stream)
+        return make_capsule(self._memory.value, self.shape, self.dtype.name, self.__dlpack_device__(), self)
 
     def _copied(self) -> DeviceArray:
         copy = device_empty(self.shape, self.dtype, self.device)
         if self.nbytes:
             with context(self.device.index) as driver:
-                driver.memcpy_dtod(int(copy._memory), int(self._memory), self.nbytes)
+                self.follow(0)
+                size = ctypes.c_size_t(self.nbytes)
+                driver.call("a copy on the GPU failed", "cuMemcpyDtoD_v2", copy._memory, self._memory, size)
         return copy
 
     def numpy(self) -> NDArray[Any]:
@@ -79,7 +114,9 @@ class DeviceArray:
         values = np.empty(self.shape, self.dtype)
         if self.nbytes:
             with context(self.device.index) as driver:
-                driver.memcpy_dtoh(values, self._memory)
+                self.follow(0)
+                host, size = ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(self.nbytes)
+                driver.call("a copy to the host failed", "cuMemcpyDtoH_v2", host, self._memory, size)
         return values
 
     asnumpy = numpy
@@ -89,7 +126,10 @@ class DeviceArray:
         values = np.ascontiguousarray(np.asarray(source), dtype=self.dtype).reshape(self.shape)
         if self.nbytes:
             with context(self.device.index) as driver:
-                driver.memcpy_htod(self._memory, values)
+                self.follow(0)
+                host, size = ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(self.nbytes)
+                driver.call("a copy to the GPU failed", "cuMemcpyHtoD_v2", self._memory, host, size)
+                self.note(None)
         return self
 
     def __repr__(self) -> str:

@@ -1,25 +1,28 @@
-"""GPUs through pycuda: the driver and its contexts.
+"""NVIDIA's driver: its functions by ctypes, and the contexts in which they are called.
 
-Everything works on a device's primary context, which torch and cupy share. Nothing here is touched before a kernel runs or
-an array is made on a GPU, so that building for CUDA needs neither driver nor pycuda.
+Everything works on a device's primary context, which torch and cupy share. It is retained once for each GPU that is used, and
+released when the process ends. Nothing here is touched before a kernel runs or an array is made on a GPU, so that building for CUDA
+needs no driver. Kernels are loaded and launched by a package (cuda_binding.py).
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
-import importlib
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
+from threading import Lock
 from typing import Any
 
-from ..errors import user_source
-from .cuda_errors import RESULTS, DriverMissing, GpuMissing, PycudaMissing
+from ..errors import CudaError, user_source
+from .cuda_errors import RESULTS, DriverMissing, GpuMissing, LaunchFailed
 
-__all__ = ["ask_driver", "context", "driver_library", "find_driver", "primary_context"]
+__all__ = ["EMULATE", "Driver", "ask_driver", "context", "find_driver", "reason_text", "refused"]
 
 DRIVER_LIBRARY = "libcuda.so.1"
-_EMULATE = 'target="cuda -emulate" runs kernels without a GPU'
+EMULATE = 'target="cuda -emulate" runs kernels without a GPU'
+_MAJOR, _MINOR, _PROCESSORS = 75, 76, 16  # CU_DEVICE_ATTRIBUTE_...
 
 
 def ask_driver() -> tuple[int, int]:
@@ -29,8 +32,112 @@ def ask_driver() -> tuple[int, int]:
     return library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count)), count.value
 
 
-def driver_library(index: int = 0) -> ctypes.CDLL:
-    """The driver itself, once GPU `index` is there. Raises DriverMissing (TW0830), GpuMissing (TW0831)."""
+class Driver:
+    """The driver's functions, which take what ctypes takes."""
+
+    def __init__(self, name: str) -> None:
+        self.library = ctypes.CDLL(name)
+        self._retained: dict[int, ctypes.c_void_p] = {}
+        self._lock = Lock()
+
+    def result(self, name: str, *arguments: Any) -> int:
+        """What a function of the driver returns, 0 where it did what it was asked."""
+        return int(getattr(self.library, name)(*arguments))
+
+    def call(self, doing: str, name: str, *arguments: Any) -> None:
+        """Raises LaunchFailed (TW0834) with `doing`, what was not done, where a function of the driver does not return 0."""
+        result = self.result(name, *arguments)
+        if result:
+            raise refused(doing, result)
+
+    def device(self, index: int) -> int:
+        """The driver's number of a GPU. Raises LaunchFailed (TW0834)."""
+        device = ctypes.c_int()
+        self.call(f"cannot find cuda({index})", "cuDeviceGet", ctypes.byref(device), index)
+        return device.value
+
+    def attribute(self, index: int, number: int) -> int:
+        """One of CUdevice_attribute. Raises LaunchFailed (TW0834)."""
+        value, device = ctypes.c_int(), self.device(index)
+        self.call(f"cannot ask cuda({index}) what it has", "cuDeviceGetAttribute", ctypes.byref(value), number, device)
+        return value.value
+
+    def capability(self, index: int) -> tuple[int, int]:
+        """The major and minor version of a GPU's architecture. Raises LaunchFailed (TW0834)."""
+        return self.attribute(index, _MAJOR), self.attribute(index, _MINOR)
+
+    def processors(self, index: int) -> int:
+        """The multiprocessors of a GPU. Raises LaunchFailed (TW0834)."""
+        return self.attribute(index, _PROCESSORS)
+
+    def device_name(self, index: int) -> str:
+        """The name of a GPU as a product. Raises LaunchFailed (TW0834)."""
+        name, device = ctypes.create_string_buffer(256), self.device(index)
+        self.call(f"cannot ask cuda({index}) for its name", "cuDeviceGetName", name, len(name), device)
+        return name.value.decode(errors="replace")
+
+    def primary(self, index: int) -> ctypes.c_void_p:
+        """The primary context of a GPU, retained once. Raises GpuMissing (TW0831)."""
+        with self._lock:
+            held = self._retained.get(index)
+            if held is None:
+                held = ctypes.c_void_p()
+                result = self.result("cuDevicePrimaryCtxRetain", ctypes.byref(held), self.device(index))
+                if result:
+                    raise _unusable(index, result)
+                if not self._retained:
+                    atexit.register(self._release)
+                self._retained[index] = held
+            return held
+
+    def _release(self) -> None:
+        for index in self._retained:
+            self.result("cuDevicePrimaryCtxRelease_v2", self.device(index))
+        self._retained.clear()
+
+    @contextmanager
+    def current(self, index: int) -> Generator[None]:
+        """With the primary context of a GPU current. Raises GpuMissing (TW0831)."""
+        result = self.result("cuCtxPushCurrent_v2", self.primary(index))
+        if result:
+            raise _unusable(index, result)
+        try:
+            yield
+        finally:
+            self.result("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def synchronize(self, index: int) -> None:
+        """Wait for everything that was begun on a GPU. Raises LaunchFailed (TW0834) where a kernel of it failed."""
+        with self.current(index):
+            self.call(f"a kernel failed on cuda({index})", "cuCtxSynchronize")
+
+
+def refused(doing: str, result: int, fix: str = "") -> LaunchFailed:
+    """The error for what the driver did not do."""
+    return LaunchFailed(doing, reason=reason_text(result), called=user_source(), fix=fix)
+
+
+def reason_text(result: int) -> str:
+    """What a result of the driver means."""
+    return f"the driver says: {RESULTS.get(result, f'result {result}')}"
+
+
+def _unusable(index: int, result: int) -> CudaError:
+    return GpuMissing(
+        f"cannot run on cuda({index})",
+        called=user_source(),
+        reason=reason_text(result),
+        fix="see what else holds this GPU",
+    )
+
+
+@cache
+def _loaded(name: str) -> Driver:
+    return Driver(name)
+
+
+def find_driver(index: int = 0) -> Driver:
+    """The driver, once GPU `index` is there. Raises DriverMissing (TW0830), GpuMissing (TW0831)."""
     try:
         status, count = ask_driver()
     except OSError as error:
@@ -38,7 +145,7 @@ def driver_library(index: int = 0) -> ctypes.CDLL:
             "cannot run on a GPU: this machine has no NVIDIA driver",
             reason=str(error),
             called=user_source(),
-            fix=f"install NVIDIA's driver; {_EMULATE}",
+            fix=f"install NVIDIA's driver; {EMULATE}",
         ) from None
     if status or count <= index:
         reason = f"the driver's cuInit returned {status}" if status else f"the driver finds {count} GPUs"
@@ -46,68 +153,14 @@ def driver_library(index: int = 0) -> ctypes.CDLL:
             f"cannot run on a GPU: there is no cuda({index})",
             reason=reason,
             called=user_source(),
-            fix=f"run where a GPU is visible (CUDA_VISIBLE_DEVICES, container options); {_EMULATE}",
+            fix=f"run where a GPU is visible (CUDA_VISIBLE_DEVICES, container options); {EMULATE}",
         )
-    return ctypes.CDLL(DRIVER_LIBRARY)
+    return _loaded(DRIVER_LIBRARY)
 
 
-def find_driver(index: int = 0) -> Any:
-    """pycuda's driver module, once the driver, GPU `index` and pycuda are there.
-
-    Raises DriverMissing (TW0830), GpuMissing (TW0831), PycudaMissing (TW0832): which of the three it is, and what to do.
-    """
-    driver_library(index)
-    try:
-        driver = importlib.import_module("pycuda.driver")
-    except ImportError as error:
-        raise PycudaMissing(
-            "cannot run on a GPU: pycuda is not installed",
-            reason=str(error),
-            called=user_source(),
-            fix=f"pip install 'tilewright[cuda]'; {_EMULATE}",
-        ) from None
-    driver.init()
-    return driver
-
-
-@lru_cache(maxsize=16)
-def _primary(index: int) -> tuple[Any, Any]:
+@contextmanager
+def context(index: int) -> Generator[Driver]:
+    """The driver, with the primary context of GPU `index` current. Raises DriverMissing (TW0830), GpuMissing (TW0831)."""
     driver = find_driver(index)
-    return driver, driver.Device(index).retain_primary_context()
-
-
-@contextmanager
-def context(index: int) -> Generator[Any]:
-    """pycuda's driver module, with the primary context of GPU `index` current. Raises DriverMissing (TW0830), GpuMissing (TW0831),
-    PycudaMissing (TW0832)."""
-    driver, primary = _primary(index)
-    primary.push()
-    try:
+    with driver.current(index):
         yield driver
-    finally:
-        primary.pop()
-
-
-@contextmanager
-def primary_context(index: int) -> Generator[ctypes.CDLL]:
-    """The driver itself, with the primary context of GPU `index` current: what needs no pycuda. Raises DriverMissing (TW0830),
-    GpuMissing (TW0831)."""
-    driver = driver_library(index)
-    device, held = ctypes.c_int(), ctypes.c_void_p()
-    for result in (
-        lambda: driver.cuDeviceGet(ctypes.byref(device), index),
-        lambda: driver.cuDevicePrimaryCtxRetain(ctypes.byref(held), device),
-        lambda: driver.cuCtxPushCurrent_v2(held),
-    ):
-        status = result()
-        if status:
-            raise GpuMissing(
-                f"cannot run on cuda({index})",
-                called=user_source(),
-                reason=f"the driver says: {RESULTS.get(status, status)}",
-                fix="see what else holds this GPU",
-            )
-    try:
-        yield driver
-    finally:
-        driver.cuCtxPopCurrent_v2(ctypes.byref(held))

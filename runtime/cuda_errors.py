@@ -19,7 +19,7 @@ class GpuMissing(CudaError):
 
 
 class PycudaMissing(CudaError):
-    """pycuda, which calls the driver, is not installed."""
+    """Neither pycuda nor NVIDIA's cuda-bindings, which load and launch kernels, is installed."""
 
     code = "TW0832"
 

@@ -7,7 +7,8 @@ by the same generated code that checks host arrays.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,11 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import user_source
-from . import cuda_driver, diagnose
+from . import diagnose
 from .array import numpy_dtype
-from .cuda_array import DeviceArray
-from .cuda_errors import LaunchFailed, WrongArchitecture
+from .cuda_array import DeviceArray, device_array
+from .cuda_binding import Binding, Step, find_binding
+from .cuda_driver import Driver, context, find_driver
+from .cuda_errors import WrongArchitecture
 from .cuda_launch import KernelLaunch, Workspace
+from .cuda_occupancy import blocks_at_once
+from .cuda_streams import (
+    Event,
+    StreamMemory,
+    find_stream,
+    is_capturing,
+    order_streams,
+    producer_streams,
+    protocol_stream,
+)
+from .device import cuda
 from .errors import WrongDevice
 from .kernel import Exporting, Kernel, arguments_in_order, number_argument
 from .records import make_records
@@ -60,24 +74,45 @@ class DeviceProgram:
 
 
 class DeviceArguments:
-    """Arguments of a call that a kernel's generated check took. index: of the GPU that they lie on. records, symbols: as the
-    kernel's entries read them. Raises CallError."""
+    """Arguments of a call that a kernel's generated check took. index: of the GPU that they lie on; stream: that of the call.
+    records, symbols: as the kernel's entries read them. Raises CallError."""
 
     def __init__(
         self,
         signature: Signature,
         check: Callable[[int, int], int],
         args: tuple[Any, ...],
-        named: dict[str, Any],
+        named: Mapping[str, Any],
     ) -> None:
+        named = dict(named)
+        is_parameter = any(param.name == "stream" for param in signature.params)
+        asked = None if is_parameter else named.pop("stream", None)
         given = arguments_in_order(signature, args, named)
-        self.values = [_argument(signature, i, value) for i, value in enumerate(given)]
+        self.stream = find_stream(asked, given)
+        self._arrays = [value for value in given if isinstance(value, DeviceArray)]
+        self.values = [_argument(signature, i, value, self.stream) for i, value in enumerate(given)]
+        self._producers = producer_streams(given)
         self.records, self._kept = make_records(signature, [_as_host(value) for value in self.values])
         self.symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
         status = check(ctypes.addressof(self.records), ctypes.addressof(self.symbols))
         if status:
             raise diagnose.decode_status(signature, status, self.values)
         self.index = _device_of(signature, self.values)
+
+    @contextmanager
+    def in_order(self, driver: Driver) -> Generator[None]:
+        """What is begun on the stream inside waits for what uses the tensors on others, and others after it wait for that. The
+        context is current."""
+        for producer in self._producers - {self.stream}:
+            order_streams(driver, producer, self.stream)
+        for array in self._arrays:
+            array.follow(self.stream)
+        yield
+        if self._arrays:
+            is_plain = self.stream == 0 or is_capturing(driver, self.stream)
+            used = None if is_plain else Event(driver, self.stream)
+            for array in self._arrays:
+                array.note(used)
 
 
 class _DeviceEntry:
@@ -86,97 +121,126 @@ class _DeviceEntry:
     def __init__(self, signature: Signature, check: int, program: DeviceProgram, code: object) -> None:
         self.signature, self.program, self.code = signature, program, code
         self._check = _Check(check)
-        self._loaded: dict[tuple[int, bool], dict[str, Any]] = {}
-        self._uploaded: dict[int, list[Any]] = {}
+        self._loaded: dict[tuple[int, bool], _Loaded] = {}
+        self._uploaded: dict[int, list[DeviceArray]] = {}
         """The constants on each GPU."""
 
     def __call__(self, *args: Any, **named: Any) -> None:
-        self.launcher(args, named)()
+        with self.launcher(args, named) as launch:
+            launch()
 
-    def launcher(self, args: tuple[Any, ...], named: dict[str, Any]) -> _Prepared:
-        """Checks the arguments; what is returned launches the kernels on them."""
-        cuda_driver.find_driver()  # what is missing on this machine is said before what is wrong with the arguments
+    @contextmanager
+    def launcher(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Generator[Callable[[], DeviceArguments]]:
+        """Checks the arguments; what is given launches the kernels on them, as often as it is called inside, and returns them."""
+        binding = find_binding()  # what is missing on this machine is said before what is wrong with the arguments
         given = DeviceArguments(self.signature, self._check, args, named)
-        return self._prepared(given.index, given.values, list(given.symbols))
+        known = self._known(given)
+        with (
+            context(given.index) as driver,
+            given.in_order(driver),
+            StreamMemory(driver, given.stream) as memory,
+        ):
+            steps = self._steps(driver, binding, given, known, memory)
 
-    def _prepared(self, index: int, values: list[Found | int | float], symbols: list[int]) -> _Prepared:
-        signature = self.signature
-        known = {symbol.name: symbols[i] for i, symbol in enumerate(signature.symbols)}
+            def launch() -> DeviceArguments:
+                binding.launch(given.index, steps, given.stream)
+                return given
+
+            yield launch
+
+    def _known(self, given: DeviceArguments) -> dict[str, int]:
+        """The values of scalars and symbols. Raises where these do not suit the kernels."""
+        params, symbols = self.signature.params, self.signature.symbols
+        known = {symbol.name: given.symbols[i] for i, symbol in enumerate(symbols)}
         known |= {
-            p.name: int(v) for p, v in zip(signature.params, values, strict=True) if not isinstance(v, (Found, float))
+            p.name: int(v) for p, v in zip(params, given.values, strict=True) if not isinstance(v, (Found, float))
         }
         if self.program.checks is not None:
             self.program.checks(known)
-        items = [_launch_value(p, v) for p, v in zip(signature.params, values, strict=True)]
-        with cuda_driver.context(index) as driver:
-            memory = [_allocated(driver, workspace, known) for workspace in self.program.workspaces]
-            constants = self._constants(driver, index)
-            items += [int(block) for block in (*memory, *constants)]
-            items += [known[s.name] for s in signature.symbols]
-            unaligned = any(
-                items[place] % _VECTOR_BYTES for launch in self.program.launches for place in launch.aligned_items
-            )
-            functions = self._functions(driver, index, unaligned)
-            steps = [
-                (
-                    functions[launch.name],
-                    [_parameter(arg, items, known, unaligned) for arg in launch.args],
-                    launch.blocks(known),
-                    launch,
-                )
-                for launch in self.program.launches
-            ]
-        return _Prepared(index, steps, (memory, constants, values))
+        return known
 
-    def _constants(self, driver: Any, index: int) -> list[Any]:
+    def _steps(
+        self, driver: Driver, binding: Binding, given: DeviceArguments, known: Mapping[str, int], memory: StreamMemory
+    ) -> list[Step]:
+        program, params = self.program, self.signature.params
+        items = [_launch_value(p, v) for p, v in zip(params, given.values, strict=True)]
+        items += [_workspace(memory, workspace, known) for workspace in program.workspaces]
+        items += [held.found().data for held in self._constants(given.index)]
+        items += [known[symbol.name] for symbol in self.signature.symbols]
+        self._align(driver, items, known, memory, given.stream)
+        unaligned = any(items[place] % _VECTOR_BYTES for launch in program.launches for place in launch.aligned_items)
+        loaded = self._functions(driver, binding, given.index, unaligned)
+        steps: list[Step] = []
+        for launch in program.launches:
+            grid = launch.blocks(known)
+            if 0 not in grid:
+                grid = (loaded.resident.get(launch.name, grid[0]), *grid[1:])
+                values = tuple(_parameter(arg, items, known, unaligned, driver) for arg in launch.args)
+                function = loaded.functions[launch.name]
+                steps.append(Step(function, grid, launch.block, launch.dynamic_shared_bytes, values, launch.name))
+        return steps
+
+    def _align(
+        self, driver: Driver, items: list[Any], known: Mapping[str, int], memory: StreamMemory, stream: int
+    ) -> None:
+        """Inputs that lie where the copy engine takes none are copied once."""
+        inputs = {i for i, p in enumerate(self.signature.params) if isinstance(p, BufferParam) and not p.is_output}
+        for box in (box for launch in self.program.launches for box in launch.maps):
+            if box.argument in inputs and items[box.argument] % _VECTOR_BYTES:
+                size = box.span(known)
+                place = memory.take(size, "a copy of an argument that is not aligned", "align it to 16 bytes")
+                to, source = ctypes.c_uint64(place), ctypes.c_uint64(items[box.argument])
+                copied = (to, source, ctypes.c_size_t(size), ctypes.c_void_p(stream))
+                driver.call("a copy on the GPU failed", "cuMemcpyDtoDAsync_v2", *copied)
+                items[box.argument] = place
+
+    def _constants(self, index: int) -> list[DeviceArray]:
         """Copied there before the first call."""
         uploaded = self._uploaded.get(index)
         if uploaded is None:
-            uploaded = self._uploaded[index] = [_copied(driver, held) for held in self.program.constants]
+            flat = [held.reshape(-1).view(np.uint8) for held in self.program.constants]
+            uploaded = self._uploaded[index] = [device_array(held, cuda(index)) for held in flat]
         return uploaded
 
-    def _functions(self, driver: Any, index: int, unaligned: bool) -> dict[str, Any]:
-        functions = self._loaded.get((index, unaligned))
-        if functions is None:
-            module = _loaded(driver, index, self.program, unaligned)
-            functions = {launch.name: module.get_function(launch.name) for launch in self.program.launches}
-            for launch in self.program.launches:
-                functions[launch.name].prepare(_formats(self.signature, self.program, launch))
+    def _functions(self, driver: Driver, binding: Binding, index: int, unaligned: bool) -> _Loaded:
+        loaded = self._loaded.get((index, unaligned))
+        if loaded is None:
+            code, launches = _code_for(driver, index, self.program, unaligned), self.program.launches
+            formats = {launch.name: _formats(self.signature, self.program, launch) for launch in launches}
+            functions = binding.load(index, code, formats)
+            for launch in launches:
                 if launch.dynamic_shared_bytes:
-                    attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-                    functions[launch.name].set_attribute(attribute, launch.dynamic_shared_bytes)
-            self._loaded[index, unaligned] = functions
-        return functions
+                    functions[launch.name].allow_shared(launch.dynamic_shared_bytes)
+            held = {each.name: blocks_at_once(driver, index, code, each) for each in launches if each.parts}
+            loaded = self._loaded[index, unaligned] = _Loaded(functions, held)
+        return loaded
 
 
-class _Prepared:
-    """Launches on checked arguments. keep: the workspaces and the tensors."""
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The functions of kernels by name; resident: how many blocks take the parts of those whose blocks stay."""
 
-    def __init__(
-        self, index: int, steps: list[tuple[Any, list[Any], tuple[int, int, int], KernelLaunch]], keep: object
-    ) -> None:
-        self.index, self.steps, self.keep = index, steps, keep
-
-    def __call__(self) -> None:
-        with cuda_driver.context(self.index) as driver:
-            for function, arguments, grid, launch in self.steps:
-                if 0 not in grid:
-                    _launched(driver, function, arguments, grid, launch)
+    functions: dict[str, Any]
+    resident: dict[str, int]
 
 
-def _parameter(arg: int | TensorMap, items: Sequence[Any], known: Mapping[str, int], unaligned: bool) -> Any:
+def _parameter(
+    arg: int | TensorMap, items: Sequence[Any], known: Mapping[str, int], unaligned: bool, driver: Driver
+) -> Any:
     """What a kernel gets: an item, or the map of a tensor's boxes, in words where the engine takes no such address."""
     if isinstance(arg, int):
         return items[arg]
-    return (arg.plain if unaligned else arg.encoded)(items[arg.argument], known)
+    address = items[arg.argument]
+    return arg.plain(address, known) if unaligned else arg.encoded(address, known, driver)
 
 
-def _argument(signature: Signature, i: int, value: Any) -> Found | int | float:
+def _argument(signature: Signature, i: int, value: Any, stream: int) -> Found | int | float:
     param = signature.params[i]
     if isinstance(param, ScalarParam):
         return number_argument(signature, i, param, value)
     try:
-        tensor = value.found() if isinstance(value, DeviceArray) else find_device_tensor(value)
+        is_own = isinstance(value, DeviceArray)
+        tensor = value.found() if is_own else find_device_tensor(value, protocol_stream(stream))
     except NoMemory as error:
         raise diagnose.not_a_tensor(signature, i, value, str(error)) from None
     except RefusedMemory as error:
@@ -253,36 +317,14 @@ def _launch_value(param: object, value: Found | int | float) -> Any:
     return float(value) if param.dtype.startswith("float") else int(value)
 
 
-def _allocated(driver: Any, workspace: Workspace, known: dict[str, int]) -> Any:
-    size = workspace.bytes(known)
-    try:
-        return driver.mem_alloc(max(size, 1))
-    except driver.Error as error:
-        raise LaunchFailed(
-            f"no memory on the GPU for the intermediate {workspace.name}",
-            reason=f"{size} bytes: {error}",
-            called=user_source(),
-            fix="compute it at its consumer, or free memory",
-        ) from error
+def _workspace(memory: StreamMemory, workspace: Workspace, known: Mapping[str, int]) -> int:
+    purpose = f"the intermediate {workspace.name}"
+    return memory.take(workspace.bytes(known), purpose, "compute it at its consumer, or free memory")
 
 
-def _copied(driver: Any, held: NDArray[Any]) -> Any:
-    try:
-        memory = driver.mem_alloc(max(held.nbytes, 1))
-        if held.nbytes:
-            driver.memcpy_htod(memory, held.reshape(-1).view(np.uint8))
-    except driver.Error as error:
-        raise LaunchFailed(
-            "no memory on the GPU for a constant",
-            reason=f"{held.nbytes} bytes: {error}",
-            called=user_source(),
-            fix="pass it as an argument, or free memory",
-        ) from error
-    return memory
-
-
-def _loaded(driver: Any, index: int, program: DeviceProgram, unaligned: bool) -> Any:
-    major, minor = driver.Device(index).compute_capability()
+def _code_for(driver: Driver, index: int, program: DeviceProgram, unaligned: bool) -> bytes:
+    """Machine code where it is of this GPU's generation, else the portable code. Raises WrongArchitecture (TW0833)."""
+    major, minor = driver.capability(index)
     wanted, only = int(program.arch.removeprefix("sm_").rstrip("a")), program.arch.endswith("a")
     if major * 10 + minor < wanted or (only and major * 10 + minor != wanted):
         raise WrongArchitecture(
@@ -292,39 +334,26 @@ def _loaded(driver: Any, index: int, program: DeviceProgram, unaligned: bool) ->
             fix=f'target="cuda -arch=sm_{major}{minor}"',
         )
     binary = program.binary(unaligned)
-    code = (
-        binary.cubin if major == wanted // 10 else binary.ptx.encode()
-    )  # the driver compiles PTX for newer generations
-    return driver.module_from_buffer(code)
-
-
-def _launched(
-    driver: Any, function: Any, arguments: list[Any], grid: tuple[int, int, int], launch: KernelLaunch
-) -> None:
-    try:
-        function.prepared_call(grid, launch.block, *arguments, shared_size=launch.dynamic_shared_bytes)
-    except driver.Error as error:
-        raise LaunchFailed(
-            f"the driver refused to launch {launch.name}",
-            reason=f"grid {grid}, block {launch.block}: {error}",
-            called=user_source(),
-        ) from error
+    return binary.cubin if major == wanted // 10 else binary.ptx.encode()
 
 
 class DeviceKernel(Kernel):
-    """A kernel that runs on a GPU. Call it with device tensors; it returns when the work is queued on the default stream."""
+    """A kernel that runs on a GPU. Call it with device tensors; it returns when the work is queued on the caller's stream: `stream=`,
+    else the current one of torch or cupy, of whom it takes tensors, else the default one."""
 
-    def time(self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0) -> TimingResult:
-        """Seconds a call on the GPU, by its events: `repeat` measurements of `number` calls each, `number` growing until a
-        measurement takes `min_repeat_ms`."""
+    def time(
+        self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, stream: Any = None
+    ) -> TimingResult:
+        """Seconds of the kernels of a call on the GPU, by events on its stream: `repeat` measurements of `number` calls each, `number`
+        growing until a measurement takes `min_repeat_ms`."""
         entry = self._entry
         assert isinstance(entry, _DeviceEntry)
-        run = entry.launcher(args, {})
-        run()
         results: list[float] = []
-        with cuda_driver.context(run.index) as driver:
+        with entry.launcher(args, {} if stream is None else {"stream": stream}) as launch:
+            given = launch()
+            driver = find_driver(given.index)
             while len(results) < repeat:
-                milliseconds = _timed(driver, run, number)
+                milliseconds = _timed(driver, launch, number, given.stream)
                 if not results and milliseconds < min_repeat_ms:
                     number = max(
                         number + 1, min(number * 10, int(number * min_repeat_ms * 1.2 / max(milliseconds, 1e-6)) + 1)
@@ -334,14 +363,13 @@ class DeviceKernel(Kernel):
         return TimingResult(tuple(results), number)
 
 
-def _timed(driver: Any, run: Callable[[], None], number: int) -> float:
-    begin, end = driver.Event(), driver.Event()
-    begin.record()
+def _timed(driver: Driver, run: Callable[[], object], number: int, stream: int) -> float:
+    begin = Event(driver, stream, timed=True)
     for _ in range(number):
         run()
-    end.record()
-    end.synchronize()
-    return float(end.time_since(begin))
+    end = Event(driver, stream, timed=True)
+    end.wait()
+    return end.milliseconds_since(begin)
 
 
 def device_kernel(

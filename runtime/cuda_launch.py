@@ -39,6 +39,11 @@ class KernelLaunch:
     parts: int = 0
 
     @property
+    def maps(self) -> tuple[TensorMap, ...]:
+        """Of the tensors whose boxes the copy engine fetches."""
+        return tuple(arg for arg in self.args if isinstance(arg, TensorMap))
+
+    @property
     def aligned_items(self) -> tuple[int, ...]:
         """What is read or written as vectors, by places as those of `args`."""
         found = (self.args[parameter] for parameter in self.aligned)

@@ -9,9 +9,10 @@ from typing import Any
 from ..errors import user_source
 from . import diagnose
 from .abi import Check, Trouble, unpack_status
-from .cuda_driver import driver_library, primary_context
-from .cuda_errors import RESULTS, TROUBLES, LaunchFailed
+from .cuda_driver import context, find_driver
+from .cuda_errors import RESULTS, TROUBLES
 from .cuda_kernel import DeviceArguments
+from .cuda_streams import Event
 from .kernel import Kernel
 from .signature import Signature
 from .timing import TimingResult, time_calls
@@ -33,20 +34,16 @@ class _LoadedEntry:
         self.launched(args, named)
 
     def launched(self, args: tuple[Any, ...], named: dict[str, Any], synchronized: bool = False) -> None:
-        """Queues it on the default stream. synchronized: and waits until it is done."""
-        driver_library()  # what is missing on this machine is said before what is wrong with the arguments
+        """Queues it on the caller's stream. synchronized: and waits until it is done."""
+        find_driver()  # what is missing on this machine is said before what is wrong with the arguments
         given = DeviceArguments(self.signature, self._check, args, named)
-        with primary_context(given.index) as driver:
-            status = self._run(ctypes.addressof(given.records), ctypes.addressof(given.symbols), None)
-            if status:
-                raise self._failure(status, given)
-            result = driver.cuCtxSynchronize() if synchronized else 0
-        if result:
-            raise LaunchFailed(
-                f"{self.signature.name} failed on the GPU",
-                called=user_source(),
-                reason=RESULTS.get(result, f"the driver's result {result}"),
-            )
+        with context(given.index) as driver:
+            with given.in_order(driver):
+                status = self._run(ctypes.addressof(given.records), ctypes.addressof(given.symbols), given.stream)
+                if status:
+                    raise self._failure(status, given)
+            if synchronized:
+                Event(driver, given.stream).wait()
 
     def _failure(self, status: int, given: DeviceArguments) -> BaseException:
         check, kind, result = unpack_status(status) if status < -1 else (None, 0, 0)
@@ -63,8 +60,8 @@ class _LoadedEntry:
 
 
 class _LoadedDeviceKernel(Kernel):
-    """A kernel of a library that runs on a GPU. Call it with device tensors; it returns when the work is queued on the default
-    stream."""
+    """A kernel of a library that runs on a GPU. Call it with device tensors; it returns when the work is queued on the
+    caller's stream, as a kernel that was built does."""
 
     def time(self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0) -> TimingResult:
         """Seconds from a call until the GPU is done with it, by the host's clock: `repeat` measurements of `number` calls each,

@@ -60,7 +60,7 @@ class Device:
 
     @property
     def exist(self) -> bool:
-        """Whether it can be used here: the host always, a GPU where the driver finds it and pycuda is installed."""
+        """Whether it can be used here: the host always, a GPU where the driver finds it."""
         if self.kind == "cpu":
             return True
         from .cuda_driver import find_driver  # stands on devices
@@ -72,13 +72,12 @@ class Device:
         return True
 
     def sync(self) -> None:
-        """Waits until everything that was begun on it is done; on the host everything is. Raises DriverMissing (TW0830), GpuMissing
-        (TW0831) or PycudaMissing (TW0832) for a GPU that is not there, and CudaError for a kernel that failed on it."""
+        """Waits until everything that was begun on it is done; on the host everything is. Raises DriverMissing (TW0830) or
+        GpuMissing (TW0831) for a GPU that is not there, and LaunchFailed (TW0834) for a kernel that failed on it."""
         if self.kind == "cuda":
-            from .cuda_driver import context
+            from .cuda_driver import find_driver
 
-            with context(self.index) as driver:
-                driver.Context.synchronize()
+            find_driver(self.index).synchronize(self.index)
 
     def __str__(self) -> str:
         return f"{self.kind}({self.index})"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ..errors import user_source
 from .abi import ITEM_BYTES
+from .cuda_driver import Driver
 from .cuda_errors import LaunchFailed
 from .signature import Extent, evaluate_extent
 
@@ -66,7 +67,7 @@ class TensorMap:
         """The map of a tensor at an address as words."""
         return struct.pack("16Q", address, *self.words(values))
 
-    def encoded(self, address: int, values: Mapping[str, int]) -> bytes:
+    def encoded(self, address: int, values: Mapping[str, int], driver: Driver) -> bytes:
         """The map of a tensor at an address, a multiple of 16, as the driver encodes it. Raises LaunchFailed (TW0834)."""
         shape, strides = self._sizes(values)
         rank = len(shape)
@@ -75,8 +76,8 @@ class TensorMap:
         memory = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
         place = ctypes.addressof(memory) + -ctypes.addressof(memory) % MAP_ALIGNMENT
         wide, narrow = ctypes.c_uint64 * MOST_DIMENSIONS, ctypes.c_uint32 * MOST_DIMENSIONS
-        driver = ctypes.CDLL("libcuda.so.1")
-        status = driver.cuTensorMapEncodeTiled(
+        status = driver.result(
+            "cuTensorMapEncodeTiled",
             ctypes.c_void_p(place),
             DATA_TYPES[self.dtype],
             rank,
@@ -97,6 +98,12 @@ class TensorMap:
                 reason=f"result {status}: extents {shape[::-1]}, strides {strides[::-1]} bytes, boxes {self.box}",
             )
         return ctypes.string_at(place, MAP_BYTES)
+
+    def span(self, values: Mapping[str, int]) -> int:
+        """The bytes of memory that the tensor lies in."""
+        shape, strides = self._sizes(values)
+        size = ITEM_BYTES[self.dtype]
+        return 0 if 0 in shape else size + sum((n - 1) * s for n, s in zip(shape, (size, *strides), strict=True))
 
     def _sizes(self, values: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Extents, and strides of all but the innermost dimension, from the innermost on."""

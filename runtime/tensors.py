@@ -43,6 +43,7 @@ _NAMES = {number: name for name, number in DLPACK_TYPES.items()}
 _READ_ONLY_FLAG = 1
 _CUDA_KINDS = (2, 13)
 """DLPack device types whose memory GPUs address: their own, and managed memory."""
+_NO_MORE: Mapping[str, int] = {}
 MOST_DIMENSIONS = 64
 """Of an array of numpy's."""
 
@@ -177,13 +178,14 @@ def _interface_of(value: object, name: str) -> Any:
         raise RefusedMemory(f"its {name} says: {error!r}"[:300]) from error
 
 
-def find_device_tensor(value: object) -> Found:
+def find_device_tensor(value: object, stream: int | None = None) -> Found:
     """The memory behind `value` wherever it lies: by DLPack, else `__cuda_array_interface__`, else as find_tensor.
-    `device` of what is found is "cuda(0)" and the like for GPU memory. Raises NoMemory or RefusedMemory."""
+    `device` of what is found is "cuda(0)" and the like for GPU memory. stream: on which it will be used, as DLPack numbers it.
+    Raises NoMemory or RefusedMemory."""
     if hasattr(type(value), "__dlpack__") and hasattr(type(value), "__dlpack_device__") and not is_array(value):
         kind, index = _device_of(value)
         if kind in _CUDA_KINDS:
-            tensor = _find_capsule(value)
+            tensor = _find_capsule(value, {} if stream is None else {"stream": stream})
             tensor.device = f"cuda({index})"
             return tensor
     interface = _interface_of(value, "__cuda_array_interface__")
@@ -340,8 +342,8 @@ def _find_dlpack(value: Any) -> Found:
     return Found(0, dtype, shape, None, False, value, dlpack_name(kind, index))
 
 
-def _find_capsule(value: Any) -> Found:
-    capsule = _exported(value)
+def _find_capsule(value: Any, named: Mapping[str, int] = _NO_MORE) -> Found:
+    capsule = _exported(value, named)
     tensor, read_only = capsule_tensor(capsule)
     shape = tuple(tensor.shape[d] for d in range(tensor.ndim))
     code, bits, lanes = tensor.dtype & 0xFF, tensor.dtype >> 8 & 0xFF, tensor.dtype >> 16
@@ -355,16 +357,18 @@ def _find_capsule(value: Any) -> Found:
     return Found(data, dtype, shape, usable_strides(shape, strides), read_only, (capsule, value), device)
 
 
-def _exported(value: Any) -> Any:
-    """The capsule that a value gives. Raises RefusedMemory for whatever its class raises, and for a negative view of torch's, of
-    which DLPack cannot tell that its elements have the other sign in memory."""
+def _exported(value: Any, named: Mapping[str, int] = _NO_MORE) -> Any:
+    """The capsule that a value gives. named: what else it is asked. Raises RefusedMemory for whatever its class raises, and for a
+    negative view of torch's, of which DLPack cannot tell that its elements have the other sign in memory."""
     try:
         if is_negative_view(value):
             raise BufferError("it is a negative view: its elements have the other sign in memory")
         try:
-            return value.__dlpack__(max_version=(1, 0))  # only from version 1 on can a tensor say that it is read-only
+            return value.__dlpack__(
+                max_version=(1, 0), **named
+            )  # only from version 1 on can a tensor say that it is read-only
         except TypeError:
-            return value.__dlpack__()
+            return value.__dlpack__(**named)
     except Exception as error:
         if is_interruption(error):
             raise

@@ -13,7 +13,7 @@ from ...runtime import Array, Device, cpu
 from ...runtime import array as _array
 from ...runtime import empty as _empty
 from ...runtime.array import from_dlpack as _from_dlpack
-from ...runtime.cuda_driver import context as _driver_of
+from ...runtime.cuda_driver import find_driver as _find_driver
 
 __all__ = [
     "Device",
@@ -63,32 +63,30 @@ class _Gpu(Device):
         """Its capability, such as "9.0"; None where there is no GPU."""
         if is_emulated() or not super().exist:
             return "9.0" if is_emulated() else None
-        with _driver_of(self.index) as driver:
-            major, minor = driver.Device(self.index).compute_capability()
+        major, minor = _find_driver(self.index).capability(self.index)
         return f"{major}.{minor}"
 
-    def _attribute(self, name: str, emulated: int) -> int | None:
-        """One of the driver's attributes; what the emulated GPU has in its place; None where there is no GPU."""
+    def _attribute(self, number: int, emulated: int) -> int | None:
+        """One of the driver's attributes, by CUdevice_attribute; what the emulated GPU has in its place; None where there is no GPU."""
         if is_emulated() or not super().exist:
             return emulated if is_emulated() else None
-        with _driver_of(self.index) as driver:
-            return int(driver.Device(self.index).get_attribute(getattr(driver.device_attribute, name)))
+        return _find_driver(self.index).attribute(self.index, number)
 
     @property
     def warp_size(self) -> int | None:
-        return self._attribute("WARP_SIZE", 32)
+        return self._attribute(10, 32)
 
     @property
     def max_threads_per_block(self) -> int | None:
-        return self._attribute("MAX_THREADS_PER_BLOCK", 1024)
+        return self._attribute(1, 1024)
 
     @property
     def max_shared_memory_per_block(self) -> int | None:
-        return self._attribute("MAX_SHARED_MEMORY_PER_BLOCK", 48 << 10)
+        return self._attribute(8, 48 << 10)
 
     @property
     def multi_processor_count(self) -> int | None:
-        return self._attribute("MULTIPROCESSOR_COUNT", 1)
+        return self._attribute(16, 1)
 
     def sync(self) -> None:
         """As of any device; the emulated one has always done everything."""

@@ -149,7 +149,7 @@ def test_doctor_names_each_part_and_says_why_one_is_missing(capsys: pytest.Captu
         "CPU features",
         "threads",
         "CUDA driver",
-        "pycuda",
+        "pycuda or cuda-bindings",
         "nvidia-cuda-nvrtc",
         "cc",
         "tilewright",

@@ -42,6 +42,13 @@ R cuCtxGetCurrent(void **context)
 }
 R cuStreamGetCtx(void *stream, void **context) { *context = (void *)48; return told("cuStreamGetCtx", "%lld", (long long)stream, 0, 0); }
 R cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)32; return told("cuDevicePrimaryCtxRetain", "%lld", device, 0, 0); }
+R cuDevicePrimaryCtxRelease_v2(int device) { return told("cuDevicePrimaryCtxRelease", "%lld", device, 0, 0); }
+R cuStreamIsCapturing(void *stream, int *state) { (void)stream; *state = 0; return 0; }
+R cuStreamWaitEvent(void *stream, void *event, unsigned flags) { (void)stream, (void)event, (void)flags; return 0; }
+R cuEventCreate(void **event, unsigned flags) { (void)flags; *event = (void *)64; return 0; }
+R cuEventRecord(void *event, void *stream) { (void)event, (void)stream; return 0; }
+R cuEventSynchronize(void *event) { (void)event; return told("cuEventSynchronize", "", 0, 0, 0); }
+R cuEventDestroy_v2(void *event) { (void)event; return 0; }
 R cuCtxPushCurrent_v2(void *context) { stack++; return told("cuCtxPushCurrent", "%lld", (long long)context, 0, 0); }
 R cuCtxPopCurrent_v2(void **context) { stack--; *context = (void *)32; return told("cuCtxPopCurrent", "%lld", stack, 0, 0); }
 R cuDeviceGetCount(int *count) { *count = 4; return 0; }

@@ -28,6 +28,7 @@ from rich.table import Table
 from tilewright import autotune
 from tilewright.codegen.gpus import GPUS
 from tilewright.errors import CudaError
+from tilewright.runtime.cuda_binding import find_binding
 from tilewright.runtime.cuda_driver import find_driver
 
 from .gpu_works import COPY, WORK, Numpy, Peer, Torch, Work, find_peer, triton_peers
@@ -184,8 +185,8 @@ def tuned(size: int, target: str, trials: int, folder: str) -> dict[str, Any]:
 
 def best_target() -> str:
     """The target of this machine's GPU. Raises CudaError where nothing can run, saying what is missing."""
-    driver = find_driver()
-    major, minor = driver.Device(0).compute_capability()
+    find_binding()
+    major, minor = find_driver().capability(0)
     here = major * 10 + minor
     known = [name for name in GPUS if (here == int(name[3:-1]) if name.endswith("a") else int(name[3:]) <= here)]
     if not known:

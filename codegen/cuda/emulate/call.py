@@ -95,6 +95,10 @@ class EmulatedRun:
         checked = is_enabled(CHECK_VARIABLE, True)
         if not checked:  # nobody would report that a vector is not aligned: copies lie as a GPU's memory does
             memories = [replace(memory, misaligned=0) for memory in memories]
+        for item in self._copied_items(
+            items
+        ):  # as a call on a GPU copies inputs that lie where the copy engine takes none
+            memories[item] = replace(memories[item], misaligned=0)
         unaligned = any(self._misaligned(launch, items, memories) for launch in self._plan)
         library = compile_for_emulation(self._text.text, self._entries, unaligned, checked)
         launches = [
@@ -119,6 +123,12 @@ class EmulatedRun:
         for param, argument, item in zip(params, arguments, items, strict=False):
             if isinstance(param, BufferParam) and param.is_output and isinstance(item, int):
                 argument.reshape(-1).view(np.uint8)[:] = memories[item].content
+
+    def _copied_items(self, items: Sequence[int | bytes]) -> list[int]:
+        params = enumerate(self._signature.params)
+        inputs = {i for i, param in params if isinstance(param, BufferParam) and not param.is_output}
+        places = {box.argument for launch in self._plan for box in launch.maps} & inputs
+        return [item for item in (items[place] for place in places) if isinstance(item, int)]
 
     @staticmethod
     def _misaligned(launch: KernelLaunch, items: Sequence[int | bytes], memories: Sequence[Memory]) -> bool:

@@ -259,7 +259,7 @@ def test_python_calls_what_runs_on_a_gpu(made: Path) -> None:
     assert log.count("cuCtxPopCurrent 0") == log.count("cuCtxPushCurrent 32") == 1 + 1 + 3 * 2, (
         "each call on the tensors' own GPU"
     )
-    assert log.count("cuCtxSynchronize ") == 1 + 3 * 2, "a time ends when the GPU is done"
+    assert log.count("cuEventSynchronize ") == 1 + 3 * 2, "a time ends when the GPU is done"
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,10 @@ def test_python_calls_what_runs_on_a_gpu(made: Path) -> None:
             "fail=cuInit:100",
             "GpuMissing CudaError TW0831: cannot run on a GPU: there is no cuda(0) | the driver's cuInit returned 100",
         ),
-        ("fail=cuCtxSynchronize:700", "LaunchFailed CudaError TW0834: on_gpu failed on the GPU | illegal address"),
+        (
+            "fail=cuEventSynchronize:700",
+            "LaunchFailed CudaError TW0834: a kernel failed on the GPU | the driver says: illegal address",
+        ),
     ],
 )
 def test_faults_of_the_driver_are_errors_in_python(made: Path, plan: str, said: str) -> None:

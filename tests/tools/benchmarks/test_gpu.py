@@ -100,8 +100,8 @@ def test_what_is_judged_is_the_mean_of_ratios() -> None:
 def test_the_target_is_the_best_that_runs(
     monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], target: str
 ) -> None:
-    device = SimpleNamespace(compute_capability=lambda: capability)
-    monkeypatch.setattr(gpu, "find_driver", lambda: SimpleNamespace(Device=lambda _: device))
+    monkeypatch.setattr(gpu, "find_binding", lambda: None)
+    monkeypatch.setattr(gpu, "find_driver", lambda: SimpleNamespace(capability=lambda _: capability))
     assert gpu.best_target() == f"cuda -arch={target}"
 
 
