@@ -67,6 +67,9 @@ bench: $(STAMP)  ## times against other libraries, interleaved, one and two thre
 gpu: $(STAMP)  ## ten minutes on a GPU: all checked, a sample sanitized, times beside torch and Triton, a tuning run
 	@$(BIN)/python -m tools.benchmarks.gpu
 
+pack: $(STAMP)  ## kernels as libraries and a program that tries them on a bare machine with a GPU: out/gpu_pack (no GPU here)
+	@$(BIN)/python -m tools.gpu_pack.pack out/gpu_pack
+
 counts: $(STAMP)  ## counts what GPUs would do for all of topi, without one: docs/gpu-counts.md
 	@$(BIN)/python -m tools.benchmarks.gpu_counts --page docs/gpu-counts.md
 

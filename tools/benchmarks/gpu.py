@@ -38,6 +38,7 @@ from gpu_programs import PROGRAMS, Program
 from warpgroups import HOPPER
 
 OUT = Path("out/gpu.json")
+NOTHING_RAN = 3
 SECONDS = 570.0
 """After which nothing more is begun."""
 SAMPLE = ("vector_add", "transpose", "matmul", "mma_matmul", "softmax", "row_sums_four_warps", "two_kernels")
@@ -279,7 +280,7 @@ def run(target: str, peer: Peer, dry: bool) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """The exit status: 0 also where nothing could be run; 1 where something is wrong. What is slow is told, and is no failure."""
+    """The exit status: 3 where nothing could be run, 1 where something is wrong. What is slow is told, and is no failure."""
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.gpu")
     parser.add_argument("--dry", action="store_true", help="on the emulator, at small sizes")
     parser.add_argument("--arch", default="sm_80", choices=[*GPUS], help="of a dry run")
@@ -293,7 +294,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         why = "\n".join(line for line in str(missing).splitlines() if not line.startswith("  called at"))
         print(f"not run: {why}")
         OUT.write_text(json.dumps({"ran": False, "why": why}, indent=1))
-        return 0
+        return NOTHING_RAN
     peer = Numpy() if options.dry else find_peer()
     if options.sample:
         sample = (*SAMPLE, *(SAMPLE_90A if "sm_90a" in target else ()))
