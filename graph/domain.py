@@ -16,9 +16,9 @@ from ..errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import Analyzer
 from ..ir.expr import Expr, IntImm
+from ..topi.slices import slice_ends
 from .errors import BadGraphInput
 from .node import Node, Parts
-from .operators.movement import slice_ends
 from .types import TensorType, at_sizes, extents
 
 __all__ = ["check_sizes", "conditions", "fits_always"]
@@ -92,7 +92,7 @@ def _of_node(node: Node, types: Mapping[str, TensorType]) -> Iterator[Expr]:
         whole = extents(types[node.inputs[0]].shape)
         for low, high, axis in zip(ends["begin"], ends["end"], ends["axes"], strict=True):
             if any(isinstance(one, (str, Expr)) for one in (low, high, whole[axis])):  # else cut as Python's slices
-                ((first, last, size),) = slice_ends(whole, (low,), (high,), (axis,))
+                ((first, last, size),) = slice_ends(whole, extents((low,)), extents((high,)), (axis,))
                 yield from (_least(first, 0), _least(size, last))
     elif node.operator == "reshape":
         yield _reshaped(types[node.inputs[0]], node.types[0])

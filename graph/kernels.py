@@ -24,7 +24,7 @@ from ..ir.visit import deep_recursion
 from ..te.constant import open_constant
 from .joins import joined
 from .node import Node, Parts
-from .operators import IN_PLACE, declared, row_of
+from .operators import declared, row_of, updater
 from .operators.row import Attribute
 from .pieces import pieces
 from .printer import attribute_text, graph_text
@@ -76,7 +76,7 @@ class Step:
     @property
     def stores_part(self) -> bool:
         """Whether the kernel stores only what changes."""
-        return bool(self.over) and self.nodes[-1].operator in IN_PLACE
+        return bool(self.over) and updater(self.nodes[-1].operator) is not None
 
 
 def steps_of(g: Parts) -> list[Step]:
@@ -119,9 +119,7 @@ def is_heavy(node: Node) -> bool:
 def step_over(step: Step, value: str, types: dict[str, TensorType]) -> Step | None:
     """The same step with its result in the memory of a value that it reads; None where it cannot be computed there."""
     last = step.nodes[-1]
-    part = (
-        len(step.nodes) == 1 and last.operator in IN_PLACE and last.inputs[0] == value and value not in last.inputs[1:]
-    )
+    part = len(step.nodes) == 1 and updater(last.operator) and last.inputs[0] == value and value not in last.inputs[1:]
     if len(step.outputs) != 1 or types[step.outputs[0]] != types[value] or not (part or _reads_in_place(step, value)):
         return None
     at = step.inputs.index(value)
@@ -198,7 +196,9 @@ def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor 
     with deep_recursion():
         if step.stores_part:
             (node,) = step.nodes
-            stored = IN_PLACE[node.operator](
+            update = updater(node.operator)
+            assert update is not None, "what stores a part has a row that says how"
+            stored = update(
                 extents(types[step.over].shape),
                 types[step.over].dtype,
                 *(values[name] for name in node.inputs[1:]),

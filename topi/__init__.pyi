@@ -39,6 +39,7 @@ from .filling import (
 from .fixed_point import fixed_point_multiply as fixed_point_multiply
 from .fourier import dft as dft, stft as stft
 from .linear_algebra import det as det
+from .lookups import gather as gather, gather_nd as gather_nd, one_hot as one_hot, take as take
 from .matmul import batch_matmul as batch_matmul, matmul as matmul
 from .order import (
     argsort as argsort,
@@ -64,10 +65,7 @@ from .transform import (
     concatenate as concatenate,
     expand_dims as expand_dims,
     flip as flip,
-    gather as gather,
-    gather_nd as gather_nd,
     layout_transform as layout_transform,
-    one_hot as one_hot,
     pad as pad,
     repeat as repeat,
     reshape as reshape,
@@ -75,7 +73,6 @@ from .transform import (
     squeeze as squeeze,
     stack as stack,
     strided_slice as strided_slice,
-    take as take,
     tile as tile,
     transpose as transpose,
 )

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import user_source
 from ..ir import ops
 from ..ir.expr import IntImm
@@ -19,6 +22,7 @@ from ..te.tensor import Tensor, tensor_text
 from .checks import axes_of, axis_of, counted, integers, shape_of, tensor, tensors
 from .errors import BadOperand, BadParameter
 from .reduction import sum as sum_of
+from .row import REQUIRED, floating, operator, sample
 from .transform import injective, reshape
 
 __all__ = [
@@ -166,6 +170,22 @@ def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: Any = 0, axis:
     )
 
 
+def _numpy_reverse_sequence(x: NDArray[Any], lengths: NDArray[Any], *, time_axis: int, batch_axis: int) -> Any:
+    result = x.copy()
+    into, source = (np.moveaxis(array, (batch_axis, time_axis), (0, 1)) for array in (result, x))
+    for batch, length in enumerate(np.maximum(lengths, 0)):
+        into[batch, :length] = source[batch, :length][::-1]
+    return result
+
+
+@operator(
+    "reverse_sequence",
+    reference=_numpy_reverse_sequence,
+    fusion="injective",
+    attributes={"time_axis": "seq_axis", "batch_axis": "batch_axis"},
+    defaults={"time_axis": REQUIRED, "batch_axis": REQUIRED},
+    samples=[sample(floating(4, 3, 2), np.asarray([1, 4, 3]), time_axis=0, batch_axis=1)],
+)
 def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0) -> Tensor:
     """`a` with the first seq_lengths[b] elements along seq_axis in reverse order, b the index along batch_axis. Raises BadAxis
     (TW0180), BadOperand (TW0181) for axes that are one, and for lengths that are not one for each of the batch."""
@@ -191,11 +211,25 @@ def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_ax
 # Diagonals
 
 
-def trilu(data: Tensor, k: Any, upper: bool) -> Tensor:
+def _numpy_trilu(x: NDArray[Any], *, k: int, upper: bool) -> Any:
+    return np.triu(x, k) if upper else np.tril(x, k)
+
+
+_FAR = 1 << 30
+"""Diagonals from here on are those of no matrix."""
+
+
+@operator(
+    "trilu",
+    reference=_numpy_trilu,
+    fusion="injective",
+    samples=[sample(floating(2, 5, 7), k=1), sample(floating(5, 3), k=-1, upper=False)],
+)
+def trilu(data: Tensor, k: Any = 0, upper: bool = True) -> Tensor:
     """The upper (or lower) triangle of the last two dimensions, diagonal k included, and 0 elsewhere. Raises BadOperand
     (TW0181)."""
     source = _matrix(data, "trilu")
-    first = k[()] if isinstance(k, Tensor) else k
+    first = k[()] if isinstance(k, Tensor) else max(-_FAR, min(k, _FAR)) if isinstance(k, int) else k
 
     def element(*i: Any) -> Any:
         row, column = i[-2] + first, i[-1]

@@ -17,7 +17,7 @@ from ..te.shape import scalar_dtype
 from ..te.tensor import Tensor
 from .checks import axis_of, tensor
 from .filling import full
-from .row import Sample, floating, integers, operator, sample
+from .row import REQUIRED, Sample, floating, integers, operator, sample
 from .transform import flip, reshape, transpose
 
 __all__ = ["cumprod", "cumsum"]
@@ -42,7 +42,7 @@ def _row(name: str, reference: Callable[..., Any], neutral: int, *samples: Sampl
         name,
         reference=computed,
         attributes={"axis": "axis", "exclusive": "exclusive", "reverse": "reverse"},
-        required=("axis",),
+        defaults={"axis": REQUIRED},
         samples=[
             sample(floating(3, 7), axis=1),
             sample(floating(3, 7), axis=0, exclusive=True, reverse=True),

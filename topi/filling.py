@@ -5,6 +5,9 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import user_source
 from ..ir import ops
 from ..ir.expr import Expr, IntImm
@@ -14,6 +17,7 @@ from ..te.shape import same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text
 from .checks import shape_of, tensor
 from .errors import BadOperand, BadParameter
+from .row import floating, operator, sample
 from .signatures import Number
 
 __all__ = [
@@ -120,6 +124,16 @@ def _ceiling(x: float) -> int:
     return -int(-x // 1)
 
 
+def _numpy_broadcast(x: NDArray[Any], *, shape: tuple[int, ...]) -> Any:
+    return np.broadcast_to(x, shape)
+
+
+@operator(
+    "broadcast_to",
+    reference=_numpy_broadcast,
+    fusion="injective",
+    samples=[sample(floating(3, 1), shape=(2, 3, 5))],
+)
 def broadcast_to(data: Tensor, shape: Any) -> Tensor:
     """`data` in `shape`, repeated along dimensions that it lacks, or has with extent 1. Raises BadOperand (TW0181) where it does
     not fit, BadExtent (TW0110)."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .. import te
 from ..errors import user_source
 from ..te import const
@@ -13,11 +15,13 @@ from ..te.shape import same_extent
 from ..te.tensor import Tensor, tensor_text
 from .checks import tensor
 from .errors import BadOperand
+from .row import floating, operator, sample
 from .transform import reshape
 
 __all__ = ["det"]
 
 
+@operator("det", reference=np.linalg.det, samples=[sample(floating(3, 5, 5)), sample(floating(1, 1))])
 def det(data: Tensor) -> Tensor:
     """The determinants of matrices (..., n, n), of float32 or float64, (...): by elimination with pivots. Raises BadOperand
     (TW0181)."""

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
@@ -28,7 +30,10 @@ from ..te.tensor import Tensor, tensor_text
 from .block_orders import sorted_in_blocks
 from .checks import axis_of, integers, tensor
 from .errors import BadOperand, BadParameter
+from .row import floating, operator, sample
+from .row import integers as whole
 from .row_orders import FEW_OF_A_ROW, SHORT_ROW, first_places, short_rows_places, sorted_places
+from .stored_updates import COMBINE, elements_in_place
 from .transform import flat_index, indices_of, injective, reshape, transpose
 
 __all__ = ["argsort", "invert_permutation", "scatter_elements", "scatter_nd", "sort", "topk"]
@@ -164,6 +169,26 @@ _OF_BOOLS: dict[str, Combine] = {"add": "max", "mul": "min"}
 """Sums and products of bools, as numpy has them: or, and and."""
 
 
+def _numpy_scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int, reduction: str) -> Any:
+    result = x.copy()
+    for place in np.ndindex(indices.shape):
+        index = int(indices[place])
+        index += x.shape[axis] if index < 0 else 0
+        if 0 <= index < x.shape[axis]:
+            there = (*place[: axis % x.ndim], index, *place[axis % x.ndim + 1 :])
+            result[there] = COMBINE[reduction](result[there], updates[place])
+    return result
+
+
+@operator(
+    "scatter_elements",
+    reference=_numpy_scatter_elements,
+    in_place=elements_in_place,
+    samples=[
+        sample(floating(4, 3), whole(2, 3), floating(2, 3), axis=0),
+        sample(floating(4, 3), whole(4, 2), floating(4, 2), axis=1, reduction="add"),
+    ],
+)
 def scatter_elements(
     data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "update"
 ) -> Tensor:

@@ -33,7 +33,7 @@ from .elementwise import cast
 from .errors import BadOperand
 from .references import dtype_bound
 from .references import wide as widened
-from .row import bools, floating, operator, sample
+from .row import REQUIRED, bools, floating, operator, sample
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum"]
 
@@ -57,7 +57,7 @@ def _row(name: str, reference: Callable[..., Any], *samples: Any) -> Callable[[F
         name,
         reference=reduced,
         attributes={"axes": "axis", "keepdims": "keepdims"},
-        required=("axes",),
+        defaults={"axes": REQUIRED},
         samples=[*boxes, *samples],
     )
 

@@ -140,7 +140,7 @@ def make_row(
     reference: Callable[..., Any],
     fusion: Fusion,
     attributes: Mapping[str, str] | None = None,
-    required: Sequence[str] = (),
+    defaults: Mapping[str, Any] | None = None,
     derivative: Sequence[str | None] | None = None,
     error: float = 0,
     growth: float | None = None,
@@ -164,7 +164,7 @@ def make_row(
         _declaring(function, face, tensors, several, parameters[: len(given)] == given, names),
         reference,
         fusion,
-        {ours: REQUIRED if ours in required else rest[its] for ours, its in names.items()},
+        {ours: rest[its] for ours, its in names.items()} | dict(defaults or {}),
         (sum(one.default is one.empty for one in given), most),
         None if derivative is None else tuple(derivative),
         error,
@@ -224,7 +224,7 @@ def operator(
     reference: Callable[..., Any],
     fusion: Fusion = "heavy",
     attributes: Mapping[str, str] | None = None,
-    required: Sequence[str] = (),
+    defaults: Mapping[str, Any] | None = None,
     derivative: Sequence[str | None] | None = None,
     error: float = 0,
     growth: float | None = None,
@@ -233,13 +233,13 @@ def operator(
 ) -> Callable[[F], F]:
     """Make a row of the function that it decorates. Its tensors are the parameters annotated so, or those before keywords.
 
-    attributes: by their names in nodes the parameters that are attributes, where not all are, or have other names there. required:
-    attributes that nodes have to be given, although the parameters have defaults. The others: as Operator has them.
+    attributes: by their names in nodes the parameters that are attributes, where not all are, or have other names there. defaults: those
+    that nodes have where the parameters have others, REQUIRED for none. The others: as Operator has them.
     """
 
     def register(function: F) -> F:
         _OPERATORS[name] = make_row(
-            name, function, reference, fusion, attributes, required, derivative, error, growth, in_place, samples
+            name, function, reference, fusion, attributes, defaults, derivative, error, growth, in_place, samples
         )
         return function
 

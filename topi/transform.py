@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..arguments import as_list, is_array, is_sequence
 from ..errors import user_source
 from ..ir import ops
@@ -18,11 +21,11 @@ from ..ir.arith.analyzer import simplify
 from ..ir.expr import Expr, IntImm
 from ..ir.ops import constant_of
 from ..te import either as te
-from ..te.indices import clipped_index, signed_index, wrapped_index
-from ..te.shape import INT64_FROM, same_extent, scalar_dtype
+from ..te.shape import INT64_FROM, same_extent
 from ..te.tensor import Tensor, tensor_text
 from .checks import axes_of, axis_of, integers, known, shape_of, tensor
 from .errors import BadAxis, BadOperand, BadParameter
+from .row import REQUIRED, floating, operator, sample
 
 if TYPE_CHECKING:
     from ..te.compute import OfAll
@@ -31,10 +34,7 @@ __all__ = [
     "concatenate",
     "expand_dims",
     "flip",
-    "gather",
-    "gather_nd",
     "layout_transform",
-    "one_hot",
     "pad",
     "repeat",
     "reshape",
@@ -42,7 +42,6 @@ __all__ = [
     "squeeze",
     "stack",
     "strided_slice",
-    "take",
     "tile",
     "transpose",
 ]
@@ -91,6 +90,17 @@ def squeeze(a: Tensor, axis: Any = None) -> Tensor:
     )
 
 
+def _numpy_reshape(x: NDArray[Any], *, shape: tuple[int, ...]) -> Any:
+    return x.reshape(shape)
+
+
+@operator(
+    "reshape",
+    reference=_numpy_reshape,
+    fusion="injective",
+    attributes={"shape": "newshape"},
+    samples=[sample(floating(2, 3, 5), shape=(5, 6)), sample(floating(1), shape=())],
+)
 def reshape(a: Tensor, newshape: Any) -> Tensor:
     """The elements in row-major order in another shape; one extent may be -1, and is what the others leave.
 
@@ -187,6 +197,17 @@ def indices_of(flat: Any, shape: Sequence[Expr]) -> tuple[Any, ...]:
     return tuple(reversed(indices))
 
 
+def _numpy_transpose(x: NDArray[Any], *, axes: tuple[int, ...]) -> Any:
+    return x.transpose(axes)
+
+
+@operator(
+    "transpose",
+    reference=_numpy_transpose,
+    fusion="injective",
+    defaults={"axes": REQUIRED},
+    samples=[sample(floating(2, 3, 5), axes=(2, 0, 1))],
+)
 def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """Dimension d of the result is dimension axes[d] of `a`; without axes their order is reversed. Raises BadAxis (TW0180)."""
     source = tensor(a, "transpose")
@@ -209,6 +230,17 @@ def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     )
 
 
+def _numpy_flip(x: NDArray[Any], *, axis: int) -> Any:
+    return np.flip(x, axis)
+
+
+@operator(
+    "flip",
+    reference=_numpy_flip,
+    fusion="injective",
+    defaults={"axis": REQUIRED},
+    samples=[sample(floating(3, 1, 5), axis=-1)],
+)
 def flip(a: Tensor, axis: int = 0) -> Tensor:
     """The elements along one dimension in reverse order. Raises BadAxis (TW0180)."""
     source = tensor(a, "flip")
@@ -388,6 +420,17 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     return [strided_slice(source, [low], [high], axes=[at]) for low, high in pairwise((0, *cuts, size))]
 
 
+def _numpy_concatenate(*xs: NDArray[Any], axis: int) -> Any:
+    return np.concatenate(xs, axis)
+
+
+@operator(
+    "concat",
+    reference=_numpy_concatenate,
+    fusion="injective",
+    defaults={"axis": REQUIRED},
+    samples=[sample(floating(2, 3), floating(2, 1), floating(2, 4), axis=1)],
+)
 def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Tensors of one dtype one after another along a dimension; the other extents are the same. Raises BadOperand (TW0181), BadAxis
     (TW0180)."""
@@ -413,6 +456,17 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
     return injective([*sources[0].shape[:at], ends[-1], *sources[0].shape[at + 1 :]], element, "T_concat")
 
 
+def _numpy_stack(*xs: NDArray[Any], axis: int) -> Any:
+    return np.stack(xs, axis)
+
+
+@operator(
+    "stack",
+    reference=_numpy_stack,
+    fusion="injective",
+    defaults={"axis": REQUIRED},
+    samples=[sample(floating(2, 3), floating(2, 3), axis=-1)],
+)
 def stack(a: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Tensors of one shape and dtype along a new dimension before `axis`. Raises BadOperand (TW0181), BadAxis (TW0180)."""
     sources = _alike(a, "stack")
@@ -459,11 +513,25 @@ def _not_alike(subject: str, a: Tensor, b: Tensor) -> BadOperand:
     )
 
 
+def _numpy_pad(x: NDArray[Any], *, before: tuple[int, ...], after: tuple[int, ...], value: float | int | bool) -> Any:
+    if not x.ndim:
+        return x
+    return np.pad(x, list(zip(before, after, strict=True)), constant_values=np.asarray(value).astype(x.dtype))
+
+
+@operator(
+    "pad",
+    reference=_numpy_pad,
+    fusion="injective",
+    attributes={"before": "pad_before", "after": "pad_after", "value": "pad_value"},
+    defaults={"after": REQUIRED},
+    samples=[sample(floating(3, 5), before=(1, 0), after=(0, 2), value=1.5)],
+)
 def pad(
     data: Tensor,
     pad_before: Sequence[Any],
     pad_after: Sequence[Any] | None = None,
-    pad_value: Any = 0.0,
+    pad_value: Any = 0,
     name: str = "PadInput",
 ) -> Tensor:
     """`data` with pad_before[d] elements before and pad_after[d] after it in each dimension, all of them pad_value.
@@ -514,6 +582,17 @@ def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
     return injective(shape, lambda *i: source[(*i[:at], i[at] // count if count else i[at], *i[at + 1 :])], "T_repeat")
 
 
+def _numpy_tile(x: NDArray[Any], *, repeats: tuple[int, ...]) -> Any:
+    return np.tile(x, repeats)
+
+
+@operator(
+    "tile",
+    reference=_numpy_tile,
+    fusion="injective",
+    attributes={"repeats": "reps"},
+    samples=[sample(floating(2, 3), repeats=(2, 1))],
+)
 def tile(a: Tensor, reps: Any) -> Tensor:
     """The whole tensor repeated reps[d] times along each dimension, the last ones aligned, as numpy's. Raises BadParameter
     (TW0182)."""
@@ -542,116 +621,3 @@ def _counts(values: Any, subject: str) -> list[int]:
             f"{subject} counts from 0 on", reason=f"got {values!r}", called=user_source(), fix="0 gives no elements"
         )
     return counts
-
-
-# Lookups
-
-
-def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip") -> Tensor:
-    """The elements (slices) of `a` at integer `indices`: along `axis`, or of the flattened tensor without.
-
-    The result has the dimensions of `indices` in place of that axis; batch_dims: the first ones of both are the same, and
-    looked up in each other. mode "clip": indices outside are taken to the nearest end; "wrap": modulo the extent; "fast":
-    they are inside, which the caller answers for. Raises BadOperand (TW0181), BadAxis (TW0180), BadParameter (TW0182).
-    """
-    source, index = tensor(a, "take"), _of_integers(indices, "take")
-    if mode not in ("clip", "wrap", "fast"):
-        raise BadParameter(
-            f"take has no mode {mode!r}", called=user_source(), allowed='"clip", "wrap" and "fast"', fix='mode="clip"'
-        )
-    if axis is None:
-        size = ops.convert(math.prod(source.shape)) if source.ndim else ops.const(1, "int32")
-        return injective(
-            index.shape, lambda *i: source[indices_of(_inside(index[i], size, mode), source.shape)], "T_take"
-        )
-    at = axis_of(source, axis, "take")
-    (batch,) = integers(batch_dims, "batch_dims of take")
-    if not 0 <= batch <= min(at, index.ndim) or not all(map(same_extent, source.shape[:batch], index.shape[:batch])):
-        raise BadParameter(
-            f"take: {batch_dims} first dimensions are not the same",
-            called=user_source(),
-            reason=f"got {tensor_text(source)} and {tensor_text(index)}",
-            fix="batch_dims counts dimensions before the axis that both have",
-        )
-    after = at + index.ndim - batch
-    shape = [*source.shape[:at], *index.shape[batch:], *source.shape[at + 1 :]]
-    return injective(
-        shape,
-        lambda *i: source[(*i[:at], _inside(index[(*i[:batch], *i[at:after])], source.shape[at], mode), *i[after:])],
-        "T_take",
-    )
-
-
-def _inside(index: Expr, extent: Expr, mode: str) -> Any:
-    if mode == "fast":
-        return signed_index(index)
-    return wrapped_index(index, extent) if mode == "wrap" else clipped_index(index, extent)
-
-
-def _of_integers(indices: Any, subject: str) -> Tensor:
-    index = tensor(indices, subject)
-    if not index.dtype.is_integer:
-        raise BadOperand(
-            f"{subject} takes integer indices",
-            reason=f"got {tensor_text(index)}",
-            declared=index.source,
-            called=user_source(),
-            fix='topi.cast(indices, "int32")',
-        )
-    return index
-
-
-def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
-    """result[i, j, k] = data[i, indices[i, j, k], k] for axis 1, and so on: `indices` has the rank of data, and no more
-    elements than it in the other dimensions. Indices have to be inside. Raises BadOperand (TW0181), BadAxis (TW0180)."""
-    source = tensor(data, "gather")
-    index = _of_integers(tensor(indices, "gather", source.ndim), "gather")
-    at = axis_of(source, axis, "gather")
-    return injective(
-        index.shape, lambda *i: source[(*i[:at], _inside(index[i], source.shape[at], "fast"), *i[at + 1 :])], "T_gather"
-    )
-
-
-def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
-    """result[i..., j...] = a[indices[0, i...], indices[1, i...], ..., j...]: the first dimension of `indices`, of a known
-    extent, holds the coordinates. They have to be inside. batch_dims: so many of the first dimensions of `a` are those that
-    `indices` has after its first, and are not looked up. Raises BadOperand (TW0181)."""
-    source, index = tensor(a, "gather_nd"), _of_integers(indices, "gather_nd")
-    count = index.shape[0] if index.ndim else None
-    (batch,) = integers(batch_dims, "batch_dims of gather_nd")
-    if not isinstance(count, IntImm) or not 0 <= batch < index.ndim or count.value + batch > source.ndim:
-        raise BadOperand(
-            "gather_nd: the first dimension of the indices is no number of coordinates",
-            reason=f"got {tensor_text(source)} and {tensor_text(index)}",
-            declared=index.source,
-            called=user_source(),
-            fix=f"indices of shape (m, ...), m at most {source.ndim}",
-        )
-    rank = index.ndim - 1
-    within = source.shape[batch : batch + count.value]
-    return injective(
-        [*index.shape[1:], *source.shape[batch + count.value :]],
-        lambda *i: source[
-            (
-                *i[:batch],
-                *(_inside(index[(at, *i[:rank])], extent, "fast") for at, extent in enumerate(within)),
-                *i[rank:],
-            )
-        ],
-        "T_gather_nd",
-    )
-
-
-def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: object) -> Tensor:
-    """on_value where the index along a new dimension `axis` of extent `depth` is the element of `indices`, else off_value.
-
-    axis: -1 for the last. Raises BadOperand (TW0181), BadAxis (TW0180).
-    """
-    index = _of_integers(indices, "one_hot")
-    at = axis_of(index, axis, "one_hot", 1)
-    kind = scalar_dtype(dtype)
-    on, off = (ops.cast(ops.convert(value), kind) for value in (on_value, off_value))
-    shape = shape_of([*index.shape[:at], depth, *index.shape[at:]], "one_hot")
-    return injective(
-        shape, lambda *i: te.select(ops.equal(index[(*i[:at], *i[at + 1 :])], i[at]), on, off), "T_one_hot"
-    )

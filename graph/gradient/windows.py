@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ..operators.windows import spatial
+from ...topi.nn.spatial import spatial
 from .rule import Pullback, by_tensor_expressions, rule
 
 __all__: list[str] = []

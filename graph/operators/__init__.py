@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-from . import (
-    blocks,
-    columns,
-    fused,
-    markers,
-    movement,
-    norms,
-    places,
-    pools,
-    products,
-    quantized,
-    resize,
-    sampling,
-    spectra,
-    updates,
-    vjp,
-    windows,
-    winograd,
-)
-from .row import OPERATORS, Attribute, Operator, declared, result_types, row_of, whole_attributes
-from .updates import IN_PLACE
+from . import blocks, fused, markers, resize, spectra, vjp, winograd
+from .row import OPERATORS, Attribute, Operator, declared, result_types, row_of, updater, whole_attributes
 
-__all__ = ["IN_PLACE", "OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "whole_attributes"]
+__all__ = ["OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "updater", "whole_attributes"]
 
 FAMILIES = (
     blocks,
-    columns,
     fused,
     markers,
-    movement,
-    norms,
-    places,
-    pools,
-    products,
-    quantized,
     resize,
-    sampling,
     spectra,
-    updates,
     vjp,
-    windows,
     winograd,
 )
 """Importing them fills the table."""

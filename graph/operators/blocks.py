@@ -10,10 +10,11 @@ from ... import te, topi
 from ...te.shape import same_extent
 from ...te.tensor import Tensor
 from ...topi.nn.convolutions import tap_count
+from ...topi.nn.spatial import spatial, strided_windows
 from ...topi.nn.window import out_extent, padded
 from ...topi.references import wide
+from ...topi.row import floating, sample
 from .row import operator
-from .windows import spatial, strided_windows
 
 __all__: list[str] = []
 
@@ -33,7 +34,15 @@ def _convolved(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> A
     return np.einsum("ncbijxy,ocxybp->noijp", parts, w, optimize=True)
 
 
-@operator("conv_in_blocks", wide(_convolved))
+@operator(
+    "conv_in_blocks",
+    wide(_convolved),
+    samples=[
+        sample(floating(1, 2, 5, 7, 4), floating(3, 2, 3, 1, 4, 8), stride=(2, 1), padding=(1, 0, 0, 2)),
+        sample(floating(2, 3, 6, 5, 1), floating(2, 3, 2, 3, 1, 16), dilation=(1, 2)),
+        sample(floating(1, 2, 6, 5, 16), floating(2, 3, 3, 2, 8, 16), padding=(1, 0, 1, 1)),
+    ],
+)
 def _conv_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (), dilation: Any = ()) -> Any:
     """x (N, C / b, H, W, b) with w (O / o, C / c, KH, KW, c, o), c being b or a part of it: (N, O / o, H, W, o). What fills the
     last block of x up is not read."""
@@ -91,7 +100,14 @@ def _convolved_apart(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any
     return np.einsum("ncbijxy,cxyb->ncijb", windows, w, optimize=True)
 
 
-@operator("depthwise_in_blocks", wide(_convolved_apart))
+@operator(
+    "depthwise_in_blocks",
+    wide(_convolved_apart),
+    samples=[
+        sample(floating(2, 2, 9, 7, 16), floating(2, 3, 5, 16), stride=(2, 1), padding=(1, 2, 0, 2)),
+        sample(floating(1, 3, 7, 6, 4), floating(3, 2, 2, 4), dilation=(2, 1)),
+    ],
+)
 def _depthwise_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (), dilation: Any = ()) -> Any:
     """x (N, C / b, H, W, b) with w (C / b, KH, KW, b): each channel for itself."""
     stride, padding, dilation = spatial(2, stride, padding, dilation)

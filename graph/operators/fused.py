@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ...topi.row import floating, sample
 from ..types import array_dtype, type_of_array
 from .row import Attribute, Operator, declared, operator, result_types, row_of, whole_attributes
 
@@ -147,6 +148,10 @@ def declare_body(body: str, xs: Sequence[Any], sizes: Sequence[Any] = ()) -> Any
     return _evaluated(body, xs, sizes, apply)
 
 
-@operator("fused", _numpy_fused)
+@operator(
+    "fused",
+    _numpy_fused,
+    samples=[sample(floating(2, 3), floating(3, 5), floating(5), body="relu(add(matmul(x0, x1), x2))")],
+)
 def _fused(*xs: Any, body: str, sizes: tuple[Any, ...] = ()) -> Any:
     return declare_body(body, xs, sizes)

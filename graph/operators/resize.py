@@ -16,6 +16,7 @@ from ...ir import ops
 from ...ir.expr import IntImm
 from ...te import either as te
 from ...te.shape import same_extent
+from ...topi.row import floating, integers, sample
 from ...topi.transform import injective
 from ..types import extents
 from .row import operator
@@ -127,7 +128,94 @@ def _resized(x: Any, *, sizes: Any, scales: Any, region: Any, outside: float, **
     )
 
 
-@operator("resize", _resized)
+@operator(
+    "resize",
+    _resized,
+    samples=[
+        sample(
+            floating(1, 2, 5, 6),
+            sizes=(1, 2, 9, 4),
+            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
+            mode="nearest",
+            coordinates="half_pixel",
+            antialias=False,
+        ),
+        sample(
+            floating(1, 2, 5, 6),
+            sizes=(1, 2, 9, 4),
+            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
+            mode="nearest",
+            coordinates="align_corners",
+            antialias=False,
+        ),
+        sample(
+            floating(1, 2, 5, 6),
+            sizes=(1, 2, 9, 4),
+            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
+            mode="nearest",
+            coordinates="asymmetric",
+            antialias=False,
+        ),
+        sample(
+            floating(1, 2, 5, 6),
+            sizes=(1, 2, 9, 4),
+            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
+            mode="linear",
+            coordinates="half_pixel",
+            antialias=True,
+        ),
+        sample(
+            floating(1, 2, 5, 6),
+            sizes=(1, 2, 9, 4),
+            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
+            mode="linear",
+            coordinates="align_corners",
+            antialias=True,
+        ),
+        sample(
+            floating(1, 2, 5, 6),
+            sizes=(1, 2, 9, 4),
+            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
+            mode="linear",
+            coordinates="asymmetric",
+            antialias=True,
+        ),
+        sample(
+            floating(1, 2, 5, 6),
+            sizes=(1, 2, 9, 4),
+            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
+            mode="cubic",
+            coordinates="half_pixel",
+            antialias=False,
+        ),
+        sample(
+            floating(1, 2, 5, 6),
+            sizes=(1, 2, 9, 4),
+            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
+            mode="cubic",
+            coordinates="align_corners",
+            antialias=False,
+        ),
+        sample(
+            floating(1, 2, 5, 6),
+            sizes=(1, 2, 9, 4),
+            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
+            mode="cubic",
+            coordinates="asymmetric",
+            antialias=False,
+        ),
+        sample(integers(4, 5, below=99, dtype="uint8"), sizes=(3, 5), scales=(0.75, 1.0), mode="linear"),
+        sample(
+            floating(4, 5),
+            sizes=(3, 5),
+            scales=(0.75, 1.0),
+            mode="linear",
+            coordinates="tf_crop_and_resize",
+            region=(0.25, 0.5, 1.5, 1.0),
+            outside=7.0,
+        ),
+    ],
+)
 def _resize(
     x: Any,
     *,

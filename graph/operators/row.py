@@ -13,7 +13,7 @@ from ...topi.row import MANY, REQUIRED, Fusion, Operator, Sample, load_rows, mak
 from ..errors import BadNode, UnknownOperator
 from ..types import Extent, TensorType, extent_of, extents, tensor_type
 
-__all__ = ["OPERATORS", "REQUIRED", "Attribute", "Operator", "operator", "result_types", "row_of"]
+__all__ = ["OPERATORS", "REQUIRED", "Attribute", "Operator", "operator", "result_types", "row_of", "updater"]
 
 Attribute = int | float | bool | str | None | tuple["Attribute", ...]
 """What says how an operator works. Extents are numbers or texts, as in types."""
@@ -53,6 +53,12 @@ def row_of(name: str) -> Operator:
             fix="compose it of those that there are",
         )
     return row
+
+
+def updater(name: str) -> Callable[..., te.Tensor] | None:
+    """The tensor of which only the elements that change are stored, where an operator has one."""
+    row = OPERATORS.get(name)
+    return None if row is None else row.in_place
 
 
 class Attributed(Protocol):

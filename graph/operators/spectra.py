@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import te, topi
 from ...topi.fourier import fourier
+from ...topi.row import floating, integers, sample
 from .row import operator
 
 __all__: list[str] = []
@@ -25,16 +26,20 @@ def _transformed(x: Any, *, axis: int, length: int | None, inverse: bool, onesid
     return np.stack([result.real, result.imag], -1)
 
 
-@operator("dft", _transformed)
+@operator(
+    "dft",
+    _transformed,
+    samples=[
+        sample(floating(3, 15, 2), axis=1),
+        sample(floating(9, 2, 1), axis=0, length=12, onesided=True),
+        sample(floating(1, 72, 2), inverse=True),
+        sample(floating(2, 5, 2), inverse=True, onesided=True),
+        sample(floating(2, 5, 1), inverse=True, onesided=True, length=7),
+    ],
+)
 def _dft(x: Any, *, axis: int = -2, length: int | None = None, inverse: bool = False, onesided: bool = False) -> Any:
     """The discrete Fourier transform along an axis of complex numbers (..., 2), or real ones (..., 1), as topi.fourier has it."""
     return fourier(x, axis, length, inverse, onesided)
-
-
-@operator("det", np.linalg.det)
-def _det(x: Any) -> Any:
-    """The determinants of matrices (..., n, n)."""
-    return topi.det(x)
 
 
 def _each_once(x: Any, *, ordered: bool) -> Any:
@@ -52,7 +57,11 @@ def _each_once(x: Any, *, ordered: bool) -> Any:
     )
 
 
-@operator("unique", _each_once)
+@operator(
+    "unique",
+    _each_once,
+    samples=[sample(integers(17)), sample(integers(17, dtype="uint8"), ordered=False), sample(floating(1))],
+)
 def _unique(x: Any, *, ordered: bool = True) -> Any:
     """The elements of a vector each once, where each is first met, the place among them of each element, how often each is met, and
     how many they are, int64 all: vectors as long as x, of which the first so many count, as topi.unique has it."""
@@ -76,7 +85,16 @@ def _searched(rows: Any, values: Any, *, right: bool) -> Any:
     return result
 
 
-@operator("searchsorted", _searched)
+@operator(
+    "searchsorted",
+    _searched,
+    samples=[
+        sample(np.asarray([0.0, 2.0, 4.0, 6.0, 8.0], "float32"), integers(3, 5, below=10, dtype="float32")),
+        sample(
+            np.asarray([[0, 0, 0, 1, 1, 1, 2], [2, 2, 3, 3, 3, 4, 4]], "int64"), integers(2, 4, below=5), right=True
+        ),
+    ],
+)
 def _searchsorted(rows: Any, values: Any, *, right: bool = False) -> Any:
     """Where values would be put into ascending rows, int64, as topi.searchsorted has it."""
     return topi.searchsorted(rows, values, right)

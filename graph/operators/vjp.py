@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import te
 from ...driver.build import build
+from ...topi.row import floating, sample
 from ..types import type_of_array
 from .fused import declare_body
 from .row import operator
@@ -31,7 +32,14 @@ def _numpy_vjp(*arrays: Any, body: str, wrt: int) -> Any:
     return result
 
 
-@operator("vjp", _numpy_vjp)
+@operator(
+    "vjp",
+    _numpy_vjp,
+    samples=[
+        sample(floating(2, 5), floating(2, 5), body="gelu(x0)", wrt=0),
+        sample(floating(1, 4, 3, 3), floating(1, 4, 3, 3), body="lrn(x0, size=3)", wrt=0),
+    ],
+)
 def _vjp(*xs: Any, body: str, wrt: int) -> Any:
     """What the last input, the derivative of something by the body's value, gives for the input number `wrt` of the body: the
     product of that vector with the body's Jacobian."""

@@ -12,7 +12,7 @@ import numpy as np
 import tilewright as tw
 from drawn_values import AnyValues
 from numpy.typing import NDArray
-from operator_cases import CASES, drawn_array
+from operator_cases import CASES
 from tilewright.graph import Builder
 
 __all__ = ["drawn_graph"]
@@ -39,14 +39,13 @@ class _Drawing:
             return self.b.input(f"x{len(self.arrays)}", array.shape if shape is None else shape, array.dtype)
         return self.b.param(f"p{len(self.b.types)}", array)
 
-    def value(self, how: Any) -> str:
-        array = np.asarray(drawn_array(self.random, how))
+    def value(self, how: Any, array: Any) -> str:
         fresh = array.dtype != np.float32 or not array.size or not self.floats or self.random.random() < 0.4
         if fresh or isinstance(how, np.ndarray):
             return self.given(array)
         x = str(self.random.choice(self.floats))
         x = self.shaped(x, array.shape)
-        return self.b.node("sigmoid", x) if how[0] == "positive" else x
+        return self.b.node("sigmoid", x) if how.kind == "positive" else x
 
     def shaped(self, x: str, shape: tuple[int, ...]) -> str:
         """Elements of a value, as many times as needed, in a shape."""
@@ -68,8 +67,9 @@ class _Drawing:
 
     def case(self) -> None:
         """A node of any operator."""
-        name, inputs, attributes = CASES[int(self.random.integers(len(CASES)))]
-        for value in self.b.nodes(name, *[self.value(how) for how in inputs], source=name, **attributes):
+        name, one = CASES[int(self.random.integers(len(CASES)))]
+        inputs = map(self.value, one.inputs, map(np.asarray, one.arrays(self.random)))
+        for value in self.b.nodes(name, *inputs, source=name, **one.attributes):
             tame = name in (
                 "exp",
                 "sinh",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from numpy.typing import NDArray
+
 from ...arguments import is_a
 from ...errors import user_source
 from ...ir import ops
@@ -17,6 +19,7 @@ from ...te.tensor import Tensor, tensor_text
 from .. import transform
 from ..checks import axis_of, integers, tensor
 from ..errors import BadOperand, BadParameter
+from ..row import floating, operator, sample
 from ..signatures import Number
 
 __all__ = [
@@ -102,6 +105,19 @@ def mirror_pad(
     return transform.injective(shape, lambda *i: source[tuple(map(place, i, source.shape, before, after))], name)
 
 
+def _numpy_space_to_depth(x: NDArray[Any], *, block: int) -> Any:
+    n, c, h, w = x.shape
+    parts = x.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
+    return parts.reshape(n, c * block**2, h // block, w // block)
+
+
+@operator(
+    "space_to_depth",
+    reference=_numpy_space_to_depth,
+    fusion="injective",
+    attributes={"block": "block_size"},
+    samples=[sample(floating(1, 2, 4, 6), block=2)],
+)
 def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
     """Blocks of height and width side by side in the channels: (N, C * b * b, H / b, W / b), channel (y * b + x) * C + c being
     pixel (y, x) of the block. layout: "NCHW" or "NHWC". A symbolic size that leaves a rest fails at the call (TW0518).
@@ -127,6 +143,22 @@ def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tenso
     return transform.injective([shape[letter] for letter in layout], element, "space_to_depth")
 
 
+def _numpy_depth_to_space(x: NDArray[Any], *, block: int, mode: str) -> Any:
+    n, c, h, w = x.shape
+    if mode == "DCR":
+        parts = x.reshape(n, block, block, c // block**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = x.reshape(n, c // block**2, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return parts.reshape(n, c // block**2, h * block, w * block)
+
+
+@operator(
+    "depth_to_space",
+    reference=_numpy_depth_to_space,
+    fusion="injective",
+    attributes={"block": "block_size", "mode": "mode"},
+    samples=[sample(floating(1, 8, 2, 3), block=2), sample(floating(1, 8, 2, 3), block=2, mode="CRD")],
+)
 def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Tensor:
     """Channels laid out as blocks of height and width: (N, C / (b * b), H * b, W * b). mode: "DCR", the inverse of
     space_to_depth, or "CRD", where the channels of one result lie side by side. Raises BadParameter (TW0182), BadOperand

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...arguments import is_a
 from ...errors import user_source
 from ...ir.expr import Expr
@@ -12,6 +15,7 @@ from ...te import either as te
 from ...te.tensor import Tensor
 from ..checks import axis_of
 from ..errors import BadAxis, BadParameter
+from ..row import floating, operator, sample
 from ..weighted import scaled_and_moved
 from .rowwise import Rows, wide_dtype
 
@@ -125,6 +129,19 @@ def l2_normalize(data: Tensor, eps: float, axis: int | Sequence[int] | None = No
     return rows.result(lambda i: rows.value(i) * scale[rows.row_of(i)])
 
 
+def _numpy_lrn(x: NDArray[Any], *, size: int, alpha: float, beta: float, bias: float) -> Any:
+    squares = np.pad(x.astype(np.float64) ** 2, [(0, 0), ((size - 1) // 2, size // 2)] + [(0, 0)] * (x.ndim - 2))
+    total = sum(squares[:, at : at + x.shape[1]] for at in range(size))
+    return x / (bias + alpha / size * total) ** beta
+
+
+@operator(
+    "lrn",
+    reference=_numpy_lrn,
+    attributes={"size": "size", "alpha": "alpha", "beta": "beta", "bias": "bias"},
+    defaults={"bias": 1.0},
+    samples=[sample(floating(2, 7, 3, 3), size=3, alpha=0.1, beta=0.75, bias=1.5)],
+)
 def lrn(data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75, bias: float = 2.0) -> Tensor:
     """Local response normalisation: data / (bias + alpha / size * sum of the squares of `size` neighbours along `axis`)^beta.
 

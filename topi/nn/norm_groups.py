@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ... import te
 from ...errors import user_source
@@ -13,6 +17,7 @@ from ...te.tensor import Tensor, tensor_text
 from .. import filling, mathematics, reduction, transform
 from ..checks import axes_of, axis_of, integers, tensor
 from ..errors import BadOperand, BadParameter
+from ..row import floating, operator, sample
 from .activation import batch_norm_inference
 from .norm import layer_norm
 
@@ -78,6 +83,23 @@ def batch_norm(
     return [normalized, *moved]
 
 
+def _numpy_group_norm(
+    x: NDArray[Any], scale: Any = None, shift: Any = None, *, groups: int, epsilon: float = 1e-5
+) -> Any:
+    wide = x.astype(np.float64).reshape(x.shape[0], groups, math.prod(x.shape[1:]) // groups)
+    mean = wide.mean(2, keepdims=True)
+    normal = ((wide - mean) / np.sqrt(((wide - mean) ** 2).mean(2, keepdims=True) + epsilon)).reshape(x.shape)
+    channels = (-1, *[1] * (x.ndim - 2))
+    normal = normal if scale is None else normal * scale.astype(np.float64).reshape(channels)
+    return normal if shift is None else normal + shift.astype(np.float64).reshape(channels)
+
+
+@operator(
+    "group_norm",
+    reference=_numpy_group_norm,
+    attributes={"groups": "num_groups", "epsilon": "epsilon"},
+    samples=[sample(floating(2, 6, 3, 5), floating(6), floating(6), groups=3)],
+)
 def group_norm(
     data: Tensor,
     gamma: Tensor | None,

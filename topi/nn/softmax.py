@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...ir.expr import Expr, IntImm
 from ...te import either as te
 from ...te.operation import ZERO_GRADIENT
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
+from ..row import floating, operator, sample
 from .rowwise import Rows
 
 __all__ = ["log_softmax", "softmax"]
@@ -22,6 +26,13 @@ _SHIFT = {ZERO_GRADIENT: True}
 """Of a maximum that is taken away from all elements: the result would be the same with any other number."""
 
 
+def _numpy_softmax(x: NDArray[Any], *, axis: int) -> Any:
+    wide = x.astype(np.float64)
+    powers = np.exp(wide - wide.max(axis, keepdims=True, initial=-np.inf))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+@operator("softmax", reference=_numpy_softmax, samples=[sample(floating(3, 7), axis=-1)])
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """e^(x - max) / sum of e^(x - max) along an axis; the shape and, if it is one of floats, the type of x.
 
@@ -47,6 +58,13 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     return rows.result(lambda i: power[i] * scale[rows.row_of(i)])
 
 
+def _numpy_log_softmax(x: NDArray[Any], *, axis: int) -> Any:
+    wide = x.astype(np.float64)
+    far = wide - wide.max(axis, keepdims=True, initial=-np.inf)
+    return far - np.log(np.exp(far).sum(axis, keepdims=True))
+
+
+@operator("log_softmax", reference=_numpy_log_softmax, samples=[sample(floating(3, 7, 2), axis=1)])
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """x - max - log(sum of e^(x - max)) along an axis; the shape and, if it is one of floats, the type of x.
 

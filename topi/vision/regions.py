@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...errors import user_source
 from ...ir import ops
 from ...te import either as te
@@ -13,6 +15,7 @@ from ..checks import integers, tensor
 from ..errors import BadOperand, BadParameter
 from ..image.sampling import weighed
 from ..nn.window import pair
+from ..row import floating, operator, sample
 
 __all__ = ["roi_align", "roi_pool"]
 
@@ -149,7 +152,41 @@ def _greatest_term(source: Tensor, lead: tuple[Any, ...], places: list[Any]) -> 
     return te.max(te.max(terms[0], terms[1]), te.max(terms[2], terms[3]))
 
 
-def roi_pool(data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float) -> Tensor:
+def _numpy_roi_pool(x: Any, rois: Any, *, size: Any, scale: float) -> Any:
+    result = np.zeros((len(rois), x.shape[1], *size), np.float64)
+    for r, (batch, *box) in enumerate(rois.astype(np.float32)):
+        scaled = np.asarray(box, np.float32) * np.float32(scale)
+        x0, y0, x1, y1 = np.trunc(scaled + np.copysign(np.float32(0.5), scaled))
+        image = x[int(np.clip(batch, 0, len(x) - 1))]
+        each = [
+            np.float32(max(end - begin + 1, 1)) / np.float32(count)
+            for begin, end, count in zip((y0, x0), (y1, x1), size, strict=True)
+        ]
+        for bins in np.ndindex(*size):
+            ends = [
+                np.clip([np.floor(bin * one) + begin, np.ceil((bin + 1) * one) + begin], 0, extent).astype(int)
+                for bin, one, begin, extent in zip(bins, each, (y0, x0), x.shape[2:], strict=True)
+            ]
+            part = image[:, slice(*ends[0]), slice(*ends[1])]
+            if part.size:
+                result[(r, slice(None), *bins)] = part.max((1, 2))
+    return result
+
+
+@operator(
+    "roi_pool",
+    reference=_numpy_roi_pool,
+    attributes={"size": "pooled_size", "scale": "spatial_scale"},
+    samples=[
+        sample(
+            floating(2, 3, 9, 7),
+            np.asarray([[0.0, 1.0, 2.0, 9.0, 12.0], [1.0, -3.0, 4.5, 2.0, 30.0], [1.0, 5.0, 5.0, 4.0, 4.0]], "float32"),
+            size=(3, 2),
+            scale=0.6,
+        )
+    ],
+)
+def roi_pool(data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float = 1.0) -> Tensor:
     """The greatest element of each of so many bins of regions of data (N, C, H, W), 0 of none: (regions, C, height, width). rois:
     (regions, 5), a number of the batch before x0, y0, x1, y1, which are multiplied with spatial_scale and rounded. Raises
     BadOperand (TW0181), BadWindow (TW0190)."""

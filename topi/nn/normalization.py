@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +9,10 @@ import numpy as np
 
 from ... import topi
 from ...te.shape import same_extent
-from ..types import extents
-from .row import operator
-
-__all__: list[str] = []
+from ..row import bools, floating, operator, positive, sample
 
 
-def _along(x: Any, weights: Any, axis: int) -> Any:
+def _channel_weights(x: Any, weights: Any, axis: int) -> Any:
     return weights.astype(np.float64).reshape([-1 if at == axis else 1 for at in range(x.ndim)])
 
 
@@ -27,21 +23,28 @@ def _standard(x: Any, axes: Sequence[int], epsilon: float) -> Any:
 
 
 def _numpy_batch_norm(x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float) -> Any:
-    normal = (x.astype(np.float64) - _along(x, mean, 1)) / np.sqrt(_along(x, variance, 1) + epsilon)
-    return normal * _along(x, scale, 1) + _along(x, shift, 1)
+    normal = (x.astype(np.float64) - _channel_weights(x, mean, 1)) / np.sqrt(_channel_weights(x, variance, 1) + epsilon)
+    return normal * _channel_weights(x, scale, 1) + _channel_weights(x, shift, 1)
 
 
-@operator("batch_norm", _numpy_batch_norm, "elementwise")
+@operator(
+    "batch_norm",
+    reference=_numpy_batch_norm,
+    fusion="elementwise",
+    samples=[sample(floating(2, 3, 4, 5), floating(3), floating(3), floating(3), positive(3), epsilon=0.001)],
+)
 def _batch_norm(x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5) -> Any:
     """(x - mean) / sqrt(variance + epsilon) * scale + shift for each channel, dimension 1."""
     return topi.cast(topi.nn.batch_norm_inference(x, scale, shift, mean, variance, 1, epsilon), x.dtype)
 
 
 def _numpy_instance_norm(x: Any, scale: Any, shift: Any, *, epsilon: float) -> Any:
-    return _standard(x, range(2, x.ndim), epsilon) * _along(x, scale, 1) + _along(x, shift, 1)
+    return _standard(x, range(2, x.ndim), epsilon) * _channel_weights(x, scale, 1) + _channel_weights(x, shift, 1)
 
 
-@operator("instance_norm", _numpy_instance_norm)
+@operator(
+    "instance_norm", reference=_numpy_instance_norm, samples=[sample(floating(2, 3, 4, 5), floating(3), floating(3))]
+)
 def _instance_norm(x: Any, scale: Any, shift: Any, *, epsilon: float = 1e-5) -> Any:
     return topi.nn.instance_norm(x, scale, shift, 1, list(range(2, x.ndim)), epsilon)
 
@@ -51,7 +54,15 @@ def _numpy_layer_norm(x: Any, scale: Any = None, shift: Any = None, *, axis: int
     return normal * (1 if scale is None else scale) + (0 if shift is None else shift)
 
 
-@operator("layer_norm", _numpy_layer_norm)
+@operator(
+    "layer_norm",
+    reference=_numpy_layer_norm,
+    samples=[
+        sample(floating(2, 3, 5), floating(5), floating(5), axis=-1),
+        sample(floating(2, 3, 5), floating(3, 5), axis=1),
+        sample(floating(2, 3, 5), floating(1), floating(1), axis=1),
+    ],
+)
 def _layer_norm(x: Any, scale: Any = None, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5) -> Any:
     """Mean 0 and variance 1 over the dimensions from `axis` on, then scale and shift, which broadcast."""
     axes = list(range(axis % x.ndim, x.ndim))
@@ -74,7 +85,7 @@ def _numpy_rms_norm(x: Any, scale: Any = None, *, axis: int, epsilon: float) -> 
     return rooted * (1 if scale is None else scale)
 
 
-@operator("rms_norm", _numpy_rms_norm)
+@operator("rms_norm", reference=_numpy_rms_norm, samples=[sample(floating(2, 3, 5), floating(5), axis=-1)])
 def _rms_norm(x: Any, scale: Any = None, *, axis: int = -1, epsilon: float = 1e-5) -> Any:
     """x over the root of its mean square over the dimensions from `axis` on, then scale."""
     axes = list(range(axis % x.ndim, x.ndim))
@@ -83,50 +94,10 @@ def _rms_norm(x: Any, scale: Any = None, *, axis: int = -1, epsilon: float = 1e-
     return topi.multiply(topi.nn.rms_norm(x, None, axes, epsilon), scale)
 
 
-def _grouped(x: Any, scale: Any = None, shift: Any = None, *, groups: int, epsilon: float) -> Any:
-    apart = x.reshape(x.shape[0], groups, math.prod(x.shape[1:]) // groups)
-    normal = _standard(apart, [2], epsilon).reshape(x.shape)
-    normal = normal if scale is None else normal * _along(x, scale, 1)
-    return normal if shift is None else normal + _along(x, shift, 1)
-
-
-@operator("group_norm", _grouped)
-def _group_norm(x: Any, scale: Any = None, shift: Any = None, *, groups: int, epsilon: float = 1e-5) -> Any:
-    """Mean 0 and variance 1 over all but the batch and the groups of channels, then scale and shift, one for each channel."""
-    return topi.nn.group_norm(x, scale, shift, groups, 1, None, epsilon)
-
-
-def _neighbours(x: Any, *, size: int, alpha: float, beta: float, bias: float) -> Any:
-    squares = np.pad(x.astype(np.float64) ** 2, [(0, 0), ((size - 1) // 2, size // 2)] + [(0, 0)] * (x.ndim - 2))
-    total = sum(squares[:, at : at + x.shape[1]] for at in range(size))
-    return x / (bias + alpha / size * total) ** beta
-
-
-@operator("lrn", _neighbours)
-def _lrn(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
-    return topi.nn.lrn(x, size, 1, alpha, beta, bias)
-
-
 def _numpy_softmax(x: Any, *, axis: int) -> Any:
     wide = x.astype(np.float64)
     powers = np.exp(wide - wide.max(axis, keepdims=True, initial=-np.inf))
     return powers / powers.sum(axis, keepdims=True)
-
-
-@operator("softmax", _numpy_softmax)
-def _softmax(x: Any, *, axis: int = -1) -> Any:
-    return topi.nn.softmax(x, axis)
-
-
-def _numpy_log_softmax(x: Any, *, axis: int) -> Any:
-    wide = x.astype(np.float64)
-    far = wide - wide.max(axis, keepdims=True, initial=-np.inf)
-    return far - np.log(np.exp(far).sum(axis, keepdims=True))
-
-
-@operator("log_softmax", _numpy_log_softmax)
-def _log_softmax(x: Any, *, axis: int = -1) -> Any:
-    return topi.nn.log_softmax(x, axis)
 
 
 def _numpy_attention(
@@ -154,7 +125,25 @@ def _numpy_attention(
     return chances @ v
 
 
-@operator("attention", _numpy_attention)
+@operator(
+    "attention",
+    reference=_numpy_attention,
+    samples=[
+        sample(floating(2, 5, 4), floating(2, 7, 4), floating(2, 7, 3), scale=0.25),
+        sample(floating(1, 2, 7, 4), floating(1, 2, 7, 4), floating(1, 2, 7, 4), causal=True),
+        sample(
+            floating(2, 6, 3, 4),
+            floating(2, 2, 7, 4),
+            floating(2, 2, 7, 3),
+            floating(6, 1, 7),
+            causal=True,
+            offset=(4,),
+        ),
+        sample(floating(4, 5, 4), floating(4, 7, 4), floating(4, 7, 3), bools(5, 7), unseen="nan", fill=-4.0),
+        sample(floating(2, 3, 5, 8), floating(2, 3, 7, 8), floating(2, 3, 7, 4)),
+        sample(floating(3, 7, 8), floating(3, 7, 8), floating(3, 7, 8), causal=True, scale=0.25),
+    ],
+)
 def _attention(
     q: Any,
     k: Any,
@@ -170,5 +159,5 @@ def _attention(
     """softmax(q k^T * scale + mask) v for each head, of (heads, queries, depth) or (batch, heads, queries, depth); several heads of
     queries may share one of keys. causal: query i sees the keys 0 to i + offset. mask: bools, `fill` where they are false, or
     what is added. unseen: what a query gets that sees no key, "zero" or "nan"."""
-    (first,) = extents(offset)
+    (first,) = offset
     return topi.nn.attention(q, k, v, scale, causal, mask=mask, offset=first, fill=fill, unseen=unseen)

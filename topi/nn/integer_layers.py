@@ -12,35 +12,41 @@ import numpy as np
 
 from ... import topi
 from ...te.tensor import Tensor
-from ...topi.nn.weight_only import GROUP
-from ..types import array_dtype
-from .row import operator
-from .windows import padded, spatial, strided_windows
-
-__all__: list[str] = []
+from ..references import array_dtype
+from ..row import Drawn, Sample, floating, integers, operator, positive, sample
+from .spatial import spatial, strided_windows, surround
+from .weight_only import GROUP
 
 
-def _wide_for(dtype: str) -> str:
+def _wide_dtype(dtype: str) -> str:
     """In which whole numbers of a dtype are exact."""
     return "float64" if dtype in ("int32", "uint32") else "float32"
 
 
 def _numpy_quantize(x: Any, scale: Any, zero: Any = None, *, dtype: str) -> Any:
-    wide = np.dtype(_wide_for(dtype))
+    wide = np.dtype(_wide_dtype(dtype))
     with np.errstate(all="ignore"):
-        return _saturated(x.astype(wide) / scale.astype(wide), zero, dtype)
+        return _saturate(x.astype(wide) / scale.astype(wide), zero, dtype)
 
 
-def _saturated(x: Any, zero: Any, dtype: str) -> Any:
+def _saturate(x: Any, zero: Any, dtype: str) -> Any:
     """Rounded, moved by a zero point, and kept within the range of a dtype; what is no number is its upper end."""
     bounds, shift = np.iinfo(array_dtype(dtype)), 0 if zero is None else zero.astype(x.dtype)
     return np.clip(np.rint(np.where(np.isnan(x), np.inf, x)) + shift, bounds.min, bounds.max).astype(array_dtype(dtype))
 
 
-@operator("quantize", _numpy_quantize, "elementwise")
+@operator(
+    "quantize",
+    reference=_numpy_quantize,
+    fusion="elementwise",
+    samples=[
+        sample(floating(3, 5), np.asarray(0.019999999552965164, "float32"), np.asarray(7, "uint8"), dtype="uint8"),
+        sample(floating(3, 5), positive(3, 1), dtype="int8"),
+    ],
+)
 def _quantize(x: Tensor, scale: Tensor, zero: Tensor | None = None, *, dtype: str) -> Tensor:
     """round(x / scale) + zero within the range of the dtype; halves go to even numbers."""
-    wide, bounds = _wide_for(dtype), np.iinfo(array_dtype(dtype))
+    wide, bounds = _wide_dtype(dtype), np.iinfo(array_dtype(dtype))
     steps = topi.divide(topi.cast(x, wide), topi.cast(scale, wide))
     shift = None if zero is None else topi.cast(zero, wide)
     low, high = (topi.full((), wide, float(end)) for end in (bounds.min, bounds.max))
@@ -53,10 +59,15 @@ def _quantize(x: Tensor, scale: Tensor, zero: Tensor | None = None, *, dtype: st
 
 def _numpy_requantize(x: Any, step: Any, zero: Any = None, *, dtype: str) -> Any:
     with np.errstate(all="ignore"):
-        return _saturated(x.astype(np.float32) * step, zero, dtype)
+        return _saturate(x.astype(np.float32) * step, zero, dtype)
 
 
-@operator("requantize", _numpy_requantize, "elementwise")
+@operator(
+    "requantize",
+    reference=_numpy_requantize,
+    fusion="elementwise",
+    samples=[sample(integers(3, 5, below=9999, dtype="int32"), positive(5), np.asarray(7, "uint8"), dtype="uint8")],
+)
 def _requantize(x: Any, step: Any, zero: Any = None, *, dtype: str) -> Any:
     """round(x * step) + zero within the range of int8 or uint8, x of int32; step: one number, or one for each index of the last
     dimension. Computed in float32, halves go to even numbers."""
@@ -68,14 +79,19 @@ def _numpy_dequantize(x: Any, scale: Any, zero: Any = None, *, dtype: str) -> An
     return (steps.astype(np.float32) * scale.astype(np.float32)).astype(array_dtype(dtype))
 
 
-@operator("dequantize", _numpy_dequantize, "elementwise")
+@operator(
+    "dequantize",
+    reference=_numpy_dequantize,
+    fusion="elementwise",
+    samples=[sample(integers(3, 5, below=127, dtype="int8"), positive(5), integers(5, below=9, dtype="int8"))],
+)
 def _dequantize(x: Tensor, scale: Tensor, zero: Tensor | None = None, *, dtype: str = "float32") -> Tensor:
     """(x - zero) * scale, computed in int32 and float32."""
     steps = topi.cast(x, "int32") if zero is None else topi.subtract(topi.cast(x, "int32"), topi.cast(zero, "int32"))
     return topi.cast(topi.multiply(topi.cast(steps, "float32"), topi.cast(scale, "float32")), dtype)
 
 
-def _moved(x: Any, zero: Any, channel: int) -> Any:
+def _less_zero(x: Any, zero: Any, channel: int) -> Any:
     """An array in int32, less its zero, one for all or for each channel."""
     if zero is None:
         return x.astype(np.int32)
@@ -83,10 +99,32 @@ def _moved(x: Any, zero: Any, channel: int) -> Any:
 
 
 def _numpy_integer_matmul(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
-    return np.matmul(_moved(x, x_zero, 0), _moved(w, w_zero, w.ndim - 1))
+    return np.matmul(_less_zero(x, x_zero, 0), _less_zero(w, w_zero, w.ndim - 1))
 
 
-@operator("integer_matmul", _numpy_integer_matmul)
+@operator(
+    "integer_matmul",
+    reference=_numpy_integer_matmul,
+    samples=[
+        sample(
+            integers(2, 3, 7, below=255, dtype="uint8"),
+            integers(7, 17, below=128, dtype="int8"),
+            np.asarray(100, "uint8"),
+        ),
+        sample(
+            integers(5, 8, below=127, dtype="int8"),
+            integers(8, 3, below=255, dtype="uint8"),
+            np.asarray(0, "int8"),
+            np.asarray([3, 128, 255], "uint8"),
+        ),
+        sample(
+            integers(2, 3, 5, 7, below=255, dtype="uint8"),
+            integers(2, 3, 7, 17, below=255, dtype="uint8"),
+            np.asarray(9, "uint8"),
+            np.asarray(200, "uint8"),
+        ),
+    ],
+)
 def _integer_matmul(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
     """x (..., k) times w (k, n), or (..., m, k) times (..., k, n), bytes less their zeros, in int32. x_zero: one number; w_zero:
     one, or one for each column."""
@@ -110,17 +148,51 @@ def _numpy_integer_conv(
 ) -> Any:
     rank = x.ndim - 2
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
-    image = padded(np.moveaxis(_moved(x, x_zero, 0), -1, 1), padding, 0)
+    image = surround(np.moveaxis(_less_zero(x, x_zero, 0), -1, 1), padding, 0)
     windows = strided_windows(image, w.shape[2:], stride, dilation)
     places, taps = "ABC"[:rank], "xyz"[:rank]
     parts = [
         np.einsum(f"nc{places}{taps},oc{taps}->n{places}o", part, weight)
-        for part, weight in zip(np.split(windows, groups, 1), np.split(_moved(w, w_zero, 0), groups, 0), strict=True)
+        for part, weight in zip(
+            np.split(windows, groups, 1), np.split(_less_zero(w, w_zero, 0), groups, 0), strict=True
+        )
     ]
     return np.concatenate(parts, -1)
 
 
-@operator("integer_conv", _numpy_integer_conv)
+@operator(
+    "integer_conv",
+    reference=_numpy_integer_conv,
+    samples=[
+        sample(
+            integers(1, 6, 7, 3, below=255, dtype="uint8"),
+            integers(17, 3, 3, 2, below=128, dtype="int8"),
+            np.asarray(100, "uint8"),
+            stride=(2, 1),
+            padding=(1, 0, 2, 1),
+            dilation=(1, 2),
+        ),
+        sample(
+            integers(2, 9, 4, below=127, dtype="int8"),
+            integers(6, 2, 3, below=128, dtype="int8"),
+            padding=(1, 1),
+            groups=2,
+        ),
+        sample(
+            integers(1, 5, 6, 4, below=255, dtype="uint8"),
+            integers(4, 1, 3, 3, below=255, dtype="uint8"),
+            np.asarray(100, "uint8"),
+            np.asarray([1, 2, 128, 255], "uint8"),
+            padding=(1, 1, 1, 1),
+            groups=4,
+        ),
+        sample(
+            integers(1, 4, 5, 6, 2, below=255, dtype="uint8"),
+            integers(3, 2, 2, 2, 2, below=128, dtype="int8"),
+            np.asarray(3, "uint8"),
+        ),
+    ],
+)
 def _integer_conv(
     x: Any,
     w: Any,
@@ -153,7 +225,12 @@ def _numpy_weight_only(x: Any, packed: Any, scales: Any, *, outs: int, bits: int
     return (whole @ weights.T.astype(np.float64)).reshape(*x.shape[:-1], outs)
 
 
-@operator("weight_only_matmul", _numpy_weight_only)
+def _weights_sample(bits: int) -> Sample:
+    packed, scales = integers(2, 2, bits, 16, 4, below=256, dtype="uint8"), Drawn("positive", (2, 2, 16), "float16")
+    return sample(floating(2, 3, 37), packed, scales, outs=19, bits=bits)
+
+
+@operator("weight_only_matmul", reference=_numpy_weight_only, samples=[_weights_sample(4), _weights_sample(8)])
 def _weight_only_matmul(x: Any, packed: Any, scales: Any, *, outs: int, bits: int) -> Any:
     """x (..., k) times a matrix (k, outs) that topi.nn.quantize_groups packed, x rounded to 8 bits in groups, as
     topi.nn.weight_only_dense does."""

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from ... import topi
 from ...te.shape import same_extent
-from ...topi.image.sampling import sampled
-from .row import operator
-from .windows import spatial
-
-__all__: list[str] = []
+from ..nn.spatial import spatial
+from ..row import floating, operator, positive, sample
+from .sampling import sampled
 
 _METHODS = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}
 
@@ -26,7 +24,9 @@ def _cubic(part: NDArray[Any], a: float = -0.75) -> list[NDArray[Any]]:
     return list(np.where(distance <= 1, near, far))
 
 
-def _looked_up(x: NDArray[Any], lead: tuple[Any, ...], places: list[Any], mode: str, padding: str, align: bool) -> Any:
+def _numpy_lookup(
+    x: NDArray[Any], lead: tuple[Any, ...], places: list[Any], mode: str, padding: str, align: bool
+) -> Any:
     """The elements of x behind `lead` at places, each dimension's an array of the result's shape."""
     found: list[list[tuple[Any, Any, Any]]] = []
     for place, size in zip(places, x.shape[len(lead) :], strict=True):
@@ -52,7 +52,7 @@ def _looked_up(x: NDArray[Any], lead: tuple[Any, ...], places: list[Any], mode: 
     return total
 
 
-def _by_grid(x: Any, grid: Any, *, mode: str, padding: str, align_corners: bool) -> Any:
+def _numpy_grid_sample(x: Any, grid: Any, *, mode: str, padding: str, align_corners: bool) -> Any:
     rank = x.ndim - 2
     whole = grid.astype(np.float64)[:, None]
     sizes = x.shape[2:]
@@ -64,10 +64,19 @@ def _by_grid(x: Any, grid: Any, *, mode: str, padding: str, align_corners: bool)
         np.arange(int(extent)).reshape([-1 if dim == at else 1 for dim in range(rank + 2)])
         for at, extent in enumerate(x.shape[:2])
     ]
-    return _looked_up(x.astype(np.float64), tuple(lead), places, mode, padding, align_corners)
+    return _numpy_lookup(x.astype(np.float64), tuple(lead), places, mode, padding, align_corners)
 
 
-@operator("grid_sample", _by_grid)
+@operator(
+    "grid_sample",
+    reference=_numpy_grid_sample,
+    samples=[
+        sample(floating(2, 3, 5, 7), floating(2, 4, 3, 2), mode="nearest", padding="zeros", align_corners=True),
+        sample(floating(2, 3, 5, 7), floating(2, 4, 3, 2), mode="linear", padding="reflection", align_corners=False),
+        sample(floating(2, 3, 5, 7), floating(2, 4, 3, 2), mode="cubic", padding="border", align_corners=True),
+        sample(floating(1, 2, 3, 1, 5), floating(1, 2, 3, 1, 3), align_corners=False),
+    ],
+)
 def _grid_sample(
     x: Any, grid: Any, *, mode: str = "linear", padding: str = "zeros", align_corners: bool = False
 ) -> Any:
@@ -84,7 +93,10 @@ def _grid_sample(
     return sampled(x, shape, coordinate, grid.dtype, _METHODS.get(mode, mode), padding, align_corners)
 
 
-def _by_regions(
+_REGIONS = np.asarray([[1, 2, 9, 12], [-3, 4.5, 2, 30], [5, 5, 4, 4]], "float32")
+
+
+def _numpy_roi_align(
     x: Any,
     rois: Any,
     batches: Any,
@@ -123,7 +135,42 @@ def _by_regions(
     return result
 
 
-@operator("roi_align", _by_regions)
+@operator(
+    "roi_align",
+    reference=_numpy_roi_align,
+    samples=[
+        sample(
+            floating(2, 3, 9, 7),
+            _REGIONS,
+            np.asarray([0, 1, 1], "int64"),
+            size=(3, 2),
+            scale=0.6,
+            mode="avg",
+            samples=0,
+            aligned=False,
+        ),
+        sample(
+            floating(2, 3, 9, 7),
+            _REGIONS,
+            np.asarray([0, 1, 1], "int64"),
+            size=(3, 2),
+            scale=0.6,
+            mode="max",
+            samples=2,
+            aligned=True,
+        ),
+        sample(
+            floating(2, 3, 9, 7),
+            _REGIONS,
+            np.asarray([0, 1, 1], "int64"),
+            size=(3, 2),
+            scale=0.6,
+            mode="max_terms",
+            samples=0,
+            aligned=True,
+        ),
+    ],
+)
 def _roi_align(
     x: Any,
     rois: Any,
@@ -141,34 +188,7 @@ def _roi_align(
     return topi.vision.roi_align(x, rois, size, scale, mode, samples, batches, aligned)
 
 
-def _greatest_of_regions(x: Any, rois: Any, *, size: Any, scale: float) -> Any:
-    result = np.zeros((len(rois), x.shape[1], *size), np.float64)
-    for r, (batch, *box) in enumerate(rois.astype(np.float32)):
-        scaled = np.asarray(box, np.float32) * np.float32(scale)
-        x0, y0, x1, y1 = np.trunc(scaled + np.copysign(np.float32(0.5), scaled))
-        image = x[int(np.clip(batch, 0, len(x) - 1))]
-        each = [
-            np.float32(max(end - begin + 1, 1)) / np.float32(count)
-            for begin, end, count in zip((y0, x0), (y1, x1), size, strict=True)
-        ]
-        for bins in np.ndindex(*size):
-            ends = [
-                np.clip([np.floor(bin * one) + begin, np.ceil((bin + 1) * one) + begin], 0, extent).astype(int)
-                for bin, one, begin, extent in zip(bins, each, (y0, x0), x.shape[2:], strict=True)
-            ]
-            part = image[:, slice(*ends[0]), slice(*ends[1])]
-            if part.size:
-                result[(r, slice(None), *bins)] = part.max((1, 2))
-    return result
-
-
-@operator("roi_pool", _greatest_of_regions)
-def _roi_pool(x: Any, rois: Any, *, size: Any, scale: float = 1.0) -> Any:
-    """The greatest element of each of `size` bins of regions (R, 5), as topi.vision.roi_pool has it: (R, C, *size)."""
-    return topi.vision.roi_pool(x, rois, size, scale)
-
-
-def _deformed(
+def _numpy_deform_conv(
     x: Any,
     offset: Any,
     w: Any,
@@ -191,7 +211,7 @@ def _deformed(
     x_ = moved[..., 1, :, :] + taps[1][:, None, None] + starts[1]
     each = [np.repeat(place, channels // offset_groups, 1) for place in (y, x_)]
     lead = (np.arange(int(n)).reshape(-1, 1, 1, 1, 1, 1), np.arange(int(channels)).reshape(-1, 1, 1, 1, 1))
-    columns = _looked_up(x.astype(np.float64), lead, each, "linear", "zeros", False)
+    columns = _numpy_lookup(x.astype(np.float64), lead, each, "linear", "zeros", False)
     if mask is not None:
         weighed = mask.astype(np.float64).reshape(n, offset_groups, kh, kw, oh, ow)
         columns = columns * np.repeat(weighed, channels // offset_groups, 1)
@@ -202,7 +222,23 @@ def _deformed(
     return np.concatenate(parts, 1)
 
 
-@operator("deform_conv", _deformed)
+@operator(
+    "deform_conv",
+    reference=_numpy_deform_conv,
+    samples=[
+        sample(
+            floating(1, 4, 5, 7),
+            floating(1, 24, 3, 5),
+            floating(6, 2, 3, 2),
+            positive(1, 12, 3, 5),
+            groups=2,
+            offset_groups=2,
+            stride=(2, 1),
+            padding=(1, 0, 1, 1),
+            dilation=(1, 3),
+        )
+    ],
+)
 def _deform_conv(
     x: Any,
     offset: Any,

@@ -16,11 +16,9 @@ from ... import topi
 from ...ir import ops
 from ...te import either as te
 from ...te.shape import same_extent
-from ...topi.nn.convolutions import tap_count
-from ...topi.references import wide
-from .row import operator
-
-__all__ = ["padded", "spatial", "strided_windows"]
+from ..references import wide
+from ..row import floating, operator, sample
+from .convolutions import tap_count
 
 
 def spatial(
@@ -35,7 +33,7 @@ def spatial(
     return whole
 
 
-def padded(x: Any, padding: Any, value: Any) -> Any:
+def surround(x: Any, padding: Any, value: Any) -> Any:
     """An array with `value` around its last dimensions."""
     rank = len(padding) // 2
     return np.pad(
@@ -60,10 +58,10 @@ def _wide_but_bias(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-def _convolved(x: Any, w: Any, bias: Any = None, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+def _numpy_conv(x: Any, w: Any, bias: Any = None, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     rank = x.ndim - 2
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
-    windows = strided_windows(padded(x, padding, 0), w.shape[2:], stride, dilation)
+    windows = strided_windows(surround(x, padding, 0), w.shape[2:], stride, dilation)
     taps = "xyz"[:rank]
     parts = [
         np.einsum(f"ncABC{taps},oc{taps}->noABC".replace("ABC", "ABC"[:rank]), part, weight, optimize=True)
@@ -73,7 +71,17 @@ def _convolved(x: Any, w: Any, bias: Any = None, *, stride: Any, padding: Any, d
     return result if bias is None else result + bias.reshape(-1, *[1] * rank)
 
 
-@operator("conv", _wide_but_bias(_convolved))
+@operator(
+    "conv",
+    reference=_wide_but_bias(_numpy_conv),
+    samples=[
+        sample(floating(1, 2, 9), floating(3, 2, 3), floating(3), stride=(2,), padding=(1, 0), dilation=(2,)),
+        sample(floating(2, 3, 7, 9), floating(5, 3, 3, 3), floating(5), padding=(1, 0, 1, 2)),
+        sample(floating(1, 4, 7, 7), floating(6, 2, 3, 1), groups=2, stride=(2, 1)),
+        sample(floating(1, 4, 7, 7), floating(8, 1, 3, 3), floating(8), groups=4, padding=(1, 1, 1, 1)),
+        sample(floating(1, 2, 4, 5, 6), floating(3, 2, 2, 3, 1), floating(3)),
+    ],
+)
 def _conv(
     x: Any, w: Any, bias: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (), groups: int = 1
 ) -> Any:
@@ -98,7 +106,7 @@ def _conv(
     return result if bias is None else topi.nn.bias_add(result, bias, 1)
 
 
-def _transposed(
+def _numpy_conv_transpose(
     x: Any,
     w: Any,
     bias: Any = None,
@@ -133,7 +141,15 @@ def _transposed(
     return result if bias is None else result + bias.reshape(-1, *[1] * rank)
 
 
-@operator("conv_transpose", _wide_but_bias(_transposed))
+@operator(
+    "conv_transpose",
+    reference=_wide_but_bias(_numpy_conv_transpose),
+    samples=[
+        sample(floating(1, 2, 5), floating(2, 3, 3), floating(3), stride=(2,), padding=(1, 0), output_padding=(1,)),
+        sample(floating(1, 4, 3, 4), floating(4, 2, 3, 2), groups=2, dilation=(2, 1), stride=(1, 3)),
+        sample(floating(1, 2, 2, 3, 2), floating(2, 1, 2, 2, 2), stride=(2, 1, 2)),
+    ],
+)
 def _conv_transpose(
     x: Any,
     w: Any,

@@ -8,11 +8,10 @@ import numpy as np
 
 from ... import topi
 from ...te import either as te
-from ...topi.nn.convolutions import tap_count
-from .row import operator
-from .windows import padded, spatial, strided_windows
-
-__all__ = ["least"]
+from ..references import dtype_bound
+from ..row import floating, operator, sample
+from .convolutions import tap_count
+from .spatial import spatial, strided_windows, surround
 
 
 def _more(size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple[int, ...]:
@@ -30,26 +29,32 @@ def _more(size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil
     return tuple(after)
 
 
-def least(dtype: Any) -> Any:
-    """What no element of this dtype is below."""
-    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
-
-
-def _pooled(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, value: Any) -> Any:
+def _pool_windows(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, value: Any) -> Any:
     stride, padding, dilation = spatial(len(kernel), stride, padding, dilation)
     after = _more(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
-    return strided_windows(padded(x, (*padding[: len(kernel)], *after), value), kernel, stride, dilation)
+    return strided_windows(surround(x, (*padding[: len(kernel)], *after), value), kernel, stride, dilation)
 
 
 def _taps(kernel: Any) -> tuple[int, ...]:
     return tuple(range(-len(kernel), 0))
 
 
-def _greatest(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
-    return _pooled(x, kernel, stride, padding, dilation, ceil_mode, least(x.dtype)).max(_taps(kernel))
+def _numpy_max_pool(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    return _pool_windows(x, kernel, stride, padding, dilation, ceil_mode, dtype_bound(x.dtype, False)).max(
+        _taps(kernel)
+    )
 
 
-@operator("max_pool", _greatest)
+@operator(
+    "max_pool",
+    reference=_numpy_max_pool,
+    samples=[
+        sample(floating(2, 3, 6, 5, 4), kernel=(3, 2, 1), stride=(2, 1, 1), padding=(1, 0, 0, 0, 1, 0)),
+        sample(floating(2, 3, 8), kernel=(3,), stride=(2,), padding=(1, 1), ceil_mode=True),
+        sample(floating(1, 2, 7, 8), kernel=(3, 2), stride=(2, 3), padding=(1, 0, 1, 1)),
+        sample(floating(1, 2, 5, 6, 7), kernel=(2, 3, 2), dilation=(2, 1, 3)),
+    ],
+)
 def _max_pool(
     x: Any, *, kernel: Any, stride: Any = (), padding: Any = (), dilation: Any = (), ceil_mode: bool = False
 ) -> Any:
@@ -57,10 +62,10 @@ def _max_pool(
     return _pool(x, kernel, stride, padding, dilation, ceil_mode, "max", True)
 
 
-def _mean(
+def _numpy_avg_pool(
     x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, count_padding: bool
 ) -> Any:
-    windows = _pooled(x.astype(np.float64), kernel, stride, padding, dilation, ceil_mode, 0)
+    windows = _pool_windows(x.astype(np.float64), kernel, stride, padding, dilation, ceil_mode, 0)
     ones = np.ones(x.shape)
     if count_padding:
         rank = len(kernel)
@@ -69,14 +74,24 @@ def _mean(
             high - low
             for high, low in zip(_more(x.shape[2:], kernel, step, pads, far, ceil_mode), pads[rank:], strict=True)
         ]
-        counted = padded(padded(ones, pads, 1), (*[0] * rank, *beyond), 0)
+        counted = surround(surround(ones, pads, 1), (*[0] * rank, *beyond), 0)
         counts = strided_windows(counted, kernel, step, far)
     else:
-        counts = _pooled(ones, kernel, stride, padding, dilation, ceil_mode, 0)
+        counts = _pool_windows(ones, kernel, stride, padding, dilation, ceil_mode, 0)
     return windows.sum(_taps(kernel)) / counts.sum(_taps(kernel))
 
 
-@operator("avg_pool", _mean)
+@operator(
+    "avg_pool",
+    reference=_numpy_avg_pool,
+    samples=[
+        sample(floating(2, 3, 8), kernel=(3,), stride=(2,), padding=(1, 1), ceil_mode=True),
+        sample(floating(1, 2, 7, 8), kernel=(3, 2), stride=(2, 3), padding=(1, 0, 1, 1)),
+        sample(
+            floating(1, 2, 7, 8), kernel=(3, 3), stride=(2, 2), padding=(1, 1, 1, 1), count_padding=True, ceil_mode=True
+        ),
+    ],
+)
 def _avg_pool(
     x: Any,
     *,
@@ -107,7 +122,7 @@ def _pool(
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
     after = _more(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
     if kind == "avg" and count_padding and after != padding[rank:]:
-        return _counted(x, kernel, stride, padding, dilation, after)
+        return _counted_mean(x, kernel, stride, padding, dilation, after)
     pads = (*padding[:rank], *after)
     if rank == 1:
         return topi.nn.pool1d(x, kernel, stride, dilation, pads, kind, False, "NCW", count_padding)
@@ -119,7 +134,7 @@ def _pool(
     return topi.nn.pool3d(x, kernel, stride, dilation, pads, kind, False, "NCDHW", count_padding)
 
 
-def _counted(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, after: Any) -> Any:
+def _counted_mean(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, after: Any) -> Any:
     """The mean where windows end beyond the padding: what is padding counts, what is beyond does not."""
     rank = len(kernel)
     image = topi.pad(x, (0, 0, *padding[:rank]), (0, 0, *after))
@@ -145,12 +160,19 @@ def _counted(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, afte
     return te.compute(sums.shape, mean, name="avg_pool", tag="elemwise")
 
 
-def _powered(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, p: int) -> Any:
-    windows = _pooled(np.abs(x.astype(np.float64)) ** p, kernel, stride, padding, dilation, ceil_mode, 0)
+def _numpy_lp_pool(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, p: int) -> Any:
+    windows = _pool_windows(np.abs(x.astype(np.float64)) ** p, kernel, stride, padding, dilation, ceil_mode, 0)
     return windows.sum(_taps(kernel)) ** (1 / p)
 
 
-@operator("lp_pool", _powered)
+@operator(
+    "lp_pool",
+    reference=_numpy_lp_pool,
+    samples=[
+        sample(floating(2, 3, 8), kernel=(3,), stride=(2,), padding=(1, 1), ceil_mode=True),
+        sample(floating(1, 2, 7, 8), kernel=(3, 2), stride=(2, 3), padding=(1, 0, 1, 1)),
+    ],
+)
 def _lp_pool(
     x: Any,
     *,

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import topi
-from ...ir import ops
-from ...ir.ops import common_dtype, is_const
-from ...te import either as te
-from ...te.shape import same_extent
-from ...topi.matmul import product
-from ...topi.references import wide
-from .row import operator
-
-__all__: list[str] = []
+from .. import topi
+from ..ir import ops
+from ..ir.ops import common_dtype, is_const
+from ..te import either as te
+from ..te.shape import same_extent
+from .matmul import product
+from .references import wide
+from .row import floating, operator, sample
 
 
 def _product(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
@@ -25,13 +23,28 @@ def _product(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
     return np.matmul(a, b)
 
 
-@operator("matmul", wide(_product))
+@operator(
+    "matmul",
+    reference=wide(_product),
+    samples=[
+        sample(floating(3, 5), floating(5, 7)),
+        sample(floating(5), floating(2, 5, 7)),
+        sample(floating(2, 3, 5), floating(5)),
+        sample(floating(5), floating(5, 5), transpose_b=True),
+        sample(floating(2, 5, 5), floating(5), transpose_a=True),
+        sample(floating(5), floating(5)),
+        sample(floating(2, 3, 5), floating(5, 7)),
+        sample(floating(2, 1, 3, 5), floating(4, 5, 7)),
+        sample(floating(2, 4, 3, 5), floating(2, 4, 7, 5), transpose_b=True),
+        sample(floating(5, 3), floating(5, 7), transpose_a=True),
+    ],
+)
 def _matmul(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False) -> Any:
     """numpy's matmul: of vectors, matrices, and batches of matrices that broadcast. transpose: the last two dimensions."""
     if a.ndim == b.ndim == 2:
         return topi.matmul(a, b, transpose_a, transpose_b)
     if a.ndim < 2 or b.ndim < 2:
-        return _of_vectors(a, b, transpose_a, transpose_b)
+        return _vector_product(a, b, transpose_a, transpose_b)
     if a.ndim == b.ndim == 3 and same_extent(a.shape[0], b.shape[0]):
         return topi.batch_matmul(a, b, None, transpose_a, transpose_b)
     if b.ndim == 2 and not transpose_a:
@@ -47,7 +60,7 @@ def _matmul(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = Fa
     return _broadcast(a, b, transpose_a, transpose_b)
 
 
-def _of_vectors(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+def _vector_product(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
     if not a.ndim or not b.ndim:
         raise ValueError("a number is no vector: multiply takes one")
     if a.ndim == 1 and transpose_a or b.ndim == 1 and transpose_b:
@@ -72,7 +85,7 @@ def _broadcast(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
         return tuple(0 if is_const(extent, 1) else index for index, extent in zip(own, x.shape[:-2], strict=True))
 
     shape = [
-        _joined(*(x.shape[at - rank + x.ndim - 2] if at - rank + x.ndim - 2 >= 0 else 1 for x in (a, b)))
+        _broadcast_extent(*(x.shape[at - rank + x.ndim - 2] if at - rank + x.ndim - 2 >= 0 else 1 for x in (a, b)))
         for at in range(rank)
     ]
 
@@ -86,7 +99,7 @@ def _broadcast(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
     )
 
 
-def _joined(x: Any, y: Any) -> Any:
+def _broadcast_extent(x: Any, y: Any) -> Any:
     """The extent of two that broadcast."""
     if is_const(x, 1) or isinstance(x, int):
         return y
@@ -99,7 +112,9 @@ def _numpy_einsum(*xs: Any, equation: str) -> Any:
     return np.einsum(equation, *xs)
 
 
-@operator("einsum", wide(_numpy_einsum))
+@operator(
+    "einsum", reference=wide(_numpy_einsum), samples=[sample(floating(2, 3, 5), floating(5, 7), equation="bij,jk->bki")]
+)
 def _einsum(*xs: Any, equation: str) -> Any:
     return topi.einsum(equation, *xs)
 
@@ -108,7 +123,11 @@ def _numpy_grouped(x: NDArray[Any], w: NDArray[Any], groups: NDArray[Any]) -> An
     return np.einsum("sk,skn->sn", x, w[np.clip(groups, 0, len(w) - 1)])
 
 
-@operator("grouped_matmul", wide(_numpy_grouped))
+@operator(
+    "grouped_matmul",
+    reference=wide(_numpy_grouped),
+    samples=[sample(floating(5, 3), floating(2, 3, 7), np.asarray([1, 0, 0, 1, 1], "int64"))],
+)
 def _grouped_matmul(x: Any, w: Any, groups: Any) -> Any:
     """Each row of x (S, K) times the matrix of its group (S,) among w (G, K, N): (S, N), as mixtures of experts have it."""
     if (
