@@ -329,6 +329,7 @@ ROWS = (
     "nn.spatial",
     "nn.window_columns",
     "image.lookups",
+    "image.scaling",
     "vision.regions",
 )
 """Modules, below topi, that have rows of operators."""

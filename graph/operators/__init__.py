@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import blocks, fused, markers, resize, spectra, vjp, winograd
+from . import blocks, fused, markers, spectra, vjp, winograd
 from .row import OPERATORS, Attribute, Operator, declared, result_types, row_of, updater, whole_attributes
 
 __all__ = ["OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "updater", "whole_attributes"]
@@ -11,7 +11,6 @@ FAMILIES = (
     blocks,
     fused,
     markers,
-    resize,
     spectra,
     vjp,
     winograd,

@@ -16,8 +16,7 @@ from ...te import either as te
 from ...te.tensor import Tensor
 from .. import transform
 from ..signatures import ElementType
-from .convolutions import check_channels, check_rank, tap_count
-from .dilation import dilate
+from .convolutions import check_channels, check_rank, tap_count, transposed_operands
 from .errors import BadConvolution, BadWindow
 from .window import each_side, numbers_for, out_extent
 
@@ -197,21 +196,15 @@ def _transposed(
     dims = len(reach)
     steps, more = numbers_for(stride, dims, "stride"), numbers_for(output_padding, dims, "output_padding", 0)
     low, high = each_side(padding, reach)
-    before = [taps - 1 - pad for taps, pad in zip(reach, low, strict=True)]
-    after = [taps - 1 - pad + extra for taps, pad, extra in zip(reach, high, more, strict=True)]
-    if min(*before, *after, 0) < 0:
+    ends = [taps + extra - pad for taps, pad, extra in zip(reach, high, more, strict=True)]
+    if any(pad >= taps for taps, pad in zip(reach, low, strict=True)) or min(ends) < 1:
         raise BadWindow(
             f"padding is {padding!r}",
             called=user_source(),
             fix="padding below the kernel's extent",
             reason=f"it takes away more than a kernel of {' x '.join(map(str, reach))} adds",
         )
-    image = transform.pad(dilate(data, [1, 1, *steps]), [0, 0, *before], [0, 0, *after])
-
-    def tap(o: Expr, c: Expr, *at: Expr) -> Expr:
-        return kernel[(c, o, *(size - 1 - place for size, place in zip(reach, at, strict=True)))]
-
-    turned = te.compute((kernel.shape[1], kernel.shape[0], *reach), tap, name=f"{kernel.name}_turned", tag="injective")
+    image, turned = transposed_operands(data, kernel, steps, (*low, *high), [1] * dims, more, 1)
     return _convolution(image, turned, 1, 0, 1, 1, layout, kernel_layout.replace("IO", "OI"), out_dtype)
 
 

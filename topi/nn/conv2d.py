@@ -33,7 +33,7 @@ from ...te.tensor import Tensor
 from ..checks import weights
 from ..signatures import ElementType, Positive
 from .algorithm import ALGORITHMS, takes_winograd, winograd_wins
-from .convolutions import check_channels, check_rank, misfit, tap_count
+from .convolutions import check_channels, check_rank, misfit, tap_count, transposed_operands
 from .errors import BadConvolution
 from .window import Pads, out_extent, pad_amounts, padded, pair
 
@@ -192,36 +192,12 @@ def conv2d_transpose(
     data with zeros between its elements. Raises BadConvolution (TW0191) and BadWindow (TW0190)."""
     check_rank(data, 4, "(N, C, H, W)")
     check_rank(kernel, 4, "(C, O, KH, KW)")
-    batch, channels, *size = data.shape
-    inputs, outputs, *extents = kernel.shape
+    channels, (inputs, outputs, *extents) = data.shape[1], kernel.shape
     check_channels(data, channels, kernel, inputs, outputs, 1)
     check_channels(data, channels, kernel, te.indexdiv(inputs, groups), outputs * groups, groups)
     reach = (tap_count(extents[0]), tap_count(extents[1]))
     steps, more, pads = pair(stride, "stride"), pair(output_padding, "output_padding", 0), pad_amounts(padding, reach)
-    before = [reach[dim] - 1 - pads[dim] for dim in (0, 1)]
-    wide = [
-        size[dim] * steps[dim] + (2 * reach[dim] - 1 - steps[dim] - pads[dim] - pads[dim + 2] + more[dim])
-        for dim in (0, 1)
-    ]
-
-    def spread(n: Any, c: Any, i: Any, j: Any) -> Expr:
-        there = (i - before[0], j - before[1])
-        inside = [
-            condition
-            for at, extent, step in zip(there, size, steps, strict=True)
-            for condition in (at >= 0, at < extent * step, te.indexmod(at, step).equal(0))
-        ]
-        source = [te.indexdiv(at, step) for at, step in zip(there, steps, strict=True)]
-        return te.if_then_else(te.all(*inside), data[n, c, source[0], source[1]], te.const(0, data.dtype))
-
-    image = te.compute((batch, channels, *wide), spread, name="spread", tag="injective,pad")
-    own = te.indexdiv(inputs, groups)
-
-    def turn(o: Any, c: Any, p: Any, q: Any) -> Expr:
-        place = (te.indexdiv(o, outputs) * own + c, te.indexmod(o, outputs)) if groups > 1 else (c, o)
-        return kernel[(*place, reach[0] - 1 - p, reach[1] - 1 - q)]
-
-    turned = te.compute((outputs * groups, own, *reach), turn, name=f"{kernel.name}_turned", tag="injective")
+    image, turned = transposed_operands(data, kernel, steps, pads, (1, 1), more, groups)
     return _nchw(image, turned, 1, 0, 1, groups, out_dtype)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from ...errors import user_source
-from ...ir.expr import IntImm
+from ...ir.expr import Expr, IntImm
+from ...te import either as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor as check_tensor
@@ -66,3 +68,44 @@ def misfit(data: Tensor, kernel: Tensor, reason: str) -> BadConvolution:
         called=user_source(),
         fix="a kernel has C / groups input channels, and groups divides both its output channels and C",
     )
+
+
+def transposed_operands(
+    data: Tensor,
+    kernel: Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    more: Sequence[int],
+    groups: int,
+) -> tuple[Tensor, Tensor]:
+    """The data and the kernel of the convolution that a transposed convolution of data (N, C, ...) with a kernel (C, O / groups, ...)
+    is, at stride 1 and this dilation: data with zeros between and around its elements, and the kernel (O, C / groups, ...) turned
+    round. padding: before each dimension, then after each, taken away from the result; more: added to its ends."""
+    batch, channels, *size = data.shape
+    inputs, outputs, *extents = kernel.shape
+    reach, dims, own = [tap_count(extent) for extent in extents], len(size), te.indexdiv(inputs, groups)
+    before = [(taps - 1) * far - low for taps, far, low in zip(reach, dilation, padding, strict=False)]
+    wide = [
+        size[d] * stride[d]
+        + (1 - stride[d] + more[d] - padding[d] - padding[dims + d] + 2 * (reach[d] - 1) * dilation[d])
+        for d in range(dims)
+    ]
+
+    def spread(n: Any, c: Any, *i: Any) -> Expr:
+        there = [index - low for index, low in zip(i, before, strict=True)]
+        inside = [
+            condition
+            for at, extent, step in zip(there, size, stride, strict=True)
+            for condition in (at >= 0, at < extent * step, *([te.indexmod(at, step).equal(0)] if step > 1 else []))
+        ]
+        source = [te.indexdiv(at, step) for at, step in zip(there, stride, strict=True)]
+        return te.if_then_else(te.all(*inside), data[(n, c, *source)], te.const(0, data.dtype))
+
+    def turn(o: Any, c: Any, *taps: Any) -> Expr:
+        place = (te.indexdiv(o, outputs) * own + c, te.indexmod(o, outputs)) if groups > 1 else (c, o)
+        return kernel[(*place, *(extent - 1 - at for extent, at in zip(reach, taps, strict=True)))]
+
+    image = te.compute((batch, channels, *wide), spread, name="spread", tag="injective,pad")
+    turned = te.compute((outputs * groups, own, *reach), turn, name=f"{kernel.name}_turned", tag="injective")
+    return image, turned

@@ -120,44 +120,14 @@ def _pool(
     if rank not in (1, 2, 3) or len(kernel) != rank:
         raise ValueError(f"pooling runs over one to three dimensions, not {rank} by windows of {len(kernel)}")
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
-    after = _more(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
-    if kind == "avg" and count_padding and after != padding[rank:]:
-        return _counted_mean(x, kernel, stride, padding, dilation, after)
-    pads = (*padding[:rank], *after)
     if rank == 1:
-        return topi.nn.pool1d(x, kernel, stride, dilation, pads, kind, False, "NCW", count_padding)
+        return topi.nn.pool1d(x, kernel, stride, dilation, padding, kind, ceil_mode, "NCW", count_padding)
     if rank == 2:
-        return topi.nn.pool2d(x, kernel, stride, dilation, pads, kind, False, "NCHW", count_padding)
-    if (kernel[2], stride[2], pads[2], pads[5]) == (1, 1, 0, 0):  # channels, or blocks of them, that lie last
-        flat = (*pads[:2], *pads[3:5])
-        return topi.nn.pool2d(x, kernel[:2], stride[:2], dilation[:2], flat, kind, False, "NCHWX", count_padding)
-    return topi.nn.pool3d(x, kernel, stride, dilation, pads, kind, False, "NCDHW", count_padding)
-
-
-def _counted_mean(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, after: Any) -> Any:
-    """The mean where windows end beyond the padding: what is padding counts, what is beyond does not."""
-    rank = len(kernel)
-    image = topi.pad(x, (0, 0, *padding[:rank]), (0, 0, *after))
-    ends = [tap_count(extent) + padding[d] + padding[rank + d] for d, extent in enumerate(x.shape[2:])]
-    size = [
-        (ends[d] - padding[rank + d] + after[d] - (kernel[d] - 1) * dilation[d] - 1) // stride[d] + 1
-        for d in range(rank)
-    ]
-    axes = [te.reduce_axis((0, taps), f"k{d}") for d, taps in enumerate(kernel)]
-
-    def total(n: Any, c: Any, *i: Any) -> Any:
-        return te.sum(image[(n, c, *(i[d] * stride[d] + axes[d] * dilation[d] for d in range(rank)))], axis=axes)
-
-    sums = te.compute((*x.shape[:2], *size), total, name="pool_sum", tag="comm_reduce")
-
-    def mean(n: Any, c: Any, *i: Any) -> Any:
-        number: Any = te.const(1, "int32")
-        for d in range(rank):
-            room = te.indexdiv(te.max(ends[d] - i[d] * stride[d], 0) + dilation[d] - 1, dilation[d])
-            number = number * te.min(room, kernel[d])
-        return sums[(n, c, *i)] / number.astype(x.dtype)
-
-    return te.compute(sums.shape, mean, name="avg_pool", tag="elemwise")
+        return topi.nn.pool2d(x, kernel, stride, dilation, padding, kind, ceil_mode, "NCHW", count_padding)
+    if (kernel[2], stride[2], padding[2], padding[5]) == (1, 1, 0, 0):  # channels, or blocks of them, that lie last
+        flat = (*padding[:2], *padding[3:5])
+        return topi.nn.pool2d(x, kernel[:2], stride[:2], dilation[:2], flat, kind, ceil_mode, "NCHWX", count_padding)
+    return topi.nn.pool3d(x, kernel, stride, dilation, padding, kind, ceil_mode, "NCDHW", count_padding)
 
 
 def _numpy_lp_pool(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, p: int) -> Any:

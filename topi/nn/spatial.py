@@ -14,11 +14,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ... import topi
 from ...ir import ops
-from ...te import either as te
 from ...te.shape import same_extent
 from ..references import wide
 from ..row import floating, operator, sample
-from .convolutions import tap_count
+from .convolutions import transposed_operands
 
 
 def spatial(
@@ -166,40 +165,5 @@ def _conv_transpose(
     rank = x.ndim - 2
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
     more = tuple(output_padding) or (0,) * rank
-    reach = [tap_count(extent) for extent in w.shape[2:]]
-    inputs, outputs = tap_count(w.shape[0]), tap_count(w.shape[1])
-    before = [(reach[d] - 1) * dilation[d] - padding[d] for d in range(rank)]
-    size = [
-        (x.shape[2 + d] - 1) * stride[d]
-        + 1
-        + more[d]
-        - padding[d]
-        - padding[rank + d]
-        + 2 * (reach[d] - 1) * dilation[d]
-        for d in range(rank)
-    ]
-
-    def spread(n: Any, c: Any, *i: Any) -> Any:
-        there = [index - low for index, low in zip(i, before, strict=True)]
-        inside = [
-            condition
-            for at, extent, step in zip(there, x.shape[2:], stride, strict=True)
-            for condition in (at >= 0, at < extent * step, *([te.indexmod(at, step).equal(0)] if step > 1 else []))
-        ]
-        places = [te.indexdiv(at, step) for at, step in zip(there, stride, strict=True)]
-        return te.if_then_else(te.all(*inside), x[(n, c, *places)], te.const(0, x.dtype))
-
-    image = te.compute((*x.shape[:2], *size), spread, name="spread", tag="injective,pad")
-
-    def turned(o: Any, c: Any, *taps: Any) -> Any:
-        group = te.indexdiv(o, outputs)
-        return w[
-            (
-                group * (inputs // groups) + c,
-                te.indexmod(o, outputs),
-                *(extent - 1 - at for extent, at in zip(reach, taps, strict=True)),
-            )
-        ]
-
-    kernel = te.compute((outputs * groups, inputs // groups, *reach), turned, name="turned", tag="injective")
+    image, kernel = transposed_operands(x, w, stride, padding, dilation, more, groups)
     return _conv(image, kernel, bias, dilation=dilation, groups=groups)

@@ -16,12 +16,9 @@ from ...ir import ops
 from ...ir.expr import IntImm
 from ...te import either as te
 from ...te.shape import same_extent
-from ...topi.row import floating, integers, sample
-from ...topi.transform import injective
-from ..types import extents
-from .row import operator
-
-__all__: list[str] = []
+from ..row import floating, integers, operator, sample
+from ..transform import injective
+from .resize import resize
 
 _ROUNDINGS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
@@ -32,8 +29,13 @@ _ROUNDINGS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 
 def _places(size: int, out: int, scale: float, coordinates: str, low: float, high: float) -> NDArray[Any]:
-    """Where the elements of the result lie along one dimension."""
+    """Places of the elements of the result along one dimension."""
     x = np.arange(out, dtype=np.float64)
+    if _is_quotient(size, out, scale):  # halves are exact where the numerator is
+        if coordinates == "asymmetric":
+            return x * size / out
+        if coordinates == "half_pixel" or coordinates == "pytorch_half_pixel" and out > 1:
+            return ((2 * x + 1) * size - out) / (2 * out)
     exact = scale * size
     if coordinates == "align_corners":
         return x * (size - 1) / (exact - 1) if exact != 1 else np.zeros(out)
@@ -113,7 +115,7 @@ def _tables(shape: Any, sizes: Any, scales: Any, region: Any, how: dict[str, Any
     ]
 
 
-def _resized(x: Any, *, sizes: Any, scales: Any, region: Any, outside: float, **how: Any) -> Any:
+def _numpy_resize(x: Any, *, sizes: Any, scales: Any, region: Any, outside: float, **how: Any) -> Any:
     result = x.astype(np.float64)
     blank = np.zeros(sizes, bool)
     for at, places, weights, beyond in _tables(x.shape, sizes, scales, region, how):
@@ -128,82 +130,27 @@ def _resized(x: Any, *, sizes: Any, scales: Any, region: Any, outside: float, **
     )
 
 
+_IMAGE = floating(1, 2, 5, 6)
+_SAMPLES = [
+    sample(
+        _IMAGE,
+        sizes=(1, 2, 9, 4),
+        scales=(1.0, 1.0, 1.8, 4 / 6),
+        mode=mode,
+        coordinates=coordinates,
+        antialias=mode == "linear" and coordinates == "align_corners",
+    )
+    for mode in ("nearest", "linear", "cubic")
+    for coordinates in ("half_pixel", "align_corners", "asymmetric")
+]
+
+
 @operator(
     "resize",
-    _resized,
+    reference=_numpy_resize,
     samples=[
-        sample(
-            floating(1, 2, 5, 6),
-            sizes=(1, 2, 9, 4),
-            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
-            mode="nearest",
-            coordinates="half_pixel",
-            antialias=False,
-        ),
-        sample(
-            floating(1, 2, 5, 6),
-            sizes=(1, 2, 9, 4),
-            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
-            mode="nearest",
-            coordinates="align_corners",
-            antialias=False,
-        ),
-        sample(
-            floating(1, 2, 5, 6),
-            sizes=(1, 2, 9, 4),
-            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
-            mode="nearest",
-            coordinates="asymmetric",
-            antialias=False,
-        ),
-        sample(
-            floating(1, 2, 5, 6),
-            sizes=(1, 2, 9, 4),
-            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
-            mode="linear",
-            coordinates="half_pixel",
-            antialias=True,
-        ),
-        sample(
-            floating(1, 2, 5, 6),
-            sizes=(1, 2, 9, 4),
-            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
-            mode="linear",
-            coordinates="align_corners",
-            antialias=True,
-        ),
-        sample(
-            floating(1, 2, 5, 6),
-            sizes=(1, 2, 9, 4),
-            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
-            mode="linear",
-            coordinates="asymmetric",
-            antialias=True,
-        ),
-        sample(
-            floating(1, 2, 5, 6),
-            sizes=(1, 2, 9, 4),
-            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
-            mode="cubic",
-            coordinates="half_pixel",
-            antialias=False,
-        ),
-        sample(
-            floating(1, 2, 5, 6),
-            sizes=(1, 2, 9, 4),
-            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
-            mode="cubic",
-            coordinates="align_corners",
-            antialias=False,
-        ),
-        sample(
-            floating(1, 2, 5, 6),
-            sizes=(1, 2, 9, 4),
-            scales=(1.0, 1.0, 1.8, 0.6666666666666666),
-            mode="cubic",
-            coordinates="asymmetric",
-            antialias=False,
-        ),
+        *_SAMPLES,
+        sample(floating(1, 2, 5, 6), sizes=(1, 2, 9, 4), scales=(0.0, 0.0, 0.0, 0.0), mode="linear", antialias=True),
         sample(integers(4, 5, below=99, dtype="uint8"), sizes=(3, 5), scales=(0.75, 1.0), mode="linear"),
         sample(
             floating(4, 5),
@@ -238,9 +185,13 @@ def _resize(
         "exclude_outside": exclude_outside,
         "antialias": antialias,
     }
+    if not region and not antialias and not exclude_outside and _is_plane(x, sizes, scales, how):
+        method, image = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode), (sizes[2], sizes[3])
+        rounding = "round" if rounding == "round_prefer_floor" else rounding
+        return resize(x, image, method, "NCHW", False, coordinates.removeprefix("pytorch_"), rounding, cubic)
     kind = x.dtype
     wide = "float64" if str(kind) == "float64" else "float32"
-    sizes, open_axes = extents(sizes), [at for at, one in enumerate(x.shape) if not isinstance(one, IntImm)]
+    open_axes = [at for at, one in enumerate(x.shape) if not isinstance(one, IntImm)]
     open_axes += [at for at, one in enumerate(sizes) if not isinstance(one, int) and at not in open_axes]
     resized = [at for at in open_axes if scales[at] != 1 or not same_extent(ops.convert(sizes[at]), x.shape[at])]
     if open_axes and region or resized and (mode == "cubic" or antialias):
@@ -273,6 +224,26 @@ def _resize(
             tag="elemwise",
         )
     return result.astype(kind)
+
+
+def _is_plane(x: Any, sizes: Any, scales: Any, how: dict[str, Any]) -> bool:
+    """Tell images (N, C, H, W) of known sizes that are resized in height and width by the quotients of their sizes, and in a way that
+    topi.image.resize has, which rounds whole numbers at halves in another way."""
+    known = [one.value for one in x.shape if isinstance(one, IntImm)]
+    if len(known) != 4 or x.ndim != 4 or tuple(known[:2]) != tuple(sizes[:2]) or 0 in (*known, *sizes):
+        return False
+    coordinates = how["coordinates"].removeprefix("pytorch_")
+    return (
+        all(_is_quotient(*each) for each in zip(known, sizes, scales, strict=True))
+        and coordinates in ("half_pixel", "align_corners", "asymmetric")
+        and (not how["coordinates"].startswith("pytorch_") or min(sizes[2:]) > 1)
+        and (x.dtype.is_float if how["mode"] != "nearest" else how["rounding"] != "round_prefer_ceil")
+    )
+
+
+def _is_quotient(size: int, out: int, scale: float) -> bool:
+    """Tell a scale that is that of the sizes, as exact as a float is."""
+    return not scale or abs(scale * size - out) < 1e-6 * out
 
 
 def _along(x: Any, at: int, places: NDArray[Any], weights: NDArray[Any], nearest: bool, wide: str) -> Any:
