@@ -28,7 +28,7 @@ _ROUNDINGS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 }
 
 
-def _places(size: int, out: int, scale: float, coordinates: str, low: float, high: float) -> NDArray[Any]:
+def _positions(size: int, out: int, scale: float, coordinates: str, low: float, high: float) -> NDArray[Any]:
     """Places of the elements of the result along one dimension."""
     x = np.arange(out, dtype=np.float64)
     if _is_quotient(size, out, scale):  # halves are exact where the numerator is
@@ -79,7 +79,7 @@ def _table(
     how: dict[str, Any],
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The places (out, taps) and weights (out, taps) of one dimension, and which elements lie outside."""
-    x = _places(size, out, scale, how["coordinates"], low, high)
+    x = _positions(size, out, scale, how["coordinates"], low, high)
     outside = (x < 0) | (x > size - 1)
     if how["mode"] == "nearest":
         return (
@@ -200,7 +200,7 @@ def _resize(
         )
     result = x
     for at in resized:
-        result = _along_open(result, at, sizes[at], scales[at], how, wide)
+        result = _resize_open_dimension(result, at, sizes[at], scales[at], how, wide)
     whole = [1 if at in open_axes else one for at, one in enumerate(x.shape)]
     tables = _tables(
         whole,
@@ -210,9 +210,9 @@ def _resize(
         how,
     )
     for at, places, weights, _ in tables:
-        result = _along(result, at, places.astype(np.int32), weights.astype(wide), mode == "nearest", wide)
+        result = _resize_dimension(result, at, places.astype(np.int32), weights.astype(wide), mode == "nearest", wide)
     if coordinates == "tf_crop_and_resize" and tables:
-        result = _with_outside(result, tables, outside)
+        result = _fill_blank(result, tables, outside)
     if str(result.dtype) == str(kind):
         return result if result is not x else te.compute(x.shape, lambda *i: x[i], name="resize", tag="injective")
     if not kind.is_float:
@@ -246,7 +246,7 @@ def _is_quotient(size: int, out: int, scale: float) -> bool:
     return not scale or abs(scale * size - out) < 1e-6 * out
 
 
-def _along(x: Any, at: int, places: NDArray[Any], weights: NDArray[Any], nearest: bool, wide: str) -> Any:
+def _resize_dimension(x: Any, at: int, places: NDArray[Any], weights: NDArray[Any], nearest: bool, wide: str) -> Any:
     where, weigh = te.constant(places, "places"), te.constant(weights, "weights")
     shape = (*x.shape[:at], places.shape[0], *x.shape[at + 1 :])
 
@@ -264,7 +264,7 @@ def _along(x: Any, at: int, places: NDArray[Any], weights: NDArray[Any], nearest
     return injective(shape, element, "resize")
 
 
-def _along_open(x: Any, at: int, out: Any, scale: float, how: dict[str, Any], wide: str) -> Any:
+def _resize_open_dimension(x: Any, at: int, out: Any, scale: float, how: dict[str, Any], wide: str) -> Any:
     """Along a dimension of which an extent is a symbol: places are computed where elements are."""
     size = x.shape[at]
     last, real, many = size - 1, ops.cast(size, "float64"), ops.cast(ops.convert(out), "float64")
@@ -306,7 +306,7 @@ _OPEN_ROUNDINGS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _with_outside(x: Any, tables: list[tuple[int, Any, Any, Any]], outside: float) -> Any:
+def _fill_blank(x: Any, tables: list[tuple[int, Any, Any, Any]], outside: float) -> Any:
     flags = [(at, te.constant(beyond.astype(np.int8), "outside")) for at, _, _, beyond in tables]
     return injective(
         x.shape,
