@@ -63,6 +63,7 @@ bench: $(STAMP)  ## times against other libraries, interleaved, one and two thre
 	@$(BIN)/python -m tilewright bench --all
 	@$(BIN)/python -m tools.benchmarks
 	@$(BIN)/python -m tools.benchmarks.compile
+	@$(BIN)/python -m tools.benchmarks.compile_models
 
 gpu: $(STAMP)  ## ten minutes on a GPU: all checked, a sample sanitized, times beside torch and Triton, a tuning run
 	@$(BIN)/python -m tools.benchmarks.gpu

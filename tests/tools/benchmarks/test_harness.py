@@ -17,6 +17,7 @@ import tilewright as tw
 from tilewright import te
 from tilewright.cli import main
 from tilewright.codegen.target import Target
+from tilewright.graph import Builder
 from tilewright.tools.benchmarks import harness
 from tilewright.tools.benchmarks.cases import (
     Case,
@@ -31,6 +32,8 @@ from tilewright.tools.benchmarks.cases import (
 )
 from tilewright.tools.benchmarks.ceiling import Ceilings
 from tilewright.tools.benchmarks.compile import STEPS, build_in_steps
+from tilewright.tools.benchmarks.compile_models import MODELS, steps_of_build
+from tilewright.tools.benchmarks.compile_models import STEPS as MODEL_STEPS
 from tilewright.tools.benchmarks.measure import measure
 from tilewright.tools.benchmarks.page import render, roofline
 from tilewright.tools.benchmarks.peers import numpy_peer
@@ -421,3 +424,12 @@ def test_a_build_is_timed_step_by_step_and_pass_by_pass() -> None:
     steps, passes = build_in_steps(PROGRAMS["vector_add"], Target.parse("llvm"))
     assert set(steps) == set(STEPS)
     assert {"simplify", "vectorize"} <= set(passes)
+
+
+def test_the_build_of_a_model_is_timed_step_by_step() -> None:
+    b = Builder("net")
+    b.output("y", b.node("matmul", b.input("x", (2, 3)), b.param("w", np.ones((3, 4), "float32"))))
+    steps = steps_of_build(b.graph())
+    assert set(steps) == {*MODEL_STEPS, "whole"} and min(steps.values()) > 0
+    assert sum(steps[step] for step in MODEL_STEPS) < steps["whole"]
+    assert all(make().nodes for make in MODELS.values())
