@@ -17,8 +17,9 @@ own operators' tags count (te.tag.AlgorithmTag): a word that a user tags an oper
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from typing import cast
 
 from ..codegen.gpus import gpu_of
 from ..codegen.machine import Machine
@@ -29,7 +30,10 @@ from ..te.operation import Operation, extent_of
 from ..te.rewrite import inline
 from ..te.shape import same_extent
 from .accesses import is_no_larger, is_permutation, is_pointwise, max_reads, reads_output
+from .cost.cpu import Lines, estimate
 from .cost.estimate import Estimate
+from .draft import Draft, Drafts
+from .draft_nest import nest_of_draft
 from .forms.rows import match_rows
 from .operations import is_expensive, is_plain, weight
 from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
@@ -84,6 +88,14 @@ class Group:
         if times is None:
             times = self.known[key] = found()
         return times
+
+    def draft(self, apply: Callable[[Group], None], drafts: Drafts, lines: Lines) -> Estimate:
+        """The time of a candidate, which `apply` schedules, from its loop nest. drafts, lines: what the candidates of a choice
+        share. Raises Undrafted."""
+        draft = Draft(self.s, drafts)
+        apply(replace(self, s=cast(Schedule, draft), decisions=[]))
+        draft[self.output].touched = True
+        return estimate(nest_of_draft(draft, self.machine), self.machine, lines)
 
     def choose(self, rule: str, candidates: Sequence[Candidate]) -> None:
         """Applies one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import TypeVar
 
 from ..codegen.machine import Machine
 from ..errors import LoweringError
-from ..ir.analysis.footprint import Access
+from ..ir.analysis.footprint import Access, Array
 from ..ir.analysis.warps import kernels_of
 from ..ir.analysis.work import Statement, Work, work_of
 from ..ir.buffer import Buffer
-from ..ir.expr import BufferLoad, Call, Expr, ProducerLoad, Var
+from ..ir.expr import BufferLoad, Call, ProducerLoad, Var
 from ..ir.stmt import BufferStore, For, LoopKind
 from ..ir.visit import post_order, walk
 from ..schedule import Schedule
 from ..schedule.lowering.lower import Lowered, lower_whole
 from ..schedule.lowering.text import all_arguments
 from .accesses import ASSUMED
+from .cost.bodies import Site, assemble_body
 from .cost.cpu import estimate
 from .cost.estimate import Estimate
-from .cost.instructions import classify_access, count_instructions, instruction_class
+from .cost.instructions import list_work
 from .gpu.shortfalls import shortfalls
 from .loop_nest import Body, Nest
 from .plan import Decision, Plan
@@ -160,34 +159,47 @@ def _body(
     """A statement. A sum whose elements the loop around does not change is kept in registers, as far as there are any."""
     if any(isinstance(value, Call) and value.name == "prefetch" for value in statement.values):
         return  # asks for what is counted where it is read
-    accesses = {id(access): access for access in statement.accesses}
-    stored = next((access for access in accesses.values() if access.stored), None)
-    loads = iter(access for access in accesses.values() if not access.stored)
+    accesses = tuple({id(access): access for access in statement.accesses}.values())
+    stored = next((access for access in accesses if access.stored), None)
+    read = iter([access for access in accesses if not access.stored])
     values = [*statement.values, *statement.conditions]
-    found = {id(node): next(loads) for node in post_order(*values) if isinstance(node, (BufferLoad, ProducerLoad))}
-    loop = (around.var,) if around is not None else ()
-    inner = (*written_out.items(), *lanes.items())
-    kept = stored is not None and around is not None and not _moves(stored, around.var)
-    count: Counter[str] = count_instructions(
-        statement.values, machine, written_out, lanes, loop, lambda node: found[id(node)]
+    loads = [node for node in post_order(*values) if isinstance(node, (BufferLoad, ProducerLoad))]
+    found = {id(node): next(read) for node in loads}
+    owns = [
+        node for node in loads if stored is not None and isinstance(node, BufferLoad) and node.buffer is stored.array
+    ]
+    local = {id(node) for node in loads if _is_kept(found[id(node)].array)}
+    kept = (
+        stored is not None
+        and bool(owns)
+        and (_is_kept(stored.array) or around is not None and not _moves(stored, around.var))
     )
-    chain: tuple[str, int] | None = None
-    if stored is not None:
-        own = {axis: trips for axis, trips in written_out.items() if stored.step(axis)}
-        name, many = classify_access(stored, lanes, machine)
-        many *= prod(own.values())
-        if kept and any(load.array is stored.array for load in accesses.values() if load is not stored):
-            links = prod(trips for axis, trips in written_out.items() if axis not in own)
-            chain = (_combiner(statement.values[0]), links)
-        if not kept or many > machine.registers:
-            count[name] += many
-    if accesses or count:
-        yield Body(count, tuple(accesses.values()), inner, chain)
+    rows = {axis: trips for axis, trips in written_out.items() if stored is not None and stored.step(axis)}
+
+    def lies(node: BufferLoad | ProducerLoad) -> Access | None:
+        return None if id(node) in local or kept and any(node is own for own in owns) else found[id(node)]
+
+    held: bool = kept or stored is not None and _is_kept(stored.array)
+    reached = tuple(access for access in accesses if access is stored or not _is_kept(access.array))
+    body = assemble_body(
+        values,
+        list_work(values, machine),
+        None if held else stored,
+        lies,
+        Site(machine, written_out, lanes, () if around is None else (around.var,)),
+        reached,
+        (*written_out.items(), *lanes.items()),
+        rows if kept else None,
+        owns[0] if kept else None,
+    )
+    if body.accesses or body.instructions:
+        yield body
+
+
+def _is_kept(array: Array) -> bool:
+    """Whether an array lies in registers."""
+    return isinstance(array, Buffer) and array.scope == "local"
 
 
 def _moves(access: Access, var: Var) -> bool:
     return access.indices is None or access.step(var) != 0
-
-
-def _combiner(value: Expr) -> str:
-    return instruction_class(value) or "add"

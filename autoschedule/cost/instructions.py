@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from math import ceil, prod
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, log2, prod
 from typing import TypeVar
 
 from ...codegen.machine import Machine
@@ -49,17 +51,23 @@ from ...ir.visit import children, post_order
 
 __all__ = [
     "NEAR",
+    "Work",
     "chain_links",
     "classify_access",
     "count_instructions",
+    "count_loads",
     "count_transfers",
     "count_vectors",
+    "distinct_elements",
     "instruction_class",
     "instruction_classes",
+    "list_work",
 ]
 
 NEAR = 4
 """Elements apart up to which vectors are loaded whole."""
+SQUARE = 4
+"""Vectors from which on lanes that lie apart are loaded as rows and turned."""
 
 VarT = TypeVar("VarT", bound=Var)
 """Any kind of variable: of loops, or axes of operations."""
@@ -112,19 +120,20 @@ def chain_links(node: Node) -> int:
     return 2 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
 
 
-def count_instructions(
-    values: Iterable[Expr],
-    machine: Machine,
-    written_out: Mapping[VarT, int],
-    lanes: Mapping[VarT, int],
-    around: Collection[Var],
-    access: Callable[[BufferLoad | ProducerLoad], Access],
-) -> Counter[str]:
-    """Count the instructions of one evaluation, by class; equal expressions are computed once. written_out, lanes: the loops in
-    the body, each with the values it takes. around: the loop around, if any; what depends on none of all these is hoisted.
-    access: what a load touches."""
-    count: Counter[str] = Counter()
-    moving = {*written_out, *lanes, *around}
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """An operator or a load of an expression. own: the variables that it depends on; classes: of its instructions, none of a load's;
+    load: of which it is one, else None; bits: of its value."""
+
+    own: frozenset[Var]
+    classes: tuple[str, ...]
+    load: BufferLoad | ProducerLoad | None
+    bits: int
+
+
+def list_work(values: Iterable[Expr], machine: Machine) -> list[Work]:
+    """The operators and loads of expressions that take instructions, equal ones once."""
+    works: list[Work] = []
     variables: dict[int, frozenset[Var]] = {}
     numbers: dict[int, int] = {}
     known: dict[tuple[object, ...], int] = {}
@@ -139,17 +148,81 @@ def count_instructions(
         key = _key(node, numbers)
         again = key in known
         numbers[id(node)] = known.setdefault(key, len(known))
-        if again or not isinstance(node, Expr) or around and own.isdisjoint(around) or own.isdisjoint(moving):
+        if again or not isinstance(node, Expr) or not own:
             continue
-        times = prod(trips for axis, trips in written_out.items() if axis in own)
         if isinstance(node, (BufferLoad, ProducerLoad)):
-            name, many = classify_access(access(node), lanes, machine)
-            count[name] += times * many
+            works.append(Work(own, (), node, node.dtype.bits))
         elif (classes := instruction_classes(node, machine)) and not is_index(node):
-            each = times * count_vectors(lanes, own, machine.lanes(node.dtype.bits))
-            for name in classes:
-                count[name] += each
+            works.append(Work(own, classes, None, node.dtype.bits))
+    return works
+
+
+def count_instructions(
+    works: Iterable[Work],
+    machine: Machine,
+    written_out: Mapping[VarT, int],
+    lanes: Mapping[VarT, int],
+    around: Collection[Var],
+    access: Callable[[BufferLoad | ProducerLoad], Access | None],
+) -> Counter[str]:
+    """Count the instructions of one evaluation, by class. written_out, lanes: the loops in the body, each with the values it takes.
+    around: the loop around, if any; what depends on none of all these is hoisted. access: what a load touches, None of a
+    register."""
+    count: Counter[str] = Counter()
+    moving = {*written_out, *lanes, *around}
+    for work in works:
+        own = work.own
+        if around and own.isdisjoint(around) or own.isdisjoint(moving):
+            continue
+        if work.load is not None:
+            read = access(work.load)
+            if read is not None:
+                for name, many in count_loads(read, own, written_out, lanes, machine):
+                    count[name] += many
+            continue
+        each = count_vectors(lanes, own, machine.lanes(work.bits))
+        for axis, trips in written_out.items():
+            if axis in own:
+                each *= trips
+        for name in work.classes:
+            count[name] += each
     return count
+
+
+def count_loads(
+    read: Access,
+    own: Collection[Var],
+    written_out: Mapping[VarT, int],
+    lanes: Mapping[VarT, int],
+    machine: Machine,
+) -> Sequence[tuple[str, int]]:
+    """Count the instructions that load what is read while loops are written out, of which an index depends on `own`: each element or
+    vector once. Lanes that lie apart are loaded along a loop in which neighbours do, and turned in registers."""
+    name, many = classify_access(read, lanes, machine)
+    loops = {axis: trips for axis, trips in written_out.items() if axis in own}
+    places = distinct_elements(read, loops) if loops else 1
+    if name == "gather":
+        width = machine.lanes(read.bytes * 8)
+        beside = [trips for axis, trips in loops.items() if abs(read.step(axis)) == 1 and read.is_even(axis)]
+        if beside and min(beside[0], width) >= SQUARE and prod(lanes.values()) % width == 0:
+            vectors = ceil(places / beside[0]) * prod(lanes.values()) * ceil(beside[0] / width)
+            return ("load", vectors), ("shuffle", ceil(vectors * log2(width)))
+    return ((name, places * many),)
+
+
+def distinct_elements(read: Access, trips: Mapping[VarT, int]) -> int:
+    """The number of elements that a load reads while loops run: those of a window once for all places that read them."""
+    loops: dict[Var, int] = {**trips}
+    if read.sums is None:
+        return prod(size for axis, size in loops.items() if read.step(axis))
+    places = 1
+    for _, parts in read.sums:
+        moving = [(factor, loops[var]) for var, factor in parts if var in loops]
+        if len(moving) == 1:
+            places *= moving[0][1]
+        elif moving:
+            places *= len({sum(at) for at in product(*(range(0, factor * size, factor) for factor, size in moving))})
+    return places
 
 
 def _key(node: Node, numbers: Mapping[int, int]) -> tuple[object, ...]:

@@ -18,7 +18,7 @@ from ...te.tensor import Tensor
 from ..accesses import ASSUMED, load_access, numeric_shape, store_access
 from ..cost.cpu import Lines, estimate
 from ..cost.estimate import Estimate
-from ..cost.instructions import classify_access, count_instructions, instruction_classes
+from ..cost.instructions import classify_access, count_instructions, instruction_classes, list_work
 from ..loop_nest import Body, Nest, nest_loops
 from ..pieces import Tile
 from .chain_member import CUT_ROWS, Cut, Member
@@ -172,7 +172,7 @@ class Nests:
                 found[id(node)] = load_access(node)
         others = {id(node): each for node, each in _distinct(value, found)}
         count: Counter[str] = count_instructions(
-            [value], self.machine, taps, lanes, tuple(lanes), lambda node: found[id(node)]
+            list_work([value], self.machine), self.machine, taps, lanes, tuple(lanes), lambda node: found[id(node)]
         )
         if op.reduction is not None:
             many = prod(taps.values()) * ceil(prod(lanes.values()) / member.lanes)

@@ -21,16 +21,17 @@ from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import IterVar, ProducerLoad, Reduce
+from ...ir.expr import IterVar, ProducerLoad
 from ...schedule import Stage
 from ...schedule.model.inlined import expanded
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..accesses import dimensions, find_axes, load_axes, op_loads, store_access
-from ..cost.cpu import Lines, estimate
+from ..accesses import dimensions, find_axes, load_axes, op_loads
+from ..cost.cpu import Lines
 from ..cost.estimate import Estimate, soonest
+from ..draft import Drafts
 from ..loops import fused
 from ..operations import inlined_into
 from ..plan import Candidate
@@ -39,7 +40,6 @@ from .fusion import axes_shared, computed_again
 from .injective import worth_threads
 from .lanes import halves, length, power_below
 from .packs import pack
-from .sum_nest import Around, Loads, loops_around, sum_nest
 from .sum_plan import WORSE, SumPlan, Terms, best_plan, cost_of, plans, terms_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ def time_of_sums(group: Group) -> Estimate | None:
 
 
 def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidate]:
-    """The plans of an anchor whose heads are placed, the cheapest first, as candidates, with the time of each."""
+    """The plans of an anchor whose heads are placed, the cheapest first, as candidates, with the time of each; and its loops as they
+    were declared."""
     copied = [plan for plan in found if plan.packed and plan.cost <= found[0].cost * WORSE]
     in_place = [plan for plan in found if not plan.packed]
     most = min((plan.cost for plan in in_place), default=0) * WORSE
@@ -119,96 +120,64 @@ def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidat
     known = set(map(id, first))
     others = sorted((plan for plan in (*copied, *in_place) if id(plan) not in known), key=lambda plan: plan.cost)
     further = others[:FURTHER] if group.is_searched else []
+    plans: list[SumPlan | None] = [*first, *further, *([None] if _is_short(group) else [])]
     ways = list[Candidate]()
-    for plan, time in zip((*first, *further), _estimates(group, terms, (*first, *further)), strict=True):
-        apply = _across_lanes if plan.lane[0].kind == "reduce" else _along_lanes
-        ways.append(Candidate(str(plan), partial(apply, group, plan), time, further=len(ways) >= len(first)))
+    for at, (plan, time) in enumerate(zip(plans, _estimates(group, terms, plans), strict=True)):
+        ways.append(
+            Candidate(
+                str(plan) if plan is not None else "as declared",
+                partial(_apply, group, plan),
+                time,
+                further=plan is not None and at >= len(first),
+            )
+        )
     return ways
 
 
-def _estimates(group: Group, terms: Terms, found: Sequence[SumPlan]) -> Sequence[Estimate]:
+def _apply(group: Group, plan: SumPlan | None) -> None:
+    """Schedule the sums as planned, or leave their loops as they were declared."""
+    if plan is None:
+        _leave(group)
+    elif plan.lane[0].kind == "reduce":
+        _across_lanes(group, plan)
+    else:
+        _along_lanes(group, plan)
+
+
+def _is_short(group: Group) -> bool:
+    """Return whether the loops as declared may be as quick as vectors: their innermost ones are shorter than these."""
+    op = group.s[group.anchor].op
+    lanes = group.machine.lanes(op.output(0).dtype.bits)
+    last = [constant_extent(axis) or lanes for axis in (*op.axis[-1:], *op.reduce_axis[-1:])]
+    return not group.parts and not group.held and max(last) < 2 * lanes
+
+
+def _leave(group: Group) -> None:
+    """Keep the declared loops, the first of them shared among threads; sums are computed where they are read."""
+    stage = group.s[group.output]
+    loops = _in_parallel(group, stage, list(stage.op.axis), {}) if stage.op.axis else []
+    if group.anchor is not group.output and loops:
+        group.s[group.anchor].compute_at(stage, loops[-1])
+
+
+def _estimates(group: Group, terms: Terms, plans: Sequence[SumPlan | None]) -> Sequence[Estimate]:
     """The times of plans, with what their copies take."""
-    op, machine = group.s[group.anchor].op, group.machine
-    value = expanded(group.s[op])
-    assert isinstance(value, Reduce)
-
-    lines, stored, loads = Lines(), store_access(op.output(0), op.axis), Loads(value)
-
-    def timed(plan: SumPlan) -> list[Estimate]:
-        nest = sum_nest(value, stored, loads, plan, machine, _written_out(terms, plan), _around(group, plan))
-        return [estimate(nest, machine, lines)]
-
-    form, numbers = (
-        structure_key(value, op.axis),
-        {axis: at for at, axis in enumerate((*terms.axis, *terms.reduce_axis))},
-    )
+    op, drafts, lines = group.s[group.anchor].op, Drafts(), Lines()
+    form = structure_key(expanded(group.s[op]), op.axis)
+    numbers = {axis: at for at, axis in enumerate((*terms.axis, *terms.reduce_axis))}
     places = {id(load): at for at, load in enumerate(terms.loads)}
     times: list[Estimate] = []
-    for plan in found:
-        rows = tuple((numbers[axis], size) for axis, size in plan.rows)
-        key = (
+    for plan in plans:
+        key = plan and (
             tuple(numbers[axis] for axis in plan.lane),
             plan.vectors,
-            rows,
+            tuple((numbers[axis], size) for axis, size in plan.rows),
             tuple(places[id(load)] for load in plan.packed),
         )
-        times += group.times(("sums", form, key), partial(timed, plan))
-    return times
-
-
-def _around(group: Group, plan: SumPlan) -> Around:
-    """The loops around a tile, as _along_lanes orders them."""
-    op, machine = group.s[group.anchor].op, group.machine
-    bits = op.output(0).dtype.bits
-    around = loops_around(op.axis, plan, machine, bits, _shared(group, plan))
-    if not plan.packed:
-        return around
-    sizes, width = _sizes(op, plan), machine.lanes(bits) * plan.vectors
-    order, trips = _nest(group, plan, sizes, width), dict(around.loops)
-    blocks = [
-        (op.axis[at], ceil(trips[op.axis[at]] / order.block))
-        for at in order.turned
-        if at not in sizes and trips[op.axis[at]] > order.block
-    ]
-    late = [
-        (
-            op.axis[at],
-            min(trips[op.axis[at]], order.block) if at in order.turned and at not in sizes else trips[op.axis[at]],
+        times += group.times(
+            ("sums", form, key), lambda plan=plan: [group.draft(lambda own: _apply(own, plan), drafts, lines)]
         )
-        for at in order.late
-    ]
-    before = [*blocks, *((axis, count) for axis, count in around.loops if axis not in dict(late))]
-    shared, tasks = 0, 1
-    for _, count in (before if order.panels else [*before, *late]) if around.shared else []:
-        if tasks >= TASKS * machine.cores:
-            break
-        tasks *= count
-        shared += 1
-    return Around((*before, *late), shared, len(before) if order.panels else None)
-
-
-def _written_out(terms: Terms, plan: SumPlan) -> list[IterVar]:
-    """The reduce axes whose loops are written out."""
-    bodies, axes = prod(size for _, size in plan.rows), list[IterVar]()
-    for axis in reversed([axis for axis in terms.reduce_axis if axis not in plan.lane]):
-        bodies *= constant_extent(axis) or MOST_BODIES + 1
-        if bodies > MOST_BODIES:
-            break
-        axes.append(axis)
-    return axes
-
-
-def _shared(group: Group, plan: SumPlan) -> int:
-    """How many loops threads share (see _in_parallel)."""
-    anchor, sizes = group.anchor, dict(plan.rows)
-    if group.held or not worth_threads((*anchor.axis, *anchor.reduce_axis), 2):
-        return 0
-    count, tasks = 0, 1
-    for axis in anchor.axis:
-        if tasks < TASKS * group.machine.cores and axis not in plan.lane:
-            tasks *= -(-(constant_extent(axis) or TASKS * group.machine.cores) // sizes.get(axis, 1))
-            count += 1
-    return count
+    return times
 
 
 def _plans(group: Group, terms: Terms, number: int | None = None) -> list[SumPlan]:
@@ -284,25 +253,30 @@ def _along_lanes(group: Group, plan: SumPlan) -> None:
     late: list[IterVar] = []
     inside: list[int] = []
     rows: list[IterVar] = []
+    trips: dict[IterVar, int] = {}
     axes = list(stage.op.axis)
     for at, axis in enumerate(axes):
         if at not in lanes_at:
             outer, inner = _split(stage, axis, sizes.get(at, 0))
+            trips.update((loop, _steps(axis, sizes[at])) for loop in outer if inner)
             rows += inner
             if at in order.turned and not inner and (constant_extent(axis) or 0) > order.block:
-                block, axis = stage.split(axis, factor=order.block)
+                block, within = stage.split(axis, factor=order.block)
+                trips |= {block: _steps(axis, order.block), within: order.block}
                 before.append(block)
-                outer = [axis]
+                outer = [within]
             (late if at in order.late else before if at in ahead else after).extend(outer)
             inside += [order.late.index(at)] * len(outer) if at in order.late else []
     lane = fused(stage, [axes[at] for at in lanes_at])
     extent = constant_extent(lane)
     if len(plan.lane) == 1 and (extent is None or extent > width):
         vector, lane = stage.split(lane, factor=width)
+        if extent is not None:
+            trips[vector] = ceil(extent / width)
         before.append(vector)
     late = [loop for _, loop in sorted(zip(inside, late, strict=True), key=lambda pair: pair[0])]
     stage.reorder(*before, *late, *after, *rows, lane)
-    before = _in_parallel(group, stage, before if order.panels else [*before, *late])
+    before = _in_parallel(group, stage, before if order.panels else [*before, *late], trips)
     for load, panel in zip(plan.packed, panels, strict=True):
         if before and order.panels and plan.lane[0] in load_axes(load):
             panel.compute_at(stage, before[-1])
@@ -388,12 +362,14 @@ def _across_lanes(group: Group, plan: SumPlan) -> None:
     partials = [first, *halves(s, anchor, s[anchor].op.reduce_axis[0])]
     outer: list[IterVar] = []
     rows: list[IterVar] = []
+    trips: dict[IterVar, int] = {}
     for at, axis in enumerate(list(stage.op.axis)):
         loops, inside = _split(stage, axis, sizes.get(at, 0))
+        trips.update((loop, _steps(axis, sizes[at])) for loop in loops if inside)
         outer += loops
         rows += inside
     stage.reorder(*outer, *rows)
-    outer = _in_parallel(group, stage, outer)
+    outer = _in_parallel(group, stage, outer, trips)
     for axis in rows:
         stage.unroll(axis)
     for each in partials:
@@ -419,16 +395,21 @@ def _split(stage: Stage, axis: IterVar, size: int) -> tuple[list[IterVar], list[
     return [outer], [inner]
 
 
-def _in_parallel(group: Group, stage: Stage, loops: list[IterVar]) -> list[IterVar]:
-    """Shares the first loops among the threads, as many of them as make enough tasks; returns the loops as they are then.
-    Those over steps, which stand before all others, run one iteration."""
+def _steps(axis: IterVar, size: int) -> int:
+    """The steps over an axis, `size` values each; 0 where the call decides."""
+    return ceil((constant_extent(axis) or 0) / size)
+
+
+def _in_parallel(group: Group, stage: Stage, loops: list[IterVar], trips: Mapping[IterVar, int]) -> list[IterVar]:
+    """Share the first loops among the threads, as many of them as make enough tasks. Returns the loops as they are then. trips: the
+    iterations of those that are parts of axes. Loops over steps, which stand before all others, run one iteration."""
     anchor, first = group.anchor, len(group.held)
     computed = [axis for axis in (*anchor.axis, *anchor.reduce_axis) if axis not in group.held]
     if not loops[first:] or not worth_threads(computed, 2):
         return loops
     count, tasks = first, 1
     while count < len(loops) and tasks < TASKS * group.machine.cores:
-        tasks *= constant_extent(loops[count]) or TASKS * group.machine.cores
+        tasks *= trips.get(loops[count]) or constant_extent(loops[count]) or TASKS * group.machine.cores
         count += 1
     task = fused(stage, loops[first:count])
     stage.parallel(task)

@@ -19,7 +19,7 @@ from ...te.shape import constant_extent
 from ..accesses import ASSUMED, find_axes, load_access, numeric_shape, store_access
 from ..cost.cpu import estimate
 from ..cost.estimate import Estimate, pad_estimate
-from ..cost.instructions import count_instructions, instruction_classes
+from ..cost.instructions import count_instructions, instruction_classes, list_work
 from ..loop_nest import Body, Nest, nest_loops
 
 if TYPE_CHECKING:
@@ -187,7 +187,9 @@ class _Nests:
         self.in_parts = self.in_parts or apart
         values = [_unguarded(value) for value in values]
         found = {id(load): load_access(load) for value in values for load in collect_loads(value)}
-        arithmetic = count_instructions(values, self.machine, written_out, lanes, (), lambda load: found[id(load)])
+        arithmetic = count_instructions(
+            list_work(values, self.machine), self.machine, written_out, lanes, (), lambda load: found[id(load)]
+        )
         for name in ("load", "gather"):
             arithmetic.pop(name, None)
         count.update(arithmetic)
@@ -239,7 +241,9 @@ class _Nests:
         loads = collect_loads(value)
         found = {id(load): load_access(load) for load in loads}
         lanes = {image.axis[-1]: self.lanes}
-        count = count_instructions([value], self.machine, {}, lanes, (), lambda load: found[id(load)])
+        count = count_instructions(
+            list_work([value], self.machine), self.machine, {}, lanes, (), lambda load: found[id(load)]
+        )
         count["store"] += 1
         stored = store_access(image.output(0), image.axis)
         body = Body(count, (*found.values(), stored), ((image.axis[-1], self.lanes),))

@@ -1,0 +1,163 @@
+"""Bodies of loops: the work of one iteration of a statement, of a draft's or as it was lowered.
+
+    sums[y, x] += image[y + k, x] * weights[k]      y in 4 written out, x in 16 lanes of 8, in a loop over k
+    8 multiply-adds; 8 loads of image, 1 of weights; a chain of one multiply-add; 8 of 16 registers held, and what is read again
+
+Sums that a loop does not move are kept in registers as far as there are any; the rest is loaded and stored for each term.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ...codegen.machine import Machine
+from ...ir.analysis.count import product, value_of
+from ...ir.analysis.footprint import Access, box_of
+from ...ir.combine import FUSED
+from ...ir.expr import BufferLoad, Call, Expr, Max, Min, ProducerLoad, Var
+from ...ir.visit import children, post_order
+from ..loop_nest import Body
+from .instructions import Work, chain_links, classify_access, count_instructions, count_vectors, instruction_class
+
+__all__ = ["Site", "assemble_body"]
+
+Load = BufferLoad | ProducerLoad
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """Where a body stands. written_out, lanes: the loops in it, the outermost first, each with the values that it takes. around:
+    the variables that the loop around moves."""
+
+    machine: Machine
+    written_out: Mapping[Var, int]
+    lanes: Mapping[Var, int]
+    around: Collection[Var] = ()
+
+
+def assemble_body(
+    values: Sequence[Expr],
+    works: Sequence[Work],
+    stored: Access | None,
+    lies: Callable[[Load], Access | None],
+    site: Site,
+    accesses: tuple[Access, ...],
+    inner: tuple[tuple[Var, int], ...],
+    rows: Mapping[Var, int] | None = None,
+    own: Load | None = None,
+) -> Body:
+    """The body of a statement.
+
+    works: of its values. stored: how the lanes of what it stores lie, None where that stays in registers; lies: the same of loads.
+    accesses: what it touches in memory, in loops `inner`. own: the load of the sum that the statement takes up a term of, which is
+    kept in registers for each of `rows`, those written out over data.
+    """
+    machine, lanes = site.machine, site.lanes
+    count: Counter[str] = count_instructions(works, machine, site.written_out, lanes, site.around, lies)
+    if stored is not None:
+        count += _stores(stored, site)
+    if own is None or rows is None:
+        return Body(count, accesses, inner)
+    links = prod(trips for axis, trips in site.written_out.items() if axis not in rows)
+    bits = own.dtype.bits
+    width, values_of_lanes, sums = machine.lanes(bits), prod(lanes.values()), prod(rows.values())
+    apart = values_of_lanes % width > 0 and not machine.masks
+    if apart:  # sums that fill no registers stay in memory
+        full = sums * (values_of_lanes // width)
+        count += Counter({"load": full, "store": full, "masked": 2 * sums})
+    loads = [work.load for work in works if work.load is not None and work.load is not own]
+    held = _held(values, loads, own, lies, site, rows)
+    spilled = max(held - machine.registers, 0)
+    if spilled:  # sums that are kept in memory
+        count["load"] += spilled * links
+        count["store"] += spilled * links
+    name, waiting = _waiting(values[0], own)
+    return Body(count, accesses, inner, (name, links * waiting), links if spilled else int(apart))
+
+
+def _stores(stored: Access, site: Site) -> Counter[str]:
+    """The instructions that store a result for each value of the loops in a body."""
+    times = prod(trips for axis, trips in site.written_out.items() if stored.step(axis))
+    name, many = classify_access(stored, site.lanes, site.machine)
+    if name == "gather":  # lanes taken out and stored one by one
+        lanes = prod(site.lanes.values())
+        return Counter({"shuffle": times * lanes, "put": times * lanes})
+    return Counter({name: times * many})
+
+
+def _waiting(value: Expr, own: Load) -> tuple[str, int]:
+    """The class of the instruction that a sum waits for, and how many of them wait for each other."""
+    if isinstance(value, Call) and value.name in FUSED:
+        return "fma", 1
+    depends: dict[int, bool] = {}
+    last, links = "add", 0
+    for node in post_order(value):
+        depends[id(node)] = node is own or any(depends[id(child)] for child in children(node))
+        if depends[id(node)] and node is not own and (name := instruction_class(node)):
+            last, links = name, links + chain_links(node)
+    return last, max(links, 1)
+
+
+def _held(
+    values: Sequence[Expr],
+    loads: Sequence[Load],
+    own: Load,
+    lies: Callable[[Load], Access | None],
+    site: Site,
+    rows: Mapping[Var, int],
+) -> int:
+    """The registers that a step takes: its sums, what they are made of, and what the next row reads again."""
+    machine, lanes, tile = site.machine, site.lanes, site.written_out
+    many = count_vectors(lanes, lanes, machine.lanes(own.dtype.bits))
+    sums = prod(rows.values())
+    along: list[int] = []
+    alone: list[int] = []
+    shared = 0
+    for load in loads:
+        access = lies(load)
+        if access is None:
+            continue
+        axes = {axis for axis in (*tile, *lanes) if access.step(axis)}
+        (along if not axes.isdisjoint(lanes) else alone).append(_again(axes, list(rows.items())))
+        shared += _overlap(access, tile, lanes, rows)
+    vectors = many * (sums + max(1, sum(along)) + _scratch(values, own))
+    return vectors + max(1, sum(alone), shared)
+
+
+def _again(axes: Collection[Var], rows: Sequence[tuple[Var, int]]) -> int:
+    """Elements, or vectors, of a load that stay in registers while the rows of a tile are written out, the first outermost: those
+    that the next value of a row further out reads again."""
+    count, again = 1, False
+    for axis, size in rows:
+        if axis not in axes:
+            again = True
+        elif again:
+            count *= size
+    return count
+
+
+def _overlap(access: Access, tile: Mapping[Var, int], lanes: Mapping[Var, int], rows: Collection[Var]) -> int:
+    """Elements of a tile that a window reads where its next term reads most of them too; 0 where each term takes its own."""
+    own: dict[Var, int] = {axis: size for axis, size in tile.items() if access.step(axis)}
+    if any(access.step(axis) for axis in lanes):
+        return 0
+    if value_of(product(box_of(access, own))) in (None, 0, prod(own.values())):
+        return 0
+    return prod(size for axis, size in own.items() if axis in rows)
+
+
+def _scratch(values: Sequence[Expr], own: Load) -> int:
+    """Registers for what operators make of each vector: two where signs are looked at, by a constant or in both orders; none where
+    elements are multiplied alone."""
+    value = values[0]
+    if isinstance(value, Call) and value.name in FUSED:
+        plain = all(isinstance(factor, (BufferLoad, ProducerLoad)) for factor in value.args if factor is not own)
+        if plain:
+            return 0
+    signs = any(
+        isinstance(node, (Min, Max)) or isinstance(node, Call) and node.name == "abs" for node in post_order(*values)
+    )
+    return 2 if signs else 1
