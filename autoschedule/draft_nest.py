@@ -48,13 +48,15 @@ def nest_of_draft(draft: Draft, machine: Machine) -> Nest:
 class _Frame:
     """What a run of a stage computes. widths: the values of each of its own axes. names: what stands for an axis where it is one of
     the reader's. moved: how far loops around move an axis. box: the elements of each dimension; None: all of them. around: the own
-    axes that the loop around moves."""
+    axes that the loop around moves. runs: the values of several axes as one, by the identities of these, where they are less than
+    the product of theirs."""
 
     widths: Mapping[Var, int]
     names: Mapping[Var, Var] = field(default_factory=dict[Var, Var])
     moved: Mapping[Var, Expr] = field(default_factory=dict[Var, Expr])
     box: tuple[int, ...] | None = None
     around: frozenset[Var] = frozenset()
+    runs: Mapping[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +192,11 @@ class _Nests:
         def make() -> Access:
             indices: Sequence[Expr] = load.indices
             shape: Sequence[int] = (
-                box if isinstance(box, tuple) else numeric_shape(load.producer) if stage is None else stage.extents
+                box
+                if isinstance(box, tuple)
+                else stage.extents
+                if stage is not None and len(stage.own) == len(load.indices)
+                else numeric_shape(load.producer)
             )
             if layout is not None and stage is not None:
                 shape = self._shape(stage, shape)
@@ -201,7 +207,7 @@ class _Nests:
                         for index, size in zip(indices, shape, strict=True)
                         if not isinstance(index, FloorDiv)
                     ]
-                    indices = [index.a if isinstance(index, FloorMod) else index for index, _ in kept]
+                    indices = [_fastest(index.a) if isinstance(index, FloorMod) else index for index, _ in kept]
                     shape = [size for _, size in kept]
             places: dict[Var, Expr] = {**dict(names), **{axis: axis + by for axis, by in moved}}
             if places:
@@ -374,8 +380,11 @@ class _StageNest:
     # What is computed at loops
 
     def _placed(self, at: int) -> Parts:
-        """What is computed in each iteration of a loop, producers first."""
-        waiting = list(self.nests.placed.get((id(self.stage), self.leaves[at]), ()))
+        """What is computed in each iteration of a loop, producers first. What is computed in loops inside of it reads too."""
+        own = self.nests.placed.get((id(self.stage), self.leaves[at]), ())
+        if not own:
+            return ()
+        waiting = [each for leaf in self.leaves[at:] for each in self.nests.placed.get((id(self.stage), leaf), ())]
         readers: list[tuple[_Value, _Frame, Mapping[Var, int]]] = [(self.value, self._here(at), self._inner(at + 1))]
         placed: list[tuple[DraftStage, _Frame]] = []
         while waiting:
@@ -388,13 +397,14 @@ class _StageNest:
                 waiting.remove(stage)
                 frame = self._frame_of(stage, readers)
                 if frame is not None:
-                    self.nests.frames[id(stage)] = frame
-                    placed.append((stage, frame))
                     readers.append((self.nests.value(stage), frame, frame.widths))
+                    if stage in own:
+                        self.nests.frames[id(stage)] = frame
+                        placed.append((stage, frame))
         return tuple(part for stage, frame in reversed(placed) for part in self.nests.stage(stage, frame))
 
     def _here(self, at: int) -> _Frame:
-        return replace(self.frame, around=self._around(at + 1))
+        return replace(self.frame, around=self._around(at + 1), runs=self._runs(at + 1))
 
     def _reads(self, reader: DraftStage, stage: DraftStage) -> bool:
         return any(self.nests.producer(load) is stage for load in self.nests.value(reader).loads)
@@ -414,18 +424,66 @@ class _StageNest:
     # Bodies
 
     def _site(self) -> tuple[Site, tuple[tuple[Var, int], ...], dict[Var, int]]:
-        """The loops of the body, by own axes; the same as accesses name them; and those over data that are written out."""
+        """The loops of the body, by own axes; the same as accesses name them; and those over data that are written out. A part of
+        several axes as one is counted as so many values of the last of them; what it touches is told by all."""
         written: dict[Var, int] = {}
         lanes: dict[Var, int] = {}
         rows: dict[Var, int] = {}
+        inner: dict[Var, int] = {}
+        addresses = 0
         for leaf in self.leaves[self.begin :]:
-            into = lanes if self.stage.kinds[leaf] == "vectorize" else written
-            for axis, trips in self.digits(leaf):
-                into[axis] = into.get(axis, 1) * trips
-                if into is written and not self._reduces(leaf):
-                    rows[axis] = rows.get(axis, 1) * trips
-        inner = tuple((self._name(axis), trips) for axis, trips in (*written.items(), *lanes.items()))
-        return Site(self.machine, written, lanes, self._around(self.begin)), inner, rows
+            is_lane = self.stage.kinds[leaf] == "vectorize"
+            digits = self.digits(leaf)
+            for axis, trips in digits:
+                inner[axis] = inner.get(axis, 1) * trips
+            if len(digits) > 1 and leaf not in self.narrow:
+                addresses += is_lane
+                digits = [(max(digits, key=lambda digit: digit[1])[0], self._values(leaf))]
+            for axis, trips in digits:
+                for into in (lanes,) if is_lane else (written,) if self._reduces(leaf) else (written, rows):
+                    into[axis] = into.get(axis, 1) * trips
+        machine = replace(self.machine, padded=True) if self._reads_panels(lanes) else self.machine
+        names = tuple((self._name(axis), trips) for axis, trips in inner.items())
+        return Site(machine, written, lanes, self._around(self.begin), addresses), names, rows
+
+    def _values(self, leaf: IterVar) -> int:
+        """The iterations of a loop, of one over several axes too."""
+        part = self.stage.parts.get(leaf)
+        if part is None:
+            return self.frame.widths.get(leaf, 1)
+        run = self.frame.runs.get(tuple(map(id, part.of)))
+        whole = run if run is not None else prod(map(self._values, part.of))
+        return whole if not part.factor else min(part.factor, whole) if part.inner else ceil(whole / part.factor)
+
+    def _runs(self, at: int) -> dict[tuple[int, ...], int]:
+        """The values that loops from a place on take of several axes as one."""
+        runs = dict(self.frame.runs)
+        for leaf in self.leaves[at:]:
+            part = self.stage.parts.get(leaf)
+            axes = self._axes_of(part.of) if part is not None and part.inner else ()
+            if len(axes) > 1:
+                runs[tuple(map(id, axes))] = self._values(leaf)
+        return runs
+
+    def _axes_of(self, loops: Sequence[IterVar]) -> tuple[IterVar, ...]:
+        """The own axes that loops are made of, where they are all of these."""
+        axes: list[IterVar] = []
+        for loop in loops:
+            part = self.stage.parts.get(loop)
+            if part is not None and part.factor:
+                return ()
+            axes += [loop] if part is None else self._axes_of(part.of)
+        return tuple(axes)
+
+    def _reads_panels(self, lanes: Mapping[Var, int]) -> bool:
+        """Return whether all that lanes run along is copies in panels, which can be read beyond their ends."""
+        along = [
+            load
+            for load in self.value.loads
+            if any(node in lanes for index in load.indices for node in find_axes(index))
+        ]
+        stages = [self.nests.producer(load) for load in along]
+        return bool(stages) and all(stage is not None and stage.layout is not None for stage in stages)
 
     def _accesses(self) -> list[Access]:
         """What is read from memory."""
@@ -459,14 +517,25 @@ class _StageNest:
             return (self._plain(),)
         own = self.value.own
         body = assemble_body(
-            self.value.values, self.value.works, None, self._where, site, tuple(self._accesses()), inner, rows, own
+            self.value.values,
+            self.value.works,
+            None,
+            self._where,
+            site,
+            tuple(self._accesses()),
+            inner,
+            rows,
+            own,
+            carried=self.last_data < self.begin,
         )
         parts: Parts = self._terms(self.last_data, body)
         if self.in_registers:
             return parts
         stored = self.nests.written(self.stage, self.frame)
         end = Site(self.machine, rows, site.lanes)
-        tile = tuple((self._name(axis), trips) for axis, trips in (*rows.items(), *site.lanes.items()))
+        tile = tuple(
+            (axis, trips) for axis, trips in inner if all(axis is not self._name(each) for each in self.stage.reduced)
+        )
         values = self.value.owns if self.resumed else ()
         works = [work for work in self.value.works if any(work.load is each for each in values)]
         return (*parts, assemble_body(values, works, self._lies(), self._where_kept, end, (stored,), tile))
@@ -509,6 +578,12 @@ def _needed(producer: DraftStage, loads: Sequence[ProducerLoad], frame: _Frame, 
     moved: dict[Var, Expr] = {}
     around: set[Var] = set()
     widths: dict[Var, int] = {axis: extent_in_numbers(axis) for axis in producer.reduced}
+    own_axes = {id(index): axis for index, axis in zip(loads[0].indices, producer.own, strict=False)}
+    runs = {
+        tuple(id(own_axes[each]) for each in axes): values
+        for axes, values in frame.runs.items()
+        if all(each in own_axes for each in axes)
+    }
     for place, axis in enumerate(producer.own):
         index = loads[0].indices[place]
         if not frame.around.isdisjoint(find_axes(index)):
@@ -525,7 +600,8 @@ def _needed(producer: DraftStage, loads: Sequence[ProducerLoad], frame: _Frame, 
             by = _moved(index, frame, inner)
             if by is not None:
                 moved[axis] = by
-    return _Frame(widths, names, moved, tuple(widths[axis] for axis in producer.own), frozenset(around))
+    box = tuple(widths[axis] for axis in producer.own)
+    return _Frame(widths, names, moved, box, frozenset(around), runs)
 
 
 def _moved(index: Expr, frame: _Frame, inner: Mapping[Var, int]) -> Expr | None:
@@ -548,6 +624,11 @@ def _joined(one: _Frame, other: _Frame, producer: DraftStage) -> _Frame:
     return replace(
         one, widths=widths, box=tuple(widths[axis] for axis in producer.own), around=one.around | other.around
     )
+
+
+def _fastest(number: Expr) -> Expr:
+    """The axis that moves a number by one: along it values of the number lie side by side in a panel, which begins at a vector."""
+    return next((axis for axis, step in dimension(number).steps.items() if step == 1), number)
 
 
 def _divided(whole: Digits, factor: int) -> tuple[Digits, Digits]:

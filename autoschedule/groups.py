@@ -89,12 +89,15 @@ class Group:
             times = self.known[key] = found()
         return times
 
-    def draft(self, apply: Callable[[Group], None], drafts: Drafts, lines: Lines) -> Estimate:
+    def draft(
+        self, apply: Callable[[Group], None], drafts: Drafts, lines: Lines, outputs: Sequence[Operation] | None = None
+    ) -> Estimate:
         """The time of a candidate, which `apply` schedules, from its loop nest. drafts, lines: what the candidates of a choice
-        share. Raises Undrafted."""
+        share. outputs: the operations that it stores, if not the group's. Raises Undrafted."""
         draft = Draft(self.s, drafts)
         apply(replace(self, s=cast(Schedule, draft), decisions=[]))
-        draft[self.output].touched = True
+        for op in (self.output,) if outputs is None else outputs:
+            draft[op].touched = True
         return estimate(nest_of_draft(draft, self.machine), self.machine, lines)
 
     def choose(self, rule: str, candidates: Sequence[Candidate]) -> None:

@@ -13,7 +13,7 @@ from ..ir.analysis.warps import kernels_of
 from ..ir.analysis.work import Statement, Work, work_of
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Call, ProducerLoad, Var
-from ..ir.stmt import BufferStore, For, LoopKind
+from ..ir.stmt import BufferStore, LoopKind
 from ..ir.visit import post_order, walk
 from ..schedule import Schedule
 from ..schedule.lowering.lower import Lowered, lower_whole
@@ -118,7 +118,7 @@ def _parts(
     machine: Machine,
     written_out: Mapping[Var, int],
     lanes: Mapping[Var, int],
-    around: For | None,
+    around: Work | None,
 ) -> Iterator[Nest | Body]:
     """What stands for a loop or a statement. written_out, lanes: the loops of the body that it is in; around: the loop of which
     that is one iteration."""
@@ -136,7 +136,8 @@ def _parts(
         for inside in item.body:
             yield from _parts(inside, machine, *more, around)
         return
-    body = tuple(part for inside in item.body for part in _parts(inside, machine, {}, {}, loop))
+    nearest = item if trips > 1 else around
+    body = tuple(part for inside in item.body for part in _parts(inside, machine, {}, {}, nearest))
     nest = Nest(loop.var, trips, body, loop.kind is LoopKind.PARALLEL)
     for axis, values in {**written_out, **lanes}.items():  # loops written out around a loop
         nest = Nest(axis, values, (nest,))
@@ -154,7 +155,7 @@ def _body(
     machine: Machine,
     written_out: Mapping[Var, int],
     lanes: Mapping[Var, int],
-    around: For | None,
+    around: Work | None,
 ) -> Iterator[Body]:
     """A statement. A sum whose elements the loop around does not change is kept in registers, as far as there are any."""
     if any(isinstance(value, Call) and value.name == "prefetch" for value in statement.values):
@@ -169,11 +170,8 @@ def _body(
         node for node in loads if stored is not None and isinstance(node, BufferLoad) and node.buffer is stored.array
     ]
     local = {id(node) for node in loads if _is_kept(found[id(node)].array)}
-    kept = (
-        stored is not None
-        and bool(owns)
-        and (_is_kept(stored.array) or around is not None and not _moves(stored, around.var))
-    )
+    var = around.loop.var if around is not None and around.loop is not None else None
+    kept = stored is not None and bool(owns) and (_is_kept(stored.array) or var is not None and not _moves(stored, var))
     rows = {axis: trips for axis, trips in written_out.items() if stored is not None and stored.step(axis)}
 
     def lies(node: BufferLoad | ProducerLoad) -> Access | None:
@@ -186,11 +184,12 @@ def _body(
         list_work(values, machine),
         None if held else stored,
         lies,
-        Site(machine, written_out, lanes, () if around is None else (around.var,)),
+        Site(machine, written_out, lanes, () if var is None else (var,)),
         reached,
         (*written_out.items(), *lanes.items()),
         rows if kept else None,
         owns[0] if kept else None,
+        carried=around is None or stored is None or stored.array not in around.allocations,
     )
     if body.accesses or body.instructions:
         yield body

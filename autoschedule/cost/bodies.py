@@ -20,22 +20,33 @@ from ...ir.combine import FUSED
 from ...ir.expr import BufferLoad, Call, Expr, Max, Min, ProducerLoad, Var
 from ...ir.visit import children, post_order
 from ..loop_nest import Body
-from .instructions import Work, chain_links, classify_access, count_instructions, count_vectors, instruction_class
+from .instructions import (
+    Work,
+    chain_links,
+    classify_access,
+    count_instructions,
+    count_vectors,
+    distinct_elements,
+    instruction_class,
+)
 
 __all__ = ["Site", "assemble_body"]
 
 Load = BufferLoad | ProducerLoad
+SCRATCH = 2
+"""Registers for what is neither a sum nor read more than once, where all terms are written out."""
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
     """Where a body stands. written_out, lanes: the loops in it, the outermost first, each with the values that it takes. around:
-    the variables that the loop around moves."""
+    the variables that the loop around moves. addresses: vectors of places that are kept in registers."""
 
     machine: Machine
     written_out: Mapping[Var, int]
     lanes: Mapping[Var, int]
     around: Collection[Var] = ()
+    addresses: int = 0
 
 
 def assemble_body(
@@ -48,34 +59,56 @@ def assemble_body(
     inner: tuple[tuple[Var, int], ...],
     rows: Mapping[Var, int] | None = None,
     own: Load | None = None,
+    carried: bool = True,
 ) -> Body:
     """The body of a statement.
 
     works: of its values. stored: how the lanes of what it stores lie, None where that stays in registers; lies: the same of loads.
     accesses: what it touches in memory, in loops `inner`. own: the load of the sum that the statement takes up a term of, which is
-    kept in registers for each of `rows`, those written out over data.
+    kept in registers for each of `rows`, those written out over data. carried: whether the next iteration takes up more terms of the
+    same sums; else all of them are written out.
     """
-    machine, lanes = site.machine, site.lanes
-    count: Counter[str] = count_instructions(works, machine, site.written_out, lanes, site.around, lies)
+    count: Counter[str] = count_instructions(works, site.machine, site.written_out, site.lanes, site.around, lies)
     if stored is not None:
         count += _stores(stored, site)
     if own is None or rows is None:
         return Body(count, accesses, inner)
+    machine, sums = site.machine, prod(rows.values())
+    loads = [work.load for work in works if work.load is not None and work.load is not own]
+    if not carried:
+        count += _reloads([read for load in loads if (read := lies(load)) is not None], sums, site, rows)
+        return Body(count, accesses, inner)
     links = prod(trips for axis, trips in site.written_out.items() if axis not in rows)
-    bits = own.dtype.bits
-    width, values_of_lanes, sums = machine.lanes(bits), prod(lanes.values()), prod(rows.values())
+    width, values_of_lanes = machine.lanes(own.dtype.bits), prod(site.lanes.values())
     apart = values_of_lanes % width > 0 and not machine.masks
     if apart:  # sums that fill no registers stay in memory
         full = sums * (values_of_lanes // width)
         count += Counter({"load": full, "store": full, "masked": 2 * sums})
-    loads = [work.load for work in works if work.load is not None and work.load is not own]
-    held = _held(values, loads, own, lies, site, rows)
-    spilled = max(held - machine.registers, 0)
+    spilled = max(_held(values, loads, own, lies, site, rows) - machine.registers, 0)
     if spilled:  # sums that are kept in memory
         count["load"] += spilled * links
         count["store"] += spilled * links
     name, waiting = _waiting(values[0], own)
     return Body(count, accesses, inner, (name, links * waiting), links if spilled else int(apart))
+
+
+def _reloads(reads: Sequence[Access], sums: int, site: Site, rows: Mapping[Var, int]) -> Counter[str]:
+    """The loads and stores of what has no register where all terms of the sums are written out, one sum after the other: of sums,
+    and of what the next sum reads again."""
+    registers, tile = site.machine.registers, site.written_out
+    row, places = max(rows.items(), key=lambda each: each[1], default=(None, 1))
+    again = 0
+    for read in reads:
+        many = distinct_elements(read, tile)
+        if row is None or not read.step(row):
+            again += many
+        elif places > 1:
+            again += (
+                sum(distinct_elements(read, {**tile, row: part}) for part in (places // 2, places - places // 2)) - many
+            )
+    held = sums + SCRATCH
+    spilled = max(held - registers, 0)
+    return Counter({"load": max(held + again - registers, 0) * sums + spilled, "store": spilled})
 
 
 def _stores(stored: Access, site: Site) -> Counter[str]:
@@ -124,7 +157,7 @@ def _held(
         (along if not axes.isdisjoint(lanes) else alone).append(_again(axes, list(rows.items())))
         shared += _overlap(access, tile, lanes, rows)
     vectors = many * (sums + max(1, sum(along)) + _scratch(values, own))
-    return vectors + max(1, sum(alone), shared)
+    return vectors + max(1, sum(alone), shared) + site.addresses
 
 
 def _again(axes: Collection[Var], rows: Sequence[tuple[Var, int]]) -> int:

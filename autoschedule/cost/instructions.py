@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, log2, prod
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access
@@ -32,9 +32,11 @@ from ...ir.expr import (
     Cast,
     Div,
     Expr,
+    FloatImm,
     FloorDiv,
     FloorMod,
     IfThenElse,
+    IntImm,
     Max,
     Min,
     Mul,
@@ -123,12 +125,14 @@ def chain_links(node: Node) -> int:
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
     """An operator or a load of an expression. own: the variables that it depends on; classes: of its instructions, none of a load's;
-    load: of which it is one, else None; bits: of its value."""
+    load: of which it is one, else None; bits: of its value; guard: the variables of a condition without which a load is a
+    constant."""
 
     own: frozenset[Var]
     classes: tuple[str, ...]
     load: BufferLoad | ProducerLoad | None
     bits: int
+    guard: frozenset[Var] = frozenset()
 
 
 def list_work(values: Iterable[Expr], machine: Machine) -> list[Work]:
@@ -137,24 +141,34 @@ def list_work(values: Iterable[Expr], machine: Machine) -> list[Work]:
     variables: dict[int, frozenset[Var]] = {}
     numbers: dict[int, int] = {}
     known: dict[tuple[object, ...], int] = {}
+    guards: dict[int, frozenset[Var]] = {}
     for node in post_order(*values, below=_value_children):
         if isinstance(node, (BufferLoad, ProducerLoad)):
             own = frozenset(each for each in post_order(*node.indices) if isinstance(each, Var))
         else:
             own = frozenset({node} if isinstance(node, Var) else ()).union(
-                *(variables[id(child)] for child in children(node))
+                *(variables[id(child)] for child in _value_children(node))
             )
+        if is_guard(node):
+            asked = frozenset(each for each in post_order(node.condition) if isinstance(each, Var))
+            for each in post_order(node.true_value, below=_value_children):
+                guards[id(each)] = guards.get(id(each), frozenset[Var]()) | asked
         variables[id(node)] = own
         key = _key(node, numbers)
         again = key in known
         numbers[id(node)] = known.setdefault(key, len(known))
-        if again or not isinstance(node, Expr) or not own:
+        if again or not isinstance(node, Expr) or not own or is_guard(node):
             continue
         if isinstance(node, (BufferLoad, ProducerLoad)):
             works.append(Work(own, (), node, node.dtype.bits))
         elif (classes := instruction_classes(node, machine)) and not is_index(node):
             works.append(Work(own, classes, None, node.dtype.bits))
-    return works
+    return [replace(work, guard=guards[id(work.load)]) if id(work.load) in guards else work for work in works]
+
+
+def is_guard(node: Node) -> TypeGuard[IfThenElse]:
+    """Return whether a value is read where a condition holds, and is a constant elsewhere: loops end where such a condition does."""
+    return isinstance(node, IfThenElse) and isinstance(node.false_value, (FloatImm, IntImm))
 
 
 def count_instructions(
@@ -177,7 +191,8 @@ def count_instructions(
         if work.load is not None:
             read = access(work.load)
             if read is not None:
-                for name, many in count_loads(read, own, written_out, lanes, machine):
+                parts = not machine.masks and not work.guard.isdisjoint(lanes)
+                for name, many in count_loads(read, own, written_out, lanes, machine, parts):
                     count[name] += many
             continue
         each = count_vectors(lanes, own, machine.lanes(work.bits))
@@ -195,9 +210,11 @@ def count_loads(
     written_out: Mapping[VarT, int],
     lanes: Mapping[VarT, int],
     machine: Machine,
+    parts: bool = False,
 ) -> Sequence[tuple[str, int]]:
     """Count the instructions that load what is read while loops are written out, of which an index depends on `own`: each element or
-    vector once. Lanes that lie apart are loaded along a loop in which neighbours do, and turned in registers."""
+    vector once. Lanes that lie apart are loaded along a loop in which neighbours do, and turned in registers. parts: some lanes of a
+    vector may be left out."""
     name, many = classify_access(read, lanes, machine)
     loops = {axis: trips for axis, trips in written_out.items() if axis in own}
     places = distinct_elements(read, loops) if loops else 1
@@ -207,7 +224,28 @@ def count_loads(
         if beside and min(beside[0], width) >= SQUARE and prod(lanes.values()) % width == 0:
             vectors = ceil(places / beside[0]) * prod(lanes.values()) * ceil(beside[0] / width)
             return ("load", vectors), ("shuffle", ceil(vectors * log2(width)))
-    return ((name, places * many),)
+    if name == "shuffle":  # of whole vectors whose lanes are picked
+        vectors = places * count_vectors(lanes, own, machine.lanes(read.bytes * 8))
+        return ("masked" if parts else "load", ceil(vectors * (1 + lines_crossed(read, lanes, machine)))), (
+            name,
+            places * many,
+        )
+    if parts and name == "load":
+        name, many = "masked", count_vectors(lanes, own, machine.lanes(read.bytes * 8))
+    twice = lines_crossed(read, lanes, machine) if name in ("load", "masked") else 0.0
+    return ((name, ceil(places * many * (1 + twice))),)
+
+
+def lines_crossed(read: Access, lanes: Collection[VarT], machine: Machine) -> float:
+    """The part of the vectors of a load that lie in two lines of the cache, which take as long as two."""
+    if read.sums is None or not any(read.step(axis) for axis in lanes):
+        return 0.0
+    (width, parts), offset = read.sums[-1], read.forms[-1].const
+    whole = machine.lanes(read.bytes * 8)
+    aligned = width % whole == 0 and offset % whole == 0
+    if aligned and all(factor % whole == 0 for var, factor in parts if var not in lanes):
+        return 0.0
+    return machine.vector_bytes / machine.line
 
 
 def distinct_elements(read: Access, trips: Mapping[VarT, int]) -> int:
@@ -231,14 +269,16 @@ def _key(node: Node, numbers: Mapping[int, int]) -> tuple[object, ...]:
         return node.buffer, *map(structural_key, node.indices)
     if isinstance(node, ProducerLoad):
         return node.producer, *map(structural_key, node.indices)
-    below = tuple(numbers[id(child)] for child in children(node))
+    below = tuple(numbers[id(child)] for child in _value_children(node))
     if not below and isinstance(node, Expr):
         return (structural_key(node),)
     return type(node), getattr(node, "name", ""), getattr(node, "dtype", ""), *below
 
 
 def _value_children(node: Node) -> Sequence[Node]:
-    return [] if isinstance(node, (BufferLoad, ProducerLoad)) else children(node)
+    if isinstance(node, (BufferLoad, ProducerLoad)):
+        return []
+    return [node.true_value] if is_guard(node) else children(node)
 
 
 def count_vectors(lanes: Mapping[VarT, int], own: Collection[Var], width: int) -> int:

@@ -20,16 +20,17 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...schedule.primitives.mirror import is_symmetric
-from ..accesses import op_loads, source
-from ..cost.cpu import Lines, estimate
+from ..accesses import contiguous_axes, load_axes, numeric_shape, op_loads, row_steps, source
+from ..cost.cpu import Lines
 from ..cost.estimate import Estimate, pad_estimate, soonest
+from ..cost.instructions import NEAR
+from ..draft import Drafts
 from ..forms.contraction import Contraction, match_contraction, strip_guard
 from ..loops import fused
 from ..matrices import copied, flat, lay_out_matrix, upstream
 from ..operations import fixed_extent, is_known, size_of
 from ..plan import Candidate
 from ..structure import structure_key
-from .contraction_nest import Elements, Run, contraction_nest, copied_how, lies_along, read_in_place
 from .digits import digits_of, in_digits
 from .factors import of_factors, sides_of, sweep_factors
 from .gemm_nest import result_of, sum_up, tasks
@@ -49,6 +50,10 @@ FURTHER = 3
 DOUBT = 0.3
 """By how much of their time sums of any form are taken to be slower than estimated, beside products of matrices. Of 24 drawn
 programs whose choice it decides, 0.1 and 0.3 are the same in the mean; with 0.1 the worst take 1.6 times as long, with 0.3 1.2."""
+
+
+LONG = 16
+"""Terms of the innermost loop of a sum from which on the loops around it cost little."""
 
 
 _Timed: TypeAlias = tuple[Estimate, Contraction, Plan]
@@ -125,18 +130,14 @@ def _time_of(ways: Sequence[Candidate]) -> Estimate:
 def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingProxyType({})) -> list[Candidate]:
     """The plans of every narrowing, a tile each, and those that differ from the best of these, all with their times, that of the
     least first. digits: of the axes of the result that the anchor has two of each for, by their places."""
-    anchor, machine, lines = group.anchor, group.machine, Lines()
+    anchor, machine, drafts, lines = group.anchor, group.machine, Drafts(), Lines()
     tiles: list[_Timed] = []
     others: dict[tuple[Contraction, RegisterTile], list[Plan]] = {}
-    elements: dict[Contraction, Elements] = {}
     form, numbers = tuple(structure_key(op.values[0], op.axis) for op in (anchor, *group.heads)), count()
 
     def timed(each: Contraction, way: Plan) -> _Timed:
         def times() -> list[Estimate]:
-            if each not in elements:
-                elements[each] = Elements.of(each, anchor)
-            nest = contraction_nest(each, elements[each], way, machine, is_known(source(each.b)))
-            return [estimate(nest, machine, lines)]
+            return [group.draft(lambda own: _apply(own, each, way, digits), drafts, lines)]
 
         (time,) = group.times(("contraction", form, next(numbers)), times)
         return time, each, way
@@ -157,7 +158,7 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
             if way.packed and (each, way.tile) in others:
                 others[each, way.tile].append(way)
             elif way.packed:
-                wide = together(way, product, machine) if way is ways[0] and Run.of(each, anchor) is not None else None
+                wide = together(way, product, machine) if way is ways[0] and _lie_behind(each) else None
                 others[each, way.tile] = []
                 tiles += [timed(each, plan) for plan in (way, wide) if plan is not None]
     tiles = _soonest_first(tiles)
@@ -296,3 +297,55 @@ def _panels(
         stage.unroll(lane)
     else:
         stage.vectorize(lane)
+
+
+def lies_along(found: Contraction) -> bool:
+    """Whether the elements of a row lie side by side, in the order in which they are summed up, and rows behind each other."""
+    indices = found.a.indices
+    last = len(found.summed) + (len(found.rows) if len(found.rows) > 1 else 0)
+    return indices[len(indices) - last :] == (*(found.rows if len(found.rows) > 1 else ()), *found.summed)
+
+
+def read_in_place(found: Contraction, way: Plan) -> bool:
+    """Whether rows are read where they lie; those of a tensor that is read by columns too are not."""
+    return (
+        found.a.producer is not found.b.producer
+        and found.a not in found.guarded
+        and (
+            lies_along(found)
+            or (
+                not way.depth
+                and found.summed[-1] in contiguous_axes(found.a)
+                and fixed_extent(found.summed[-1]) >= LONG
+            )
+        )
+    )
+
+
+def copied_how(load: ProducerLoad, along: Sequence[IterVar], summed: Sequence[IterVar], width: int, lanes: int) -> str:
+    """How `width` neighbours `along` these axes come into a panel: "beside" each other as they lie, most of them in one row, or a
+    few elements apart; "turned", loaded along the sum and turned in registers; or "apart", one by one."""
+    inner = tuple(axis for axis in along if axis in load_axes(load))
+    if (
+        inner
+        and _is_near(load, inner[-1])
+        and (len(inner) == 1 or load.indices[-len(inner) :] == inner or fixed_extent(inner[-1]) >= 2 * lanes)
+    ):
+        return "beside"
+    return "turned" if len(inner) == 1 and load.indices[-1] is summed[-1] and width % lanes == 0 else "apart"
+
+
+def _is_near(load: ProducerLoad, axis: IterVar) -> bool:
+    """Whether neighbours along an axis lie in one row, few enough elements apart for vectors of which lanes are picked."""
+    return 1 <= row_steps(load).get(axis, 0) <= NEAR
+
+
+def _lie_behind(found: Contraction) -> bool:
+    """Return whether columns lie behind each other as one axis, in B and in the result, so that runs of them are longer than the
+    last of their axes."""
+    columns, shape = found.columns, numeric_shape(found.b.producer)
+    return (
+        not found.mirrored
+        and found.b.indices[-len(columns) :] == columns
+        and shape[len(shape) - len(columns) + 1 :] == tuple(map(fixed_extent, columns[1:]))
+    )

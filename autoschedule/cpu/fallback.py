@@ -30,8 +30,7 @@ from .in_order import are_short, rows_in_order
 from .injective import worth_threads
 from .reduce import reads_once, reduce
 from .sums import sums, time_of_sums
-from .windows import window_ways
-from .windows_nest import time_of_images
+from .windows import time_of_images, window_ways
 
 if TYPE_CHECKING:
     from ..groups import Group

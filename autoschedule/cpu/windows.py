@@ -24,9 +24,12 @@ from ...ir.visit import post_order
 from ...schedule import Stage
 from ...schedule.model.inlined import expanded
 from ...te.operation import Operation
-from ...te.rewrite import collect_loads
+from ...te.rewrite import collect_loads, inline
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, find_axes
+from ..cost.cpu import Lines
+from ..cost.estimate import Estimate, pad_estimate
+from ..draft import Drafts
 from ..forms.window import is_sliding, is_window
 from ..loops import fused
 from ..operations import weight
@@ -35,12 +38,11 @@ from .chain_member import taps_of
 from .chain_plan import ends_within_vectors
 from .injective import worth_threads
 from .lanes import power_below
-from .windows_nest import guarded_axes, time_of_windows
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["window_ways"]
+__all__ = ["time_of_images", "window_ways"]
 
 FEW_VECTORS = 4
 """Vectors of a row that are unrolled, where any of them ends within a row or a guard."""
@@ -48,6 +50,9 @@ ROWS = (4, 8, 6, 3, 2, 1)
 """Places computed together, of those that take about as long the first."""
 CHEAP = 24
 """Operators of what windows read up to which it may be computed for each tap: a guard of a padded image."""
+FAR, APART, EACH = 0.1, 0.3, 0.15
+"""Parts of their time that are not foreseen: of tiles that do not lie one after the other in memory, of lanes that guards tell
+apart where machines have no masks, and of what begins and ends a tile, shared among its places."""
 MOST_BODIES, MOST_GUARDED = 200, 150
 """Taps of all places together that are written out, and those of which guards make several copies: at borders and within."""
 
@@ -75,21 +80,55 @@ def window_ways(group: Group, parts: Sequence[Operation]) -> list[Candidate]:
     if not sums or len(axes) < 2 or any(constant_extent(axis) == 0 for axis in axes):
         return []
     ways: list[Candidate] = []
-    parallel = worth_threads(axes, _operators(sums))
-    for plan in _plans(group, sums, images):
-        time = time_of_windows(group, sums, images, plan.along, plan.rows, plan.stored, parallel)
+    drafts, lines, guarded = Drafts(), Lines(), _guarded_axes(group, sums, images)
+    for plan in _plans(group, sums, images, guarded):
+        time = group.draft(lambda own, plan=plan: _apply(own, sums, images, plan), drafts, lines)
+        time = pad_estimate(time, _unforeseen(group, plan, guarded))
         ways.append(Candidate(plan.describe(axes[plan.along]), partial(_apply, group, sums, images, plan), time))
     return ways
 
 
-def _plans(group: Group, sums: Sequence[Operation], images: Sequence[Operation]) -> list[WindowPlan]:
+def time_of_images(group: Group, images: Sequence[Operation]) -> Estimate:
+    """The time of what windows read around each place, stored before them."""
+
+    def store(own: Group) -> None:
+        for image in images:
+            _stored(own, own.s[image])
+
+    return group.draft(store, Drafts(), Lines(), images)
+
+
+def _unforeseen(group: Group, plan: WindowPlan, guarded: set[int]) -> float:
+    """The part of the time of windows that is not foreseen."""
+    axes = group.s[group.output].op.axis
+    far = any(constant_extent(axis) != 1 for axis in axes[plan.along + 1 : -1])
+    apart = not plan.stored and len(axes) - 1 in guarded and not group.machine.masks
+    return EACH / plan.rows + FAR * far + APART * apart
+
+
+def _guarded_axes(group: Group, sums: Sequence[Operation], images: Sequence[Operation]) -> set[int]:
+    """The axes of the output, by their places, that guards ask for in what windows read, images inlined."""
+    s = group.s
+    places: set[int] = set()
+    for op in sums:
+        value = expanded(s[s[op].op])
+        for image in reversed(images):
+            now = s[image].op
+            value = inline(value, image.output(0), now.axis, expanded(s[now]))
+        axes = s[op].op.axis
+        for node in post_order(value):
+            if isinstance(node, IfThenElse):
+                places.update(axes.index(axis) for axis in find_axes(node.condition) if axis in axes)
+    return places
+
+
+def _plans(group: Group, sums: Sequence[Operation], images: Sequence[Operation], guarded: set[int]) -> list[WindowPlan]:
     """Those worth looking at: along axes that windows slide along, where there are such beside the lanes'. Where guards ask for an
     axis that is one of several that make up tasks, they would stay around every tap: such are left out, unless all are."""
     taps, axes = max(map(taps_of, sums)), group.s[group.output].op.axis
     held = [True] if any(weight(image) > CHEAP for image in images) else [False]
     if held == [False] and any(map(partial(ends_within_vectors, machine=group.machine), images)):
         held = [False, True]
-    guarded = guarded_axes(group, sums, images)
     plans: dict[WindowPlan, bool] = {}
     for along in _directions(group, sums):
         extent = constant_extent(axes[along]) or max(ROWS)

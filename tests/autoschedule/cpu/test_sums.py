@@ -326,7 +326,7 @@ def test_every_plan_has_an_estimate_also_those_that_read_copies() -> None:
 
 def test_tiles_that_spill_are_estimated_slower_than_those_that_fit() -> None:
     found = estimates(maxima(128, 160, 96, crossed=True))
-    fits, spills = found["4 vectors of j x i 2"], found["4 vectors of j x i 3"]
+    fits, spills = found["2 vectors of j x i 4"], found["4 vectors of j x i 3"]
     assert fits is not None and spills is not None and fits.seconds < spills.seconds
 
 

@@ -1,0 +1,168 @@
+"""Drafts: what a candidate's primitives make of loops in numbers, against the loops that lowering makes of the same primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+from statistics import median
+
+import drawn
+import pytest
+import tilewright as tw
+from tilewright import te
+from tilewright.autoschedule import scheduler
+from tilewright.autoschedule.draft import Draft, Drafts, Undrafted
+from tilewright.autoschedule.draft_nest import nest_of_draft
+from tilewright.autoschedule.loop_nest import Body, Nest
+from tilewright.autoschedule.lowered import estimate_of
+from tilewright.autoschedule.plan import Candidate
+from tilewright.codegen.machine import MACHINES, machine_of
+from tilewright.codegen.target import Target
+
+AVX2 = replace(next(row for row in MACHINES if row.name == "avx2" and not row.cpus), cores=1)
+
+
+def maxima(m: int, n: int, k: int) -> te.Tensor:
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((n, k), name="b")
+    r = te.reduce_axis((0, k), "r")
+    return te.compute((m, n), lambda i, j: te.max(a[i, r] - b[j, r], axis=r), name="out")
+
+
+def contracted(m: int, n: int, k: int) -> te.Tensor:
+    a, b = te.placeholder((m, k, 3), name="a"), te.placeholder((3, k, n), name="b")
+    r, q = te.reduce_axis((0, k), "r"), te.reduce_axis((0, 3), "q")
+    return te.compute((m, n), lambda i, j: te.sum(a[i, r, q] * b[q, r, j], axis=[r, q]), name="out")
+
+
+def windows(m: int, n: int, k: int) -> te.Tensor:
+    del k
+    a = te.placeholder((5, m + 2, n + 2), name="a")
+    y, x = te.reduce_axis((0, 3), "y"), te.reduce_axis((0, 3), "x")
+    return te.compute((5, m, n), lambda c, i, j: te.sum(a[c, i + y, j + x], axis=[y, x]), name="out")
+
+
+def distances(m: int, n: int, k: int) -> te.Tensor:
+    a, b = te.placeholder((k, m), name="a"), te.placeholder((k, n), name="b")
+    r = te.reduce_axis((0, k), "r")
+    sums = te.compute((m, n), lambda i, j: te.sum(te.abs(a[r, i] - b[r, j]), axis=r), name="sums")
+    return te.compute((m, n), lambda i, j: te.sqrt(sums[i, j]) + 1.0, name="out")
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
+def test_drafts_are_estimated_as_the_loops_that_are_lowered(cpu: str) -> None:
+    target = Target.parse(f"llvm -mcpu={cpu} -uncalibrated")
+    machine = machine_of(target)
+    ratios: list[float] = []
+    for case in range(drawn.count(3, 60)):
+        rng = drawn.rng(f"drafts {cpu}", case)
+        for declare in (maxima, contracted, windows, distances):
+            m, n, k = (int(rng.integers(low, high)) for low, high in ((40, 130), (40, 130), (20, 90)))
+            for candidate, lowered in of_candidates(lambda: declare(m, n, k), target, rng.integers):
+                assert candidate.estimate is not None
+                whole = estimate_of(lowered, machine).seconds
+                ratios.append(candidate.estimate.seconds / whole)
+    assert len(ratios) > 12
+    assert 0.8 < median(ratios) < 1.25, ratios
+    near = sum(0.5 < ratio < 2 for ratio in ratios)
+    assert near >= 0.75 * len(ratios), ratios
+
+
+def of_candidates(
+    declare: Callable[[], te.Tensor], target: Target, integers: Callable[[int], int]
+) -> list[tuple[Candidate, tw.te.Schedule]]:
+    """Two candidates of the first decision about a program, each with the schedule that it gives."""
+    taken: list[tuple[Candidate, tw.te.Schedule]] = []
+    for _ in range(2):
+        first: list[Candidate] = []
+
+        def choose(name: str, candidates: Sequence[Candidate], first: list[Candidate] = first) -> int:
+            del name
+            own = [at for at, one in enumerate(candidates) if not first and "any sum" not in one.description]
+            at = own[int(integers(len(own)))] if own else 0
+            first.append(candidates[at])
+            return at
+
+        s = scheduler.schedule(declare(), target, chooser=choose)
+        if len(s.plan) == len(first) == 1:
+            taken.append((first[0], s))
+    return taken
+
+
+def drafted(tensor: te.Tensor) -> tuple[Draft, te.Tensor]:
+    draft = Draft(te.create_schedule(tensor.op), Drafts())
+    return draft, tensor
+
+
+def times(nest: Nest | Body, name: str, around: int = 1) -> float:
+    """How often instructions of a class run."""
+    if isinstance(nest, Body):
+        return around * nest.instructions.get(name, 0)
+    return sum(times(part, name, around * nest.trips) for part in nest.body)
+
+
+@pytest.mark.parametrize("columns", [48, 50, 63])
+def test_the_last_vectors_of_an_axis_are_as_many_as_there_are(columns: int) -> None:
+    draft, out = drafted(maxima(7, columns, 9))
+    stage = draft[out]
+    i, j = stage.op.axis
+    (r,) = stage.op.reduce_axis
+    vectors, lane = stage.split(j, factor=32)
+    stage.reorder(i, vectors, r, lane)
+    stage.vectorize(lane)
+    assert times(nest_of_draft(draft, AVX2), "add") == 7 * 9 * -(-columns // 8)
+
+
+def test_what_is_computed_at_a_loop_is_the_box_that_it_reads() -> None:
+    a = te.placeholder((66, 66), name="a")
+    image = te.compute((66, 66), lambda y, x: a[y, x] * 2.0, name="image")
+    k = te.reduce_axis((0, 3), "k")
+    out = te.compute((64, 64), lambda y, x: te.sum(image[y + k, x + 1], axis=k), name="out")
+    draft, _ = drafted(out)
+    stage = draft[out]
+    rows, _ = stage.split(stage.op.axis[0], factor=16)
+    draft[image].compute_at(stage, rows)
+    assert times(nest_of_draft(draft, AVX2), "mul") == 4 * 18 * 64
+    stored = [access for access in accesses(nest_of_draft(draft, AVX2)) if access.stored and access.array is image]
+    assert [access.shape for access in stored] == [(18, 64)]
+
+
+def accesses(nest: Nest | Body) -> list[tw.ir.analysis.footprint.Access]:
+    if isinstance(nest, Body):
+        return list(nest.accesses)
+    return [each for part in nest.body for each in accesses(part)]
+
+
+def test_a_loop_over_several_axes_is_a_loop_over_each() -> None:
+    a = te.placeholder((5, 19, 23), name="a")
+    out = te.compute((5, 19, 23), lambda i, j, k: a[i, j, k] + 1.0, name="out")
+    draft, _ = drafted(out)
+    stage = draft[out]
+    steps, inside = stage.split(stage.fuse(*stage.op.axis[:2]), factor=6)
+    stage.unroll(inside)
+    stage.reorder(steps, stage.op.axis[2], inside)
+    nest = nest_of_draft(draft, AVX2)
+    assert times(nest, "add") >= 5 * 19 * 23
+    assert 16 <= prod(trips for _, trips in stage_loops(nest)[:2]) <= 18, "sixteen steps, in whole numbers of both axes"
+
+
+def stage_loops(nest: Nest) -> list[tuple[object, int]]:
+    loops: list[tuple[object, int]] = []
+    part: Nest | Body = nest
+    while isinstance(part, Nest):
+        if part.axis is not None:
+            loops.append((part.axis, part.trips))
+        part = part.body[0]
+    return loops
+
+
+def test_what_drafts_do_not_know_is_refused() -> None:
+    draft, out = drafted(maxima(7, 8, 9))
+    with pytest.raises(Undrafted, match="split by anything but a factor"):
+        draft[out].split(out.op.axis[0], nparts=2)
+    i, _ = draft[out].split(out.op.axis[0], factor=2)
+    with pytest.raises(Undrafted, match="loops that are scheduled"):
+        draft[out].transform_layout(lambda i, j: [j, i])
+    with pytest.raises(Undrafted, match="is no loop"):
+        draft[out].unroll(out.op.axis[0])
+    draft[out].unroll(i)
