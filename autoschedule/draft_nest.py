@@ -34,6 +34,8 @@ from .operations import is_known
 
 __all__ = ["nest_of_draft"]
 
+APART = 64
+"""Elements between lanes that are gathered."""
 Digits = Sequence[tuple[IterVar, int]]
 """A loop as loops over declared axes, the outermost first, each with its iterations."""
 Parts = tuple[Nest | Body, ...]
@@ -253,6 +255,7 @@ class _StageNest:
         self.value = nests.value(stage)
         self.summed = self.value.own is not None
         self.narrow: dict[IterVar, Digits] = {}
+        self.run: tuple[tuple[Var, ...], Var] | None = None
         self.begin = self._body_begin()
         reduce = [at for at in range(self.begin) if self._reduces(self.leaves[at])]
         data = [at for at in range(self.begin) if not self._reduces(self.leaves[at])]
@@ -438,7 +441,10 @@ class _StageNest:
                 inner[axis] = inner.get(axis, 1) * trips
             if len(digits) > 1 and leaf not in self.narrow:
                 addresses += is_lane
-                digits = [(max(digits, key=lambda digit: digit[1])[0], self._values(leaf))]
+                values, (longest, most) = self._values(leaf), max(digits, key=lambda digit: digit[1])
+                if is_lane and most < values:
+                    self.run = tuple(axis for axis, _ in digits), longest
+                digits = [(longest, values)]
             for axis, trips in digits:
                 for into in (lanes,) if is_lane else (written,) if self._reduces(leaf) else (written, rows):
                     into[axis] = into.get(axis, 1) * trips
@@ -547,14 +553,32 @@ class _StageNest:
         assert isinstance(load, ProducerLoad)
         if any(load is own for own in self.value.owns):
             return self._lies() if self.resumed and self.last_data == self.begin else None
-        return self.nests.lies(load)
+        return self._along_run(self.nests.lies(load))
 
     def _where_kept(self, load: Load) -> Access | None:
         del load
         return self._lies()
 
+    def _along_run(self, access: Access | None) -> Access | None:
+        """How what is read lies along lanes that cross rows of several axes: in one piece, or apart."""
+        if self.run is None or access is None:
+            return access
+        axes, along = self.run
+        steps = [abs(access.step(axis)) for axis in axes]
+        if not any(steps):
+            return access
+        reach = 1
+        for axis, step in zip(reversed(axes), reversed(steps), strict=True):
+            if step != reach or not access.is_even(axis):
+                return Access(access.array, (along * APART,), (ASSUMED * APART,))
+            reach *= self.frame.widths.get(axis, 1)
+        return Access(access.array, (along,), (ASSUMED,))
+
     def _lies(self) -> Access:
         """How the lanes of what is stored lie."""
+        return self._along_run(self._stored_element()) or self._stored_element()
+
+    def _stored_element(self) -> Access:
         own = self.value.own
         load = (
             own

@@ -227,6 +227,10 @@ _SKYLAKE = _units((4, 2), (4, 2), (4, 2), (11, 1 / 5), (12, 1 / 6), (4, 2), 3, 1
 _SKYLAKE_512 = _units(
     (4, 2), (4, 2), (4, 2), (18, 1 / 10), (20, 1 / 12), (4, 2), 2, 1 / 10, 2, 1, 1, {}, compare=Instruction(3, 1, "1")
 )
+_ICELAKE = replace(_SKYLAKE_512, put=Instruction(1, 2))
+"""Two elements are stored in a cycle, of whole vectors one."""
+_GOLDEN_COVE = replace(_ICELAKE, picked=Instruction(5, 3))
+"""And three elements are loaded."""
 _HASWELL = _units((5, 2), (3, 1), (5, 2), (18, 1 / 14), (19, 1 / 14), (3, 1), 3, 1 / 12, 2, 1, 0.5, _HASWELL_PORTS)
 _SANDYBRIDGE = _units(
     (8, 1),
@@ -326,7 +330,7 @@ MACHINES = (
         "x86_64",
         64,
         32,
-        _SKYLAKE_512,
+        _GOLDEN_COVE,
         48 * KIB,
         2 * MIB,
         32 * MIB,
@@ -343,7 +347,7 @@ MACHINES = (
         "x86_64",
         64,
         32,
-        _SKYLAKE_512,
+        _ICELAKE,
         48 * KIB,
         1280 * KIB,
         24 * MIB,

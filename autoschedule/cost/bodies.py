@@ -80,7 +80,7 @@ def assemble_body(
         return Body(count, accesses, inner)
     links = prod(trips for axis, trips in site.written_out.items() if axis not in rows)
     width, values_of_lanes = machine.lanes(own.dtype.bits), prod(site.lanes.values())
-    apart = values_of_lanes % width > 0 and not machine.masks
+    apart = bool(site.lanes) and values_of_lanes % width > 0 and not machine.masks
     if apart:  # sums that fill no registers stay in memory
         full = sums * (values_of_lanes // width)
         count += Counter({"load": full, "store": full, "masked": 2 * sums})

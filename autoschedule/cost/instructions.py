@@ -224,6 +224,9 @@ def count_loads(
         if beside and min(beside[0], width) >= SQUARE and prod(lanes.values()) % width == 0:
             vectors = ceil(places / beside[0]) * prod(lanes.values()) * ceil(beside[0] / width)
             return ("load", vectors), ("shuffle", ceil(vectors * log2(width)))
+    if name == "gather" and read.bytes < 4:  # no instruction takes narrower ones from several places
+        elements = places * prod(lanes[axis] for axis in lanes if axis in own)
+        return ("picked", elements), ("shuffle", elements)
     if name == "shuffle":  # of whole vectors whose lanes are picked
         vectors = places * count_vectors(lanes, own, machine.lanes(read.bytes * 8))
         return ("masked" if parts else "load", ceil(vectors * (1 + lines_crossed(read, lanes, machine)))), (
@@ -276,8 +279,8 @@ def _key(node: Node, numbers: Mapping[int, int]) -> tuple[object, ...]:
 
 
 def _value_children(node: Node) -> Sequence[Node]:
-    if isinstance(node, (BufferLoad, ProducerLoad)):
-        return []
+    if isinstance(node, (BufferLoad, ProducerLoad)):  # indices that are data are values themselves
+        return [index for index in node.indices if not isinstance(index, Var) and not is_index(index)]
     return [node.true_value] if is_guard(node) else children(node)
 
 
@@ -297,6 +300,8 @@ def count_transfers(lanes: int, width: int, machine: Machine) -> int:
 def classify_access(access: Access, lanes: Mapping[VarT, int], machine: Machine) -> tuple[str, int]:
     """The class of what loads or stores along the lanes, and how many: whole vectors where neighbours lie side by side, one element
     where all lanes read the same, exchanges of lanes where they lie few elements apart, gathers else."""
+    if not lanes:
+        return "put" if access.stored else "picked", 1
     steps = {axis: access.step(axis) for axis in lanes if access.indices is not None}
     own = [axis for axis, step in steps.items() if step]
     width = machine.lanes(access.bytes * 8)

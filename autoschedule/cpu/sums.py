@@ -145,19 +145,32 @@ def _apply(group: Group, plan: SumPlan | None) -> None:
 
 
 def _is_short(group: Group) -> bool:
-    """Return whether the loops as declared may be as quick as vectors: their innermost ones are shorter than these."""
+    """Return whether the loops as declared may be as quick as vectors: their innermost one is shorter than two of these."""
     op = group.s[group.anchor].op
     lanes = group.machine.lanes(op.output(0).dtype.bits)
-    last = [constant_extent(axis) or lanes for axis in (*op.axis[-1:], *op.reduce_axis[-1:])]
-    return not group.parts and not group.held and max(last) < 2 * lanes
+    return not group.parts and not group.held and (constant_extent(op.reduce_axis[-1]) or 2 * lanes) < 2 * lanes
 
 
 def _leave(group: Group) -> None:
-    """Keep the declared loops, the first of them shared among threads; sums are computed where they are read."""
-    stage = group.s[group.output]
+    """Keep the declared loops, the first of them shared among threads and short ones written out; sums are computed where they are
+    read."""
+    s, anchor, stage = group.s, group.anchor, group.s[group.output]
     loops = _in_parallel(group, stage, list(stage.op.axis), {}) if stage.op.axis else []
-    if group.anchor is not group.output and loops:
-        group.s[group.anchor].compute_at(stage, loops[-1])
+    inside = list(s[anchor].op.reduce_axis) if anchor is group.output else []
+    if anchor is not group.output and loops:
+        s[anchor].compute_at(stage, loops[-1])
+        _write_out(s[anchor], s[anchor].op.reduce_axis, 1)
+    else:
+        _write_out(stage, [*loops[1:], *inside], 1)
+
+
+def _write_out(stage: Stage, loops: Sequence[IterVar], bodies: int) -> None:
+    """Write out the innermost of these loops, as far as their bodies together are few."""
+    for axis in reversed(loops):
+        bodies *= constant_extent(axis) or MOST_BODIES + 1
+        if bodies > MOST_BODIES:
+            break
+        stage.unroll(axis)
 
 
 def _estimates(group: Group, terms: Terms, plans: Sequence[SumPlan | None]) -> Sequence[Estimate]:
@@ -432,12 +445,7 @@ def _sum_up(stage: Stage, sizes: Mapping[int, int], lanes: int, whole: Container
     reduced = [axis for axis in stage.leaf_iter_vars if axis.kind == "reduce"]
     lane = fused(stage, op.axis[count:])
     stage.reorder(*outer, *reduced, *tile, lane)
-    bodies = prod(sizes.values())
     for axis in tile:
         stage.unroll(axis)
-    for axis in reversed(reduced):
-        bodies *= constant_extent(axis) or MOST_BODIES + 1
-        if bodies > MOST_BODIES:
-            break
-        stage.unroll(axis)
+    _write_out(stage, reduced, prod(sizes.values()))
     stage.vectorize(lane)
