@@ -57,7 +57,8 @@ class Drafts:
         self._made: dict[Hashable, tuple[Any, object]] = {}
 
     def once(self, key: Hashable, alive: object, make: Callable[[], Made]) -> Made:
-        """What `make` gives, made once for a key. alive: the objects whose identities are in the key, kept while it is."""
+        """Return the result of `make`, made once for a key. alive: the objects whose identities are in the key, kept
+        while it is."""
         known = self._made.get(key)
         if known is None:
             known = self._made[key] = make(), alive
@@ -89,7 +90,7 @@ class DraftStage:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Those of its own axes."""
+        """The extents of its own axes."""
         return tuple(map(extent_in_numbers, self.own))
 
     @property
@@ -157,7 +158,7 @@ class DraftStage:
                 return place
         raise Undrafted(f"{axis.name} is no loop")
 
-    def leaf_of(self, axis: IterVar) -> IterVar:
+    def find_leaf(self, axis: IterVar) -> IterVar:
         """The loop that an axis is now: of one that was split, the inner part."""
         while axis in self.became:
             axis = self.became[axis]
@@ -188,13 +189,13 @@ class DraftStage:
         if self.parts or self.layout is not None:
             raise Undrafted("a layout of loops that are scheduled")
         self.touched = True
-        axes = [self._loop_over(index, place) for place, index in enumerate(mapping_function(*self.op.axis))]
+        axes = [self._make_loop(index, place) for place, index in enumerate(mapping_function(*self.op.axis))]
         self.layout = mapping_function
         self.leaf_iter_vars[: len(self.own)] = axes
-        self.op = self.schedule.laid_out(self, axes)
+        self.op = self.schedule.move_op(self, axes)
         return list(axes)
 
-    def _loop_over(self, index: Expr, place: int) -> IterVar:
+    def _make_loop(self, index: Expr, place: int) -> IterVar:
         """The loop that stands for an index of a layout: over an axis, or over a part of the number that several make."""
         whole, by = (index.a, constant_of(index.b)) if isinstance(index, (FloorDiv, FloorMod)) else (index, 0)
         digits = _digits(whole, self.own)
@@ -235,14 +236,16 @@ class Draft:
 
     @property
     def stages(self) -> Iterable[DraftStage]:
-        """Those that the candidate has scheduled or made."""
+        """The stages that the candidate has scheduled or made."""
         return [stage for stage in dict.fromkeys((*self.by_op.values(), *self.copies)) if stage.touched]
 
-    def in_order(self, stages: Iterable[DraftStage]) -> list[DraftStage]:
+    def sort_stages(self, stages: Iterable[DraftStage]) -> list[DraftStage]:
         """Stages in the order of the schedule."""
         places = {id(stage): at for at, stage in enumerate(self.real.stages)}
         mine = {id(draft): places[key] for key, draft in self.by_stage.items() if key in places}
         return sorted(stages, key=lambda stage: mine.get(id(stage), -1))
+
+    in_order = sort_stages
 
     # Stages
 
@@ -275,7 +278,7 @@ class Draft:
             raise Undrafted("a copy for several readers, or of another layout")
         op = reader.op
         copy, moved = self.shared.once(
-            ("cache_read", id(op), id(current), reindex), (op, current), lambda: _copy_for(op, current, scope, reindex)
+            ("cache_read", id(op), id(current), reindex), (op, current), lambda: _make_copy(op, current, scope, reindex)
         )
         reader.op = moved
         self.by_op[moved] = reader
@@ -308,8 +311,9 @@ class Draft:
         self.by_op[stage.op] = stage
         return partial.output(0) if isinstance(tensor, Tensor) else [partial.output(0)]
 
-    def laid_out(self, stage: DraftStage, axes: Sequence[IterVar]) -> Operation:
-        """The operation of a stage over the loops of its new layout. Its value stays over those of the old one, unless these are the
+    def move_op(self, stage: DraftStage, axes: Sequence[IterVar]) -> Operation:
+        """The operation of a stage over the loops of its new layout. Its value stays over those of the old one, unless
+        these are the
         same in another order."""
         op = stage.op
         assert isinstance(op, ComputeOp)
@@ -364,7 +368,7 @@ def _digits(number: Expr, own: Sequence[IterVar]) -> list[IterVar]:
     return axes
 
 
-def _copy_for(op: ComputeOp, tensor: Tensor, scope: str, reindex: bool) -> tuple[ComputeOp, ComputeOp]:
+def _make_copy(op: ComputeOp, tensor: Tensor, scope: str, reindex: bool) -> tuple[ComputeOp, ComputeOp]:
     """A copy of a tensor, and the operation that reads it. Its axes are those of the reader that index it, so that loops over them
     are those of the copy too."""
     name = f"{tensor.name}.{scope}"
@@ -372,7 +376,7 @@ def _copy_for(op: ComputeOp, tensor: Tensor, scope: str, reindex: bool) -> tuple
     if not loads:
         raise Undrafted(f"{op.name} reads {tensor.name} through others")
     if not reindex:
-        axes = tuple(_axis_of(tensor, loads, place) for place in range(tensor.ndim))
+        axes = tuple(_choose_axis(tensor, loads, place) for place in range(tensor.ndim))
         copy = ComputeOp(name=name, axis=axes, body=(ProducerLoad(tensor, axes),))
         return copy, op.replace_inputs({tensor: copy.output(0)})
     guards = [node for value in op.values for node in post_order(value) if _guards(node, loads[0])]
@@ -396,7 +400,7 @@ def _guards(node: Node, load: ProducerLoad) -> bool:
     return isinstance(node, Expr) and node is not load and guarded_load(node) is load
 
 
-def _axis_of(tensor: Tensor, loads: Sequence[ProducerLoad], place: int) -> IterVar:
+def _choose_axis(tensor: Tensor, loads: Sequence[ProducerLoad], place: int) -> IterVar:
     """The axis that all loads index a dimension by, where it is none of another's; else one of its own."""
     (index, *others) = dict.fromkeys(load.indices[place] for load in loads)
     elsewhere = {

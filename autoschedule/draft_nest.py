@@ -48,7 +48,7 @@ def nest_of_draft(draft: Draft, machine: Machine) -> Nest:
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """What a run of a stage computes. widths: the values of each of its own axes. names: what stands for an axis where it is one of
+    """A run of a stage. widths: the values of each of its own axes. names: what stands for an axis where it is one of
     the reader's. moved: how far loops around move an axis. box: the elements of each dimension; None: all of them. around: the own
     axes that the loop around moves. runs: the values of several axes as one, by the identities of these, where they are less than
     the product of theirs."""
@@ -63,7 +63,8 @@ class _Frame:
 
 @dataclass(frozen=True, eq=False)
 class _Value:
-    """What a stage computes, with what is inlined into it: the update of sums, whose loads are `owns`, or the values themselves."""
+    """The expressions of a stage, with those that are inlined into it: the update of sums, whose loads are `owns`, or the
+    values themselves."""
 
     values: tuple[Expr, ...]
     loads: tuple[ProducerLoad, ...]
@@ -84,7 +85,7 @@ class _Nests:
         for stage in draft.stages:
             if stage.attach_type == "at" and stage.parent is not None:
                 parent, axis = stage.parent
-                self.placed.setdefault((id(parent), parent.leaf_of(axis)), []).append(stage)
+                self.placed.setdefault((id(parent), parent.find_leaf(axis)), []).append(stage)
 
     def nest(self) -> Nest:
         """All stages at root, producers first."""
@@ -102,7 +103,7 @@ class _Nests:
 
         for stage in roots:
             visit(stage)
-        nests = [part for stage in ordered.values() for part in self.stage(stage, self._whole(stage))]
+        nests = [part for stage in ordered.values() for part in self.stage(stage, self._full_frame(stage))]
         return nests[0] if len(nests) == 1 and isinstance(nests[0], Nest) else Nest(None, 1, tuple(nests))
 
     def _all_inputs(self, stage: DraftStage) -> Iterable[Tensor]:
@@ -117,7 +118,7 @@ class _Nests:
                     met.add(id(producer))
                     waiting.append(producer)
 
-    def _whole(self, stage: DraftStage) -> _Frame:
+    def _full_frame(self, stage: DraftStage) -> _Frame:
         return _Frame({axis: extent_in_numbers(axis) for axis in (*stage.own, *stage.reduced)})
 
     # Loops
@@ -127,7 +128,7 @@ class _Nests:
         return _StageNest(self, stage, frame).parts()
 
     def value(self, stage: DraftStage) -> _Value:
-        """What a stage computes, found once for an operation and what is inlined into it."""
+        """The value of a stage, found once for an operation and what is inlined into it."""
         inlined = inlined_into(stage)  # type: ignore[arg-type]
         key = ("value", id(stage.op), *(id(each.op) for each in inlined))
 
@@ -161,8 +162,8 @@ class _Nests:
         """The element that is loaded, for how lanes lie; None of registers."""
         stage = self.producer(load)
         if stage is None or stage.layout is None:
-            return None if stage is not None and _in_registers(stage) else self.access(load, None, None, (), ())
-        return None if _in_registers(stage) else self.access(load, stage, "lies", (), ())
+            return None if stage is not None and _is_register(stage) else self.access(load, None, None, (), ())
+        return None if _is_register(stage) else self.access(load, stage, "lies", (), ())
 
     def read(self, load: ProducerLoad, frame: _Frame, box: tuple[int, ...] | None) -> Access:
         """The element that is loaded in memory. box: of what its producer stores at a time; None for all."""
@@ -261,11 +262,11 @@ class _StageNest:
         data = [at for at in range(self.begin) if not self._reduces(self.leaves[at])]
         self.last_data = data[-1] + 1 if data else 0
         self.resumed = bool(reduce) and reduce[0] < self.last_data
-        self.in_registers = _in_registers(stage)
+        self.is_register = _is_register(stage)
 
     def parts(self) -> Parts:
         """All of them."""
-        return self._inside(0)
+        return self._build_loops(0)
 
     def _body_begin(self) -> int:
         begin = len(self.leaves)
@@ -289,16 +290,16 @@ class _StageNest:
         whole = [digit for each in part.of for digit in self.digits(each)]
         if not part.factor:
             return whole
-        outer, inner = _divided(whole, part.factor)
+        outer, inner = _divide(whole, part.factor)
         return inner if part.inner else outer
 
-    def _inside(self, at: int) -> Parts:
-        """What is inside of the first `at` loops."""
+    def _build_loops(self, at: int) -> Parts:
+        """Build the loops from a place on."""
         if self.summed and at == self.last_data <= self.begin:
             return self._sums()
         if at == self.begin:
             return (self._plain(),)
-        return self._loop(at, lambda: self._inside(at + 1))
+        return self._loop(at, lambda: self._build_loops(at + 1))
 
     def _loop(self, at: int, within: Callable[[], Parts]) -> Parts:
         """A loop, with what is computed in each of its iterations. Its last iteration has fewer lanes where these do not divide
@@ -310,15 +311,15 @@ class _StageNest:
         if rest is not None:
             inner, few = rest
             ((axis, trips),) = digits
-            first = self._wrapped(at, [(axis, trips - 1)], parallel, within) if trips > 1 else ()
+            first = self._wrap(at, [(axis, trips - 1)], parallel, within) if trips > 1 else ()
             self.narrow[inner] = [(axis, few)]
-            last = self._wrapped(at, [(axis, 1)], parallel, within)
+            last = self._wrap(at, [(axis, 1)], parallel, within)
             del self.narrow[inner]
             return (*first, *last)
-        return self._wrapped(at, digits, parallel, within)
+        return self._wrap(at, digits, parallel, within)
 
-    def _wrapped(self, at: int, digits: Digits, parallel: bool, within: Callable[[], Parts]) -> Parts:
-        inside: Parts = (*self._placed(at), *within())
+    def _wrap(self, at: int, digits: Digits, parallel: bool, within: Callable[[], Parts]) -> Parts:
+        inside: Parts = (*self._build_placed(at), *within())
         share = self._share(at)
         for axis, trips in reversed(digits):
             if trips > 1 or parallel:
@@ -372,7 +373,7 @@ class _StageNest:
     def _name(self, axis: Var) -> Var:
         return self.frame.names.get(axis, axis)
 
-    def _around(self, begin: int) -> frozenset[Var]:
+    def _moved_axes(self, begin: int) -> frozenset[Var]:
         """The own axes that the loop around moves: the last with more than one iteration."""
         for leaf in reversed(self.leaves[:begin]):
             for axis, trips in reversed(self.digits(leaf)):
@@ -382,13 +383,16 @@ class _StageNest:
 
     # What is computed at loops
 
-    def _placed(self, at: int) -> Parts:
-        """What is computed in each iteration of a loop, producers first. What is computed in loops inside of it reads too."""
+    def _build_placed(self, at: int) -> Parts:
+        """Build the stages that are computed in each iteration of a loop, producers first. What is computed in loops
+        inside of it reads too."""
         own = self.nests.placed.get((id(self.stage), self.leaves[at]), ())
         if not own:
             return ()
         waiting = [each for leaf in self.leaves[at:] for each in self.nests.placed.get((id(self.stage), leaf), ())]
-        readers: list[tuple[_Value, _Frame, Mapping[Var, int]]] = [(self.value, self._here(at), self._inner(at + 1))]
+        readers: list[tuple[_Value, _Frame, Mapping[Var, int]]] = [
+            (self.value, self._body_frame(at), self._inner(at + 1))
+        ]
         placed: list[tuple[DraftStage, _Frame]] = []
         while waiting:
             ready = [
@@ -398,7 +402,7 @@ class _StageNest:
                 raise Undrafted("stages at a loop that read each other")
             for stage in ready:
                 waiting.remove(stage)
-                frame = self._frame_of(stage, readers)
+                frame = self._find_frame(stage, readers)
                 if frame is not None:
                     readers.append((self.nests.value(stage), frame, frame.widths))
                     if stage in own:
@@ -406,22 +410,22 @@ class _StageNest:
                         placed.append((stage, frame))
         return tuple(part for stage, frame in reversed(placed) for part in self.nests.stage(stage, frame))
 
-    def _here(self, at: int) -> _Frame:
-        return replace(self.frame, around=self._around(at + 1), runs=self._runs(at + 1))
+    def _body_frame(self, at: int) -> _Frame:
+        return replace(self.frame, around=self._moved_axes(at + 1), runs=self._runs(at + 1))
 
     def _reads(self, reader: DraftStage, stage: DraftStage) -> bool:
         return any(self.nests.producer(load) is stage for load in self.nests.value(reader).loads)
 
-    def _frame_of(
+    def _find_frame(
         self, producer: DraftStage, readers: Sequence[tuple[_Value, _Frame, Mapping[Var, int]]]
     ) -> _Frame | None:
-        """What is needed of a stage by readers, each with the values that loops inside take of its axes."""
+        """The frame of a stage that readers need, each with the values that loops inside take of its axes."""
         found: _Frame | None = None
         for value, frame, inner in readers:
             loads = [load for load in value.loads if self.nests.producer(load) is producer]
             if loads:
-                needed = _needed(producer, loads, frame, inner)
-                found = needed if found is None else _joined(found, needed, producer)
+                needed = _make_frame(producer, loads, frame, inner)
+                found = needed if found is None else _join_frames(found, needed, producer)
         return found
 
     # Bodies
@@ -450,7 +454,7 @@ class _StageNest:
                     into[axis] = into.get(axis, 1) * trips
         machine = replace(self.machine, padded=True) if self._reads_panels(lanes) else self.machine
         names = tuple((self._name(axis), trips) for axis, trips in inner.items())
-        return Site(machine, written, lanes, self._around(self.begin), addresses), names, rows
+        return Site(machine, written, lanes, self._moved_axes(self.begin), addresses), names, rows
 
     def _values(self, leaf: IterVar) -> int:
         """The iterations of a loop, of one over several axes too."""
@@ -466,19 +470,19 @@ class _StageNest:
         runs = dict(self.frame.runs)
         for leaf in self.leaves[at:]:
             part = self.stage.parts.get(leaf)
-            axes = self._axes_of(part.of) if part is not None and part.inner else ()
+            axes = self._find_axes(part.of) if part is not None and part.inner else ()
             if len(axes) > 1:
                 runs[tuple(map(id, axes))] = self._values(leaf)
         return runs
 
-    def _axes_of(self, loops: Sequence[IterVar]) -> tuple[IterVar, ...]:
+    def _find_axes(self, loops: Sequence[IterVar]) -> tuple[IterVar, ...]:
         """The own axes that loops are made of, where they are all of these."""
         axes: list[IterVar] = []
         for loop in loops:
             part = self.stage.parts.get(loop)
             if part is not None and part.factor:
                 return ()
-            axes += [loop] if part is None else self._axes_of(part.of)
+            axes += [loop] if part is None else self._find_axes(part.of)
         return tuple(axes)
 
     def _reads_panels(self, lanes: Mapping[Var, int]) -> bool:
@@ -492,18 +496,18 @@ class _StageNest:
         return bool(stages) and all(stage is not None and stage.layout is not None for stage in stages)
 
     def _accesses(self) -> list[Access]:
-        """What is read from memory."""
+        """The elements that are read from memory."""
         accesses: dict[int, Access] = {}
         for load in self.value.loads:
             producer = self.nests.producer(load)
-            if producer is not None and _in_registers(producer):
+            if producer is not None and _is_register(producer):
                 continue
-            box = self._box_of(producer) if producer is not None and producer.attach_type == "at" else None
+            box = self._find_box(producer) if producer is not None and producer.attach_type == "at" else None
             access = self.nests.read(load, self.frame, box)
             accesses[id(access)] = access
         return list(accesses.values())
 
-    def _box_of(self, producer: DraftStage) -> tuple[int, ...] | None:
+    def _find_box(self, producer: DraftStage) -> tuple[int, ...] | None:
         """The elements of a stage that is computed at a loop which are stored at a time."""
         frame = self.nests.frames.get(id(producer))
         return frame.box if frame is not None else None
@@ -511,7 +515,7 @@ class _StageNest:
     def _plain(self) -> Body:
         """A statement that is no sum, or a sum that is taken up in memory."""
         site, inner, _ = self._site()
-        stored = None if self.in_registers else self.nests.written(self.stage, self.frame)
+        stored = None if self.is_register else self.nests.written(self.stage, self.frame)
         accesses = [*self._accesses(), *([stored] if stored is not None else [])]
         lies = self._lies() if stored is not None else None
         return assemble_body(self.value.values, self.value.works, lies, self._where, site, tuple(accesses), inner)
@@ -535,7 +539,7 @@ class _StageNest:
             carried=self.last_data < self.begin,
         )
         parts: Parts = self._terms(self.last_data, body)
-        if self.in_registers:
+        if self.is_register:
             return parts
         stored = self.nests.written(self.stage, self.frame)
         end = Site(self.machine, rows, site.lanes)
@@ -553,14 +557,14 @@ class _StageNest:
         assert isinstance(load, ProducerLoad)
         if any(load is own for own in self.value.owns):
             return self._lies() if self.resumed and self.last_data == self.begin else None
-        return self._along_run(self.nests.lies(load))
+        return self._lay_run(self.nests.lies(load))
 
     def _where_kept(self, load: Load) -> Access | None:
         del load
         return self._lies()
 
-    def _along_run(self, access: Access | None) -> Access | None:
-        """How what is read lies along lanes that cross rows of several axes: in one piece, or apart."""
+    def _lay_run(self, access: Access | None) -> Access | None:
+        """The layout of an access along lanes that cross rows of several axes: in one piece, or apart."""
         if self.run is None or access is None:
             return access
         axes, along = self.run
@@ -575,8 +579,8 @@ class _StageNest:
         return Access(access.array, (along,), (ASSUMED,))
 
     def _lies(self) -> Access:
-        """How the lanes of what is stored lie."""
-        return self._along_run(self._stored_element()) or self._stored_element()
+        """The layout of the lanes of what is stored."""
+        return self._lay_run(self._stored_element()) or self._stored_element()
 
     def _stored_element(self) -> Access:
         own = self.value.own
@@ -595,8 +599,9 @@ class _StageNest:
         )
 
 
-def _needed(producer: DraftStage, loads: Sequence[ProducerLoad], frame: _Frame, inner: Mapping[Var, int]) -> _Frame:
-    """What loads of a stage in a reader need of it. frame: of the reader; inner: the values that loops inside take of its axes."""
+def _make_frame(producer: DraftStage, loads: Sequence[ProducerLoad], frame: _Frame, inner: Mapping[Var, int]) -> _Frame:
+    """The frame that loads in a reader ask of a stage. frame: of the reader; inner: the values that loops inside take of
+    its axes."""
     box = _union(loads, inner)
     names: dict[Var, Var] = {}
     moved: dict[Var, Expr] = {}
@@ -621,15 +626,15 @@ def _needed(producer: DraftStage, loads: Sequence[ProducerLoad], frame: _Frame, 
                 moved[axis] = frame.moved[index]
         else:
             widths[axis] = min(box[place], extent_in_numbers(axis))
-            by = _moved(index, frame, inner)
+            by = _make_shift(index, frame, inner)
             if by is not None:
                 moved[axis] = by
     box = tuple(widths[axis] for axis in producer.own)
     return _Frame(widths, names, moved, box, frozenset(around), runs)
 
 
-def _moved(index: Expr, frame: _Frame, inner: Mapping[Var, int]) -> Expr | None:
-    """How far loops around a reader move an index."""
+def _make_shift(index: Expr, frame: _Frame, inner: Mapping[Var, int]) -> Expr | None:
+    """The distance that loops around a reader move an index."""
     total: Expr | None = None
     for axis, step in dimension(index).steps.items():
         values = inner.get(axis, 1)
@@ -642,8 +647,8 @@ def _moved(index: Expr, frame: _Frame, inner: Mapping[Var, int]) -> Expr | None:
     return total
 
 
-def _joined(one: _Frame, other: _Frame, producer: DraftStage) -> _Frame:
-    """What two readers need."""
+def _join_frames(one: _Frame, other: _Frame, producer: DraftStage) -> _Frame:
+    """The frame that covers what two readers need."""
     widths = {axis: max(width, other.widths[axis]) for axis, width in one.widths.items()}
     return replace(
         one, widths=widths, box=tuple(widths[axis] for axis in producer.own), around=one.around | other.around
@@ -655,7 +660,7 @@ def _fastest(number: Expr) -> Expr:
     return next((axis for axis, step in dimension(number).steps.items() if step == 1), number)
 
 
-def _divided(whole: Digits, factor: int) -> tuple[Digits, Digits]:
+def _divide(whole: Digits, factor: int) -> tuple[Digits, Digits]:
     """The steps of so many iterations, and these."""
     total = prod(extent for _, extent in whole)
     if factor >= total:
@@ -699,12 +704,12 @@ def _number(width: object) -> int:
     return ASSUMED if known is None else known
 
 
-def _in_registers(stage: DraftStage) -> bool:
-    """Whether elements of a stage lie in registers: small ones that are computed where they are read."""
+def _is_register(stage: DraftStage) -> bool:
+    """Return whether elements of a stage lie in registers: small ones that are computed where they are read."""
     return stage.scope == "local" and stage.attach_type == "at"
 
 
 def _is_ready(stage: DraftStage) -> bool:
-    """Whether what a stage computes is known when the kernel is built."""
+    """Return whether what a stage computes is known when the kernel is built."""
     op: Operation = stage.op
     return bool(op.input_tensors) and all(is_known(tensor) for tensor in op.input_tensors) if op.values else False

@@ -39,7 +39,8 @@ SCRATCH = 2
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """Where a body stands. written_out, lanes: the loops in it, the outermost first, each with the values that it takes. around:
+    """The loops around and inside of a body. written_out, lanes: the loops in it, the outermost first, each with the values
+    that it takes. around:
     the variables that the loop around moves. addresses: vectors of places that are kept in registers."""
 
     machine: Machine
@@ -84,7 +85,7 @@ def assemble_body(
     if apart:  # sums that fill no registers stay in memory
         full = sums * (values_of_lanes // width)
         count += Counter({"load": full, "store": full, "masked": 2 * sums})
-    spilled = max(_held(values, loads, own, lies, site, rows) - machine.registers, 0)
+    spilled = max(_count_registers(values, loads, own, lies, site, rows) - machine.registers, 0)
     if spilled:  # sums that are kept in memory
         count["load"] += spilled * links
         count["store"] += spilled * links
@@ -134,7 +135,7 @@ def _waiting(value: Expr, own: Load) -> tuple[str, int]:
     return last, max(links, 1)
 
 
-def _held(
+def _count_registers(
     values: Sequence[Expr],
     loads: Sequence[Load],
     own: Load,
@@ -154,13 +155,13 @@ def _held(
         if access is None:
             continue
         axes = {axis for axis in (*tile, *lanes) if access.step(axis)}
-        (along if not axes.isdisjoint(lanes) else alone).append(_again(axes, list(rows.items())))
+        (along if not axes.isdisjoint(lanes) else alone).append(_reuse(axes, list(rows.items())))
         shared += _overlap(access, tile, lanes, rows)
     vectors = many * (sums + max(1, sum(along)) + _scratch(values, own))
     return vectors + max(1, sum(alone), shared) + site.addresses
 
 
-def _again(axes: Collection[Var], rows: Sequence[tuple[Var, int]]) -> int:
+def _reuse(axes: Collection[Var], rows: Sequence[tuple[Var, int]]) -> int:
     """Elements, or vectors, of a load that stay in registers while the rows of a tile are written out, the first outermost: those
     that the next value of a row further out reads again."""
     count, again = 1, False
