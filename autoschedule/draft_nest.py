@@ -81,6 +81,7 @@ class _Nests:
     def __init__(self, draft: Draft, machine: Machine) -> None:
         self.draft, self.machine = draft, machine
         self.frames: dict[int, _Frame] = {}
+        self.shared: dict[int, frozenset[int]] = {}
         self.placed: dict[tuple[int, IterVar], list[DraftStage]] = {}
         for stage in draft.stages:
             if stage.attach_type == "at" and stage.parent is not None:
@@ -255,6 +256,8 @@ class _StageNest:
         self.leaves = stage.leaf_iter_vars
         self.value = nests.value(stage)
         self.summed = self.value.own is not None
+        done = nests.shared.get(id(stage), ())
+        self.works = [work for at, work in enumerate(self.value.works) if at not in done] if done else self.value.works
         self.narrow: dict[IterVar, Digits] = {}
         self.run: tuple[tuple[Var, ...], Var] | None = None
         self.begin = self._body_begin()
@@ -408,7 +411,31 @@ class _StageNest:
                     if stage in own:
                         self.nests.frames[id(stage)] = frame
                         placed.append((stage, frame))
-        return tuple(part for stage, frame in reversed(placed) for part in self.nests.stage(stage, frame))
+        met: list[DraftStage] = []
+        parts: list[Nest | Body] = []
+        for stage, frame in reversed(placed):
+            self.nests.shared[id(stage)] = frozenset[int]().union(*(self._find_common(other, stage) for other in met))
+            parts += self.nests.stage(stage, frame)
+            met.append(stage)
+        return tuple(parts)
+
+    def _find_common(self, first: DraftStage, second: DraftStage) -> frozenset[int]:
+        """The places of the works of a stage that another one of the same loops has done, all of whose terms are written out as well."""
+        one, other = self.nests.value(first), self.nests.value(second)
+        if not one.owns or not other.owns or not _has_no_loops(first) or not _has_no_loops(second):
+            return frozenset()
+        axes, others = (*first.own, *first.reduced), (*second.own, *second.reduced)
+        if list(map(extent_in_numbers, axes)) != list(map(extent_in_numbers, others)):
+            return frozenset()
+
+        def find() -> frozenset[int]:
+            names = dict[Var, Expr](zip(others, axes, strict=True))
+            keys = {structural_key(work.node) for work in one.works}
+            return frozenset(
+                at for at, work in enumerate(other.works) if structural_key(substitute(work.node, names)) in keys
+            )
+
+        return self.nests.draft.shared.once(("common", id(one), id(other)), (one, other), find)
 
     def _body_frame(self, at: int) -> _Frame:
         return replace(self.frame, around=self._moved_axes(at + 1), runs=self._runs(at + 1))
@@ -528,7 +555,7 @@ class _StageNest:
         own = self.value.own
         body = assemble_body(
             self.value.values,
-            self.value.works,
+            self.works,
             None,
             self._where,
             site,
@@ -557,7 +584,8 @@ class _StageNest:
         assert isinstance(load, ProducerLoad)
         if any(load is own for own in self.value.owns):
             return self._lies() if self.resumed and self.last_data == self.begin else None
-        return self._lay_run(self.nests.lies(load))
+        producer, access = self.nests.producer(load), self.nests.lies(load)
+        return access if producer is not None and producer.layout is not None else self._lay_run(access)
 
     def _where_kept(self, load: Load) -> Access | None:
         del load
@@ -707,6 +735,11 @@ def _number(width: object) -> int:
 def _is_register(stage: DraftStage) -> bool:
     """Return whether elements of a stage lie in registers: small ones that are computed where they are read."""
     return stage.scope == "local" and stage.attach_type == "at"
+
+
+def _has_no_loops(stage: DraftStage) -> bool:
+    """Return whether all loops of a stage are written out or lanes."""
+    return all(stage.kinds.get(leaf) in ("unroll", "vectorize") for leaf in stage.leaf_iter_vars)
 
 
 def _is_ready(stage: DraftStage) -> bool:

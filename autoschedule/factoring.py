@@ -75,6 +75,8 @@ def factor_sums(
 
 def _inline_products(stage: Stage) -> None:
     """Inline what a sum alone reads, at one place, and what costs little."""
+    if stage.op.calls_intrinsic:  # reads memory
+        return
     for producer in stage.producers:
         op = producer.op
         if (

@@ -124,10 +124,11 @@ def chain_links(node: Node) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """An operator or a load of an expression. own: the variables that it depends on; classes: of its instructions, none of a load's;
+    """`node`, an operator or a load. own: the variables that it depends on; classes: of its instructions, none of a load's;
     load: of which it is one, else None; bits: of its value; guard: the variables of a condition without which a load is a
     constant."""
 
+    node: Expr
     own: frozenset[Var]
     classes: tuple[str, ...]
     load: BufferLoad | ProducerLoad | None
@@ -160,9 +161,9 @@ def list_work(values: Iterable[Expr], machine: Machine) -> list[Work]:
         if again or not isinstance(node, Expr) or not own or is_guard(node):
             continue
         if isinstance(node, (BufferLoad, ProducerLoad)):
-            works.append(Work(own, (), node, node.dtype.bits))
+            works.append(Work(node, own, (), node, node.dtype.bits))
         elif (classes := instruction_classes(node, machine)) and not is_index(node):
-            works.append(Work(own, classes, None, node.dtype.bits))
+            works.append(Work(node, own, classes, None, node.dtype.bits))
     return [replace(work, guard=guards[id(work.load)]) if id(work.load) in guards else work for work in works]
 
 

@@ -42,7 +42,7 @@ def test_a_tucker_product_sums_one_axis_at_a_time() -> None:
     s = tw.autoschedule.schedule(out, TARGET)
     (row,) = factorings(s)
     times = [estimate.seconds for _, estimate in row.candidates]
-    assert row.candidates[0][0] == "as declared" and row.chosen == 1 and times[1] < times[0] / 2
+    assert row.candidates[0][0] == "as declared" and row.chosen == 1 and times[1] < times[0] / 1.5
     assert len(s.stages) >= 7 and not s.is_exact and "products of sums" in str(s.is_exact)
     assert np.array_equal(run(s, [*tensors, out], arrays), np.einsum(TUCKER[0], *arrays))
     s.verify()
