@@ -19,9 +19,9 @@ from ..schedule.model.exactness import is_exact_after
 from ..schedule.model.term_order import laws_of_reduction, may_split
 from ..te import Tensor
 from ..te.operation import Operation
+from .alternatives import take_alternatives
 from .cost.estimate import Estimate
 from .errors import BadRule
-from .factoring import factor_sums
 from .groups import Group, cut
 from .phases import in_phases
 from .pieces import APART, Piece
@@ -57,18 +57,17 @@ def _scheduled(
     exact: bool,
     chooser: Chooser,
     known: dict[Hashable, Sequence[Estimate]],
-    factored: bool = False,
+    whole: bool = False,
 ) -> Schedule:
     """Cuts a schedule that nobody has touched, and applies to each piece its rule; where sums are to keep their order and the rule
-    does not, another that does. factored: its sums of products are not to be factored."""
+    does not, another that does. whole: no alternatives are asked for."""
+    machine, taken = machine_of(target), list[Decision]()
+    if not whole:
+        alone = partial(_scheduled, target=target, exact=exact, chooser=cheapest, known=known, whole=True)
+        taken = take_alternatives(s, target, machine, chooser, exact, alone)
     in_phases(s, exact)
     fusion = APART
-    machine = machine_of(target)
     decisions: list[Decision] = []
-    factorings: list[Decision] = []
-    if not factored:
-        alone = partial(_scheduled, target=target, exact=exact, chooser=cheapest, known=known, factored=True)
-        factorings = factor_sums(s, target, machine, chooser, exact, alone)
     if target.backend.rules == "gpu":
         from .gpu.rules import RULES, online_sums, rule_for, rule_in_order, share_scan, stencil_chains
 
@@ -112,7 +111,7 @@ def _scheduled(
         from .cpu.siblings import share_loops
 
         decisions += share_loops(s, machine, chooser)
-    s.decisions = (*decisions, *factorings)
+    s.decisions = (*decisions, *taken)
     return s
 
 

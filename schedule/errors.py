@@ -215,6 +215,12 @@ class BadFactors(ScheduleError):
     code = "TW0263"
 
 
+class BadFourier(ScheduleError):
+    """A tensor that is no Fourier transform, or factors that are not those of its length."""
+
+    code = "TW0264"
+
+
 class BadOnline(ScheduleError):
     """A sum that is not weighted by exponentials of which a maximum is taken, or not to be computed chunk by chunk."""
 

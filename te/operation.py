@@ -367,10 +367,11 @@ class ComputeOp(Operation):
         return compute_loops(self.axis, self.body, self.outputs)
 
     def choose_extents(self, sizes: Sizes, is_output: bool) -> None:
-        for axis, *needs in zip(self.axis, *map(sizes.wanted, self.outputs), strict=True):
-            sizes.choose(axis, sizes.most(needs), is_output)
+        whole = bool(self.attrs.get("whole_rows"))  # of which an algorithm knows how long they are
+        for at, (axis, *needs) in enumerate(zip(self.axis, *map(sizes.wanted, self.outputs), strict=True)):
+            sizes.choose(axis, None if whole and at else sizes.most(needs), is_output)
         for axis in self.reduce_axis:
-            sizes.choose(axis, 0, True)
+            sizes.choose(axis, None if whole else 0, True)
         evaluate = sizes.spans((*self.axis, *self.reduce_axis))
         for load in self.loads:
             sizes.need(load.producer, sizes.reach(load.indices, evaluate))

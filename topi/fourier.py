@@ -16,6 +16,7 @@ from ..errors import user_source
 from ..ir.expr import IntImm
 from ..ir.ops import constant_of
 from ..te import either as te
+from ..te.tag import AlgorithmTag
 from ..te.tensor import Tensor, tensor_text
 from .checks import axis_of, counted, integers, tensor
 from .errors import BadOperand
@@ -24,6 +25,10 @@ from .transform import injective, reshape, transpose
 
 __all__ = ["dft", "stft"]
 
+DFT = AlgorithmTag("dft")
+"""Of the results of a transform of which the length is a number; what they are computed from up to the data are its parts."""
+_WHOLE = {"whole_rows": True}
+"""Checks that shorten tensors leave the transforms as long as they are."""
 _DIRECT = 64
 """Up to so many points a transform is one product."""
 _STEP = 32
@@ -80,9 +85,9 @@ def fourier(
         )
     kind = "float64" if str(source.dtype) == "float64" else "float32"
     order = [*(dim for dim in range(source.ndim - 1) if dim != at), at, source.ndim - 1]
-    moved = transpose(source, order)
+    moved = source if order == sorted(order) else transpose(source, order)
     rows: Any = math.prod(moved.shape[:-2])
-    flat = reshape(moved, (rows, extent, parts))
+    flat = moved if source.ndim == 3 else reshape(moved, (rows, extent, parts))
     count = n // 2 + 1 if half else n
 
     def taken(r: Any, i: Any, part: Any) -> Any:
@@ -97,7 +102,8 @@ def fourier(
         inside = count is have or isinstance(have, int) and isinstance(count, int) and count <= have
         return value if inside else te.if_then_else(place < extent, value, te.const(0, kind))
 
-    found = _transformed(injective((rows, n, parts), taken, "dft_data"), n, kind, inverse)
+    given = te.compute((rows, n, parts), taken, name="dft_data", tag=DFT.part("data"), attrs=_WHOLE)
+    found = _transformed(given, n, kind, inverse)
     results = 1 if half else 2
     kept = n // 2 + 1 if onesided and not inverse else n
 
@@ -106,9 +112,11 @@ def fourier(
         scale = te.const(1 / n, kind) if isinstance(n, int) else 1 / n.astype(kind)
         return (value * scale if inverse else value).astype(source.dtype)
 
-    whole = te.compute((rows, kept, results), result, name="dft", tag="injective")
-    unfolded = reshape(whole, (*moved.shape[:-2], kept, results))
-    return transpose(unfolded, [order.index(dim) for dim in range(source.ndim)])
+    attrs = {**_WHOLE, "points": n, "inverse": bool(inverse)} if isinstance(n, int) else {}
+    whole = te.compute((rows, kept, results), result, name="dft", tag=DFT if attrs else "injective", attrs=attrs)
+    unfolded = whole if source.ndim == 3 else reshape(whole, (*moved.shape[:-2], kept, results))
+    back = [order.index(dim) for dim in range(source.ndim)]
+    return unfolded if back == sorted(back) else transpose(unfolded, back)
 
 
 def _transformed(x: Tensor, n: Any, kind: str, inverse: bool) -> Tensor:
@@ -132,12 +140,17 @@ def _transformed(x: Tensor, n: Any, kind: str, inverse: bool) -> Tensor:
         )
 
     rows = x.shape[0]
-    second = _transformed(te.compute((rows * outer, inner, 2), turned, name="dft_turned"), inner, kind, inverse)
+    second = _transformed(
+        te.compute((rows * outer, inner, 2), turned, name="dft_turned", tag=DFT.part("turned"), attrs=_WHOLE),
+        inner,
+        kind,
+        inverse,
+    )
 
     def ordered(r: Any, i: Any, part: Any) -> Any:
         return second[r * outer + te.indexmod(i, outer), te.indexdiv(i, outer), part]
 
-    return injective((rows, n, 2), ordered, "dft_order")
+    return te.compute((rows, n, 2), ordered, name="dft_order", tag=DFT.part("order"), attrs=_WHOLE)
 
 
 def _product(x: Tensor, n: Any, apart: int, kind: str, inverse: bool) -> Tensor:
@@ -151,7 +164,7 @@ def _product(x: Tensor, n: Any, apart: int, kind: str, inverse: bool) -> Tensor:
             matrix[te.indexdiv(i, apart), j, part, q] * x[r, j * apart + te.indexmod(i, apart), q], axis=[j, q]
         )
 
-    return te.compute((x.shape[0], n * apart, 2), total, name="dft_product")
+    return te.compute((x.shape[0], n * apart, 2), total, name="dft_product", tag=DFT.part("product"), attrs=_WHOLE)
 
 
 def _matrix(n: Any, parts: int, kind: str, inverse: bool) -> Any:
@@ -204,20 +217,17 @@ def stft(
     if output_shape is not None:
         counted(output_shape, "output_shape of stft", 4)
     shape = output_shape or (source.shape[0], frequencies, te.indexdiv(source.shape[1] - win_length, hop_length) + 1, 2)
-    k = te.reduce_axis((0, win_length), "k")
     by = te.const(1 / math.sqrt(n_fft) if normalized else 1.0, source.dtype)
-    turns = te.compute(
-        (shape[1], win_length, 2), lambda f, t, part: _turn(f, t, part, win_length, str(source.dtype)), name="turns"
-    )
+    windows: Any = te.indexdiv(source.shape[1] - win_length, hop_length) + 1
+
+    def weighed(batch: Any, at: Any, k: Any, _: Any) -> Any:
+        return weights[k] * source[batch, at * hop_length + k]
+
+    frames = injective((source.shape[0], windows, win_length, 1), weighed, "stft_frames")
+    spectra = fourier(frames, 2, win_length)
 
     def element(batch: Any, f: Any, at: Any, part: Any) -> Any:
-        return te.sum(weights[k] * source[batch, at * hop_length + k] * turns[f, k, part], axis=k)
+        place = f if frequencies <= win_length else te.indexmod(f, win_length)
+        return spectra[batch, at, place, part] * by if normalized else spectra[batch, at, place, part]
 
-    sums = te.compute(tuple(shape), element, name="stft_sum")
-    return te.compute(sums.shape, lambda *i: sums[i] * by, name="stft", tag="elemwise") if normalized else sums
-
-
-def _turn(frequency: Any, time: Any, part: Any, length: int, dtype: str) -> Any:
-    """The real or the imaginary part of exp(-2 pi i frequency time / length)."""
-    angle = te.indexmod(frequency * time, length).astype(dtype) * te.const(2 * math.pi / length, dtype)
-    return te.select(part.equal(0), te.cos(angle), -te.sin(angle))
+    return injective(tuple(shape), element, "stft")

@@ -48,7 +48,8 @@ def _nest(nest: Nest) -> Stmt:
     assert isinstance(op, HybridOp)
     body = cast(Stmt, nest.computation.values[0])
     on_threads = any(loop.thread for loop in nest.stage_bounds.loops) or has_threads(body)
-    body = with_zeros(body, op.buffers, on_threads)
+    if not op.begins_undefined:
+        body = with_zeros(body, op.buffers, on_threads)
     body = _HybridNest(nest, op).build(body)
     units = [loop for loop in nest.stage_bounds.loops if not derived_roots(stage, loop.axis)]
     return nest.loops(units, body, attach=True)

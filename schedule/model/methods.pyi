@@ -531,6 +531,21 @@ class SchedulePrimitives:
         Raises BadFactors (TW0263), UnknownStage (TW0201), WrongArgument (TW0222).
         """
 
+    def fast_fourier(self, tensor: Tensor, steps: Sequence[Sequence[int]]) -> list[Tensor]:
+        """Compute a discrete Fourier transform of topi by passes of small transforms, in one stage of loops.
+
+            for r, k:  for j:                               for r:                                 # fast_fourier(X, [[8, 4], [8, 8]])
+              X[r, k] += matrix[k, j] * x[r, j]      →        passes of 8 and 4 over columns, rotations and a transposition,
+                                                              passes of 8 and 8 over columns
+
+        tensor: the result of topi.dft or of its kin along an axis of known length, not scheduled yet. steps: the factors of the first and
+        of the second step, each from 2 to 31, at least one in the first; their product is the length, or any number from twice the
+        length less 1 on: then the transform is a convolution of that length. Rows are loops that a schedule may share. Results are
+        those of other sums, within the error that topi.dft states. Returns the tables of roots that the passes read.
+
+        Raises BadFourier (TW0264), UnknownStage (TW0201), WrongArgument (TW0222).
+        """
+
     def matricize(
         self, tensor: Tensor, rows: Sequence[IterVar], columns: Sequence[IterVar], padding: Sequence[int] = (1, 1, 1), turned:
         Sequence[bool] = (), converted: bool | str = False,

@@ -133,7 +133,7 @@ class _Writer:
             text = f"{self.groups[result]} = {text}"
         elif isinstance(result, IterVar):
             text = f"{self.bind_names([result])} = {text}"
-        elif result is not None:
+        elif result:  # and not a list of no stages
             self.bind_names(result)
             text = f"{_unpacked([self.variables[axis] for axis in result])} = {text}"
         self.lines.append(text)

@@ -44,6 +44,8 @@ class HybridOp(Operation):
     noun: ClassVar[str] = "a hybrid script"
     takes_definitions: ClassVar[bool] = True
     runs_in_order: ClassVar[bool] = True
+    begins_undefined: ClassVar[bool] = False
+    """Whether nothing is read that the statement did not write before, so that no zeros are wanted."""
 
     def __post_init__(self) -> None:
         _set(self, "dims", tuple(axes_over(buffer.shape, f"{buffer.name}.ax") for buffer in self.buffers))

@@ -18,7 +18,7 @@ FORMS = ("where", "choice", "select", "truth")
 
 def draw_cells(choices: Choices) -> Program:
     """S[cell, ..] = sum over i of X[i, ..], where place[i] is the cell: as a condition of the sum, of its terms, or counted."""
-    draw = Draw(choices, "contraction")
+    draw = Draw(choices, "gather")
     cells, count = draw.pick((1, 3, 17, 20, 33, 65)), draw.pick((0, 1, 5, 33, 130, 257))
     inside = [draw.pick((1, 2, 7, 16, 33)) for _ in range(draw.number(0, 2))]
     dtype, form = draw.pick([*INTEGERS, "float32", "float32", "float64"]), draw.pick(FORMS)

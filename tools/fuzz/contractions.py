@@ -117,7 +117,7 @@ def draw_itself(choices: Choices) -> Program:
 
 def draw_factors(choices: Choices) -> Program:
     """C[..] = sum of A[..] * B[..] * D[..] and so on, each factor over a few of the axes, some of them declared apart."""
-    draw = Draw(choices, "contraction")
+    draw = Draw(choices, "matmul")
     letters = "abcdef"[: draw.number(3, 6)]
     extents = {axis: draw.pick(EXTENTS) for axis in letters}
     for axis in reversed(letters):

@@ -20,6 +20,7 @@ from .networks import draw_conv2d, draw_matmul, draw_pool
 from .outside import draw_extern
 from .program import Program
 from .rows import draw_argmax, draw_softmax, draw_triangle, draw_tuples
+from .spectra import draw_spectrum
 
 __all__ = ["PROGRAMS", "draw_program", "drawn_program"]
 
@@ -46,6 +47,7 @@ PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (1, draw_itself),
     (1, draw_factors),
     (1, draw_cells),
+    (0.5, draw_spectrum),
 )
 
 

@@ -34,6 +34,7 @@ from .program import Program
 from .reductions import draw_reduction
 from .rows import draw_argmax, draw_softmax, draw_triangle, draw_tuples
 from .shrink import shrink
+from .spectra import draw_spectrum
 
 __all__ = ["AllMet", "Taken", "check_selections", "run_selections"]
 
@@ -47,6 +48,7 @@ PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (1, draw_itself),
     (2, draw_factors),
     (1, draw_cells),
+    (1, draw_spectrum),
     (1, draw_argmax),
     (3, draw_blur),
     (1, draw_layout),

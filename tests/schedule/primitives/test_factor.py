@@ -74,6 +74,15 @@ def test_what_does_not_depend_on_an_axis_leaves_the_sum() -> None:
     assert np.array_equal(computed(s, [a, b], C, [x, y]), np.outer(x, y[2:].sum(0)))
 
 
+def test_two_factors_over_the_same_axes_are_no_new_stage() -> None:
+    tensors, out = declared("ij,jk->ik", {"i": 3, "j": 4, "k": 5}, "int32")
+    s = te.create_schedule(out.op)
+    assert s.factor(out, [(0, 1)]) == []
+    scope = {"s": te.create_schedule(out.op), "te": te, "ops": [out.op]}
+    exec(s.as_python(), scope)
+    assert str(scope["s"]) == str(s) and "\ns.factor(T_einsum" in s.as_python()
+
+
 def test_what_is_inlined_is_part_of_the_factors() -> None:
     a, b = te.placeholder((5, 6), "int8", "a"), te.placeholder((6,), "int8", "b")
     c = te.placeholder((6, 4), "int32", "c")

@@ -13,6 +13,7 @@ from schedule_state import exact
 from tilewright import te
 from tilewright.errors import CATALOGUE
 from tilewright.schedule import errors
+from tilewright.topi.fourier import fourier
 
 
 def program(**given: Any) -> SimpleNamespace:
@@ -305,6 +306,26 @@ refused(
     lambda p: p.s.factor(p.C, [(0, 1)]),
     lambda p: p.s[p.C].split(p.i, 4),
 )
+refused(
+    errors.BadFourier, "it is no result of a discrete Fourier transform", lambda p: p.s.fast_fourier(p.C, [[2], [2]])
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        ([[4, 4]], r"its steps are \[\[4, 4\]\]"),
+        ([[], [16]], "its steps are"),
+        ([[1, 16], [2]], "1 is no factor from 2 to 31"),
+        ([[8], [3]], "they come to 24 points, which are neither 16 nor 31 or more"),
+    ],
+)
+def test_steps_that_are_none_of_a_length(steps: list[list[int]], reason: str) -> None:
+    y = fourier(te.placeholder((2, 16, 2)), 1)
+    with pytest.raises(errors.BadFourier, match=reason):
+        te.create_schedule(y.op).fast_fourier(y, steps)
+
+
 refused(errors.BadOnline, "it is no sum over one axis of exp", lambda p: p.s.online(p.C, 4))
 refused(errors.BadMirror, "once for each term of a sum", lambda p: p.s[p.C].mirror(p.i, p.j))
 refused(errors.BadMirror, "A is not the one tensor of a te.compute", lambda p: p.s[p.A].mirror(p.i, p.j))
