@@ -10,12 +10,14 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib import import_module
 from typing import Any
 
+from ...codegen.errors import ArgumentNotBuildable
 from ...codegen.result import BuildOptions
-from ...errors import TilewrightError, is_interruption
+from ...errors import TilewrightError, is_interruption, user_source
 from ..graph import Graph
 from ..model import build_model
 from .call import ROWS
@@ -35,22 +37,58 @@ def torch_report() -> dict[str, int]:
     return dict(_counts)
 
 
-def compiled(module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
-    """The backend: a function of the program's inputs, for a program that torch captured."""
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What torch.compile(options={...}) may say: what tw.build of a graph takes."""
+
+    exact: bool = False
+    fast_math: bool = False
+
+
+_AS_USUAL = _Options()
+
+
+def compiled(
+    module: Any, examples: Sequence[Any], mode: str | None = None, options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """The backend: a function of the program's inputs, for a program that torch captured.
+
+    mode: torch's, of which there is one here: each is compiled with all that is known. options: exact and fast_math, as tw.build takes
+    them. Raises ArgumentNotBuildable (TW0420) for other options."""
+    del mode  # torch has refused those that it does not know
     torch: Any = sys.modules["torch"]
+    wanted = _checked_options(options or {})
     if torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in examples):
         common: Any = import_module("torch._dynamo.backends.common")
         functorch: Any = import_module("functorch.compile")
 
         def part(program: Any, given: Sequence[Any]) -> Any:
-            return functorch.make_boxed_func(_for_sizes(torch, program, given))
+            return functorch.make_boxed_func(_for_sizes(torch, program, given, wanted))
 
         attention: Any = import_module("torch.nn.attention")
-        with attention.sdpa_kernel(attention.SDPBackend.MATH):  # attention whose derivative is made of operators
-            return common.aot_autograd(fw_compiler=part, bw_compiler=part, decompositions=_taken_apart())(
-                module, examples
-            )
-    return _for_sizes(torch, module, examples)
+        made = common.aot_autograd(fw_compiler=part, bw_compiler=part, decompositions=_taken_apart())
+        try:
+            with attention.sdpa_kernel(attention.SDPBackend.MATH):  # attention whose derivative is made of operators
+                return made(module, examples)
+        except Exception as problem:  # torch makes no pair of programs of it
+            if is_interruption(problem):
+                raise
+            return _left(module, f"torch's aot_autograd says {type(problem).__name__}: {problem}"[:300])
+    return _for_sizes(torch, module, examples, wanted)
+
+
+def _checked_options(options: dict[str, Any]) -> _Options:
+    known = [field.name for field in fields(_Options)]
+    wrong = next((name for name, value in options.items() if name not in known or not isinstance(value, bool)), None)
+    if wrong is not None:
+        raise ArgumentNotBuildable(
+            'torch.compile(backend="tilewright") cannot be given these options',
+            called=user_source(),
+            reason=f"{wrong!r} is {options[wrong]!r}"[:200] if wrong in known else f"there is no option {wrong!r}"[:200],
+            allowed=", ".join(f"{name} (True or False)" for name in known),
+            fix='options={"exact": True}',
+        )
+    return _Options(**options)
 
 
 @cache
@@ -61,21 +99,22 @@ def _taken_apart() -> dict[Any, Any]:
     return {
         operator: how
         for operator, how in table.items()
-        if "native_" in str(operator) or str(operator).removeprefix("aten.") not in ROWS
+        if ("native_" in str(operator) or str(operator).removeprefix("aten.") not in ROWS)
+        and "_scatter" not in str(operator)  # which write into a copy, and derivatives may not write
     }
 
 
-def _for_sizes(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
+def _for_sizes(torch: Any, module: Any, examples: Sequence[Any], options: _Options) -> Callable[..., Any]:
     """The program for the sizes of its examples; where torch says that they change, for those of each call, as many as there are
     places for: torch computes the others."""
     if _is_static(torch, examples):
-        return _built(torch, module, examples)
+        return _built(torch, module, examples, options)
     made: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def call(*given: Any) -> Any:
         sizes = tuple((each.shape, each.stride()) if isinstance(each, torch.Tensor) else each for each in given)
         if sizes not in made and len(made) < _MOST_SIZES:
-            made[sizes] = _built(torch, module, given)
+            made[sizes] = _built(torch, module, given, options)
         return made[sizes](*given) if sizes in made else module.forward(*given)
 
     return call
@@ -88,7 +127,7 @@ def _is_static(torch: Any, examples: Sequence[Any]) -> bool:
     )
 
 
-def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
+def _built(torch: Any, module: Any, examples: Sequence[Any], options: _Options = _AS_USUAL) -> Callable[..., Any]:
     """The program for these sizes as one native call, or, where it cannot be, as it is."""
     if not all(type(each) is int or isinstance(each, torch.Tensor) and each.device.type == "cpu" for each in examples):
         return _left(module, "an input is no tensor on the CPU")
@@ -124,7 +163,7 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
         return _left(module, "its sizes depend on values")
     if len(g.outputs) != len(kept):
         return _left(module, "it writes to its inputs")
-    m = build_model(g, "llvm", None, BuildOptions(), exact=False)
+    m = build_model(g, "llvm", None, BuildOptions(fast_math=options.fast_math), exact=options.exact)
     _counts["compiled"] += 1
     is_size = [
         not isinstance(results[at].meta.get("val", tensors[0] if tensors else None), torch.Tensor) for at in kept
@@ -137,10 +176,17 @@ def _built(torch: Any, module: Any, examples: Sequence[Any]) -> Callable[..., An
         for at, place in passed.items():
             values[at] = given[place]
         for at, each, size in zip(kept, outputs if len(kept) > 1 else [outputs], is_size, strict=True):
-            values[at] = int(each) if size else torch.from_numpy(each)
+            values[at] = int(each) if size else _tensor(torch, each)
         return values
 
     return call
+
+
+def _tensor(torch: Any, array: Any) -> Any:
+    """A tensor in the memory of an array, of which torch reads no bfloat16."""
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 def _part(torch: Any, module: Any, examples: Sequence[Any], kept: Sequence[int]) -> Any:

@@ -111,3 +111,57 @@ def test_what_is_drawn_comes_from_torch() -> None:
             torch.testing.assert_close(ours, other, rtol=1e-4, atol=1e-5)
     assert counted(before) == {"compiled": 2}
     assert not torch.equal(fast(x), fast(x))
+
+
+def test_bfloat16_is_trained() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3)).to(torch.bfloat16)
+    x, before = torch.randn(5, 6).to(torch.bfloat16), tw.graph.torch_report()
+    fast = torch.compile(model, backend=compiled)
+    with torch.no_grad():
+        y = fast(x)
+        assert y.dtype == torch.bfloat16
+        torch.testing.assert_close(y, model(x), atol=0.02, rtol=0.02)
+    made = torch.autograd.grad(fast(x).float().square().sum(), list(model.parameters()))
+    expected = torch.autograd.grad(model(x).float().square().sum(), list(model.parameters()))
+    for ours, theirs in zip(made, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=0.1, rtol=0.1)
+    assert counted(before) == {"compiled": 3}
+
+
+def test_modes_and_options_of_torch_compile() -> None:
+    x, before = torch.randn(3, 6), tw.graph.torch_report()
+    model = nn.Linear(6, 4)
+    with torch.no_grad():
+        for given in ({"mode": "max-autotune"}, {"options": {"exact": True}}, {"options": {"fast_math": True}}):
+            torch.compiler.reset()
+            torch.testing.assert_close(torch.compile(model, backend=compiled, **given)(x), model(x))
+        assert counted(before) == {"compiled": 3}
+        torch.compiler.reset()
+        with pytest.raises(Exception, match=r"(?s)TW0420.*there is no option 'quick'.*exact \(True or False\), fast_math"):
+            torch.compile(model, backend=compiled, options={"quick": True})(x)
+        with pytest.raises(Exception, match="'exact' is 'no'"):
+            compiled(model, [x], options={"exact": "no"})
+
+
+@pytest.mark.parametrize("function", [lambda x: x.diagonal() * 2, lambda x: torch.einsum("ii->i", x) * 2])
+def test_derivatives_that_write_into_parts_are_compiled_or_left(function: Any) -> None:
+    """Such that torch makes no pair of programs of were an AssertionError at the first call."""
+    x = torch.randn(4, 4)
+    ours, theirs = (x.clone().requires_grad_() for _ in range(2))
+    torch.compile(function, backend=compiled)(ours).square().sum().backward()
+    function(theirs).square().sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_rotations_by_complex_numbers_have_their_derivative() -> None:
+    turns = torch.polar(torch.ones(4), torch.arange(4.0))
+
+    def rotated(x: Any) -> Any:
+        return torch.view_as_real(torch.view_as_complex(x.reshape(5, 4, 2)) * turns).flatten(1)
+
+    x = torch.randn(5, 8)
+    ours, theirs = (x.clone().requires_grad_() for _ in range(2))
+    torch.compile(rotated, backend=compiled)(ours).square().sum().backward()
+    rotated(theirs).square().sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
