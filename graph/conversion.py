@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,18 @@ from .errors import BadNode, UnsupportedModel
 from .node import Node
 from .operators import Operator, result_types, row_of, whole_attributes
 from .reference import run_node
-from .types import Extent, TensorType, array_dtype, cancel, extent_of, extents, factors, is_open, symbolic_factors
+from .types import (
+    Extent,
+    TensorType,
+    array_dtype,
+    cancel,
+    extent_of,
+    extents,
+    factors,
+    is_open,
+    symbolic_factors,
+    tensor_type,
+)
 
 __all__ = [
     "Conversion",
@@ -363,6 +375,31 @@ class Conversion:
         shape = self.type(value).shape
         sizes = extents([shape[at] for at in axes if isinstance(shape[at], str)])
         return self.asked(value, [extent_of(ops.maximum(size - 1, 1 - size) - 1) for size in sizes])
+
+    def open_pool(self, kind: str, value: str, how: Mapping[str, Any]) -> str:
+        """A pool whose last windows may end beyond the padding, of extents that are not known: with as much padding behind as any
+        needs, and without the windows that begin there. how: its attributes, ceil_mode left out."""
+        kernel, count_padding = how["kernel"], how.get("count_padding", False)
+        rank = len(kernel)
+        stride, dilation = (tuple(how.get(name) or ()) or (1,) * rank for name in ("stride", "dilation"))
+        pads = tuple(how.get("padding") or ()) or (0,) * 2 * rank
+        lead = self.rank(value) - rank
+        sizes = self.type(value).shape[lead:]
+        if count_padding:  # it counts as zeros, what lies beyond it not at all
+            zeros = (0,) * lead
+            value = self.emit("pad", value, before=(*zeros, *pads[:rank]), after=(*zeros, *pads[rank:]), value=0)
+        more = tuple(step - 1 for step in stride)
+        whole = (*(0,) * rank, *more) if count_padding else (*pads[:rank], *map(add, pads[rank:], more))
+        rest = {name: given for name, given in how.items() if name not in ("padding", "count_padding")}
+        value = self.emit(kind, value, **rest, padding=whole)
+        ends: list[Extent] = []
+        for at, size in enumerate(sizes):
+            reach, step, begin = (kernel[at] - 1) * dilation[at] + 1, stride[at], pads[at]
+            far = begin + pads[rank + at] - reach + step - 1
+            text = f"min((({size}) + {far}) // {step} + 1, (({size}) + {begin + step - 1}) // {step})"
+            ends.append(tensor_type([text], "bool").shape[0])
+        axes = tuple(range(lead, lead + rank))
+        return self.emit("slice", value, begin=(0,) * rank, end=tuple(ends), step=(1,) * rank, axes=axes)
 
     def asked(self, value: str, sizes: Sequence[Extent]) -> str:
         """A value, for which it is asked at the call that none of these extents is below 0."""

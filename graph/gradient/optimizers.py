@@ -8,7 +8,7 @@ the formulas above have made them, and options, log1 and log2 the logarithms of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["OPTIMIZERS", "Optimizer"]
 
@@ -22,6 +22,8 @@ class Optimizer:
     moments: Sequence[str]
     steps: Mapping[str, str]
     counts: bool = False
+    further: Mapping[str, Optimizer] = field(default_factory=dict)
+    """Options that need moments of their own where they are not 0: the optimizer with them."""
 
 
 _DECAY = {"g": "g + w * weight_decay"}
@@ -30,6 +32,9 @@ _ADAM = {
     "v": "v * beta2 + g * g * (1.0 - beta2)",
     "w": "w - m * (lr / -expm1(t * log1)) / (sqrt(v) / sqrt(-expm1(t * log2)) + eps)",
 }
+
+_RMSPROP = {"lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0.0, "momentum": 0.0}
+_SQUARES = "v * alpha + g * g * (1.0 - alpha)"
 
 OPTIMIZERS: dict[str, Optimizer] = {
     "sgd": Optimizer({"lr": 1e-3, "weight_decay": 0.0}, (), {**_DECAY, "w": "w - g * lr"}),
@@ -44,9 +49,16 @@ OPTIMIZERS: dict[str, Optimizer] = {
         {**_DECAY, "m": "m * momentum + g", "w": "w - (g + m * momentum) * lr"},
     ),
     "rmsprop": Optimizer(
-        {"lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0.0},
+        _RMSPROP,
         ("v",),
-        {**_DECAY, "v": "v * alpha + g * g * (1.0 - alpha)", "w": "w - g / (sqrt(v) + eps) * lr"},
+        {**_DECAY, "v": _SQUARES, "w": "w - g / (sqrt(v) + eps) * lr"},
+        further={
+            "momentum": Optimizer(
+                _RMSPROP,
+                ("v", "m"),
+                {**_DECAY, "v": _SQUARES, "m": "m * momentum + g / (sqrt(v) + eps)", "w": "w - m * lr"},
+            )
+        },
     ),
     "adagrad": Optimizer(
         {"lr": 1e-2, "eps": 1e-10, "weight_decay": 0.0},

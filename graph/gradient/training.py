@@ -68,6 +68,7 @@ def training_graph(
             allowed=", ".join([*g.constants, *g.inputs])[:500],
             fix="parameters and inputs of floats, each once",
         )
+    how = next((further for option, further in how.further.items() if options.get(option)), how)
     return _Step(g, weights, optimizer, how, options).made(loss, checkpoints)
 
 

@@ -120,9 +120,11 @@ def _pool(c: Context) -> str | Sequence[str]:
         "avg_pool": {"count_padding": bool(c.attribute("count_include_pad", 0))},
         "lp_pool": {"p": int(c.attribute("p", 2))},
     }.get(kind, {})
-    return c.emit(
-        kind, c[0], kernel=kernel, ceil_mode=bool(c.attribute("ceil_mode", 0)), **windows_of(c, kernel), **more
-    )
+    how = {"kernel": kernel, **windows_of(c, kernel), **more}
+    ceil = bool(c.attribute("ceil_mode", 0))
+    if ceil and kind != "lp_pool" and not all(isinstance(size, int) for size in c.type(0).shape[-len(kernel) :]):
+        return c.open_pool(kind, c[0], how)
+    return c.emit(kind, c[0], ceil_mode=ceil, **how)
 
 
 def _with_places(c: Context, kernel: Sequence[int]) -> list[str]:

@@ -84,7 +84,9 @@ def _checked_options(options: dict[str, Any]) -> _Options:
         raise ArgumentNotBuildable(
             'torch.compile(backend="tilewright") cannot be given these options',
             called=user_source(),
-            reason=f"{wrong!r} is {options[wrong]!r}"[:200] if wrong in known else f"there is no option {wrong!r}"[:200],
+            reason=f"{wrong!r} is {options[wrong]!r}"[:200]
+            if wrong in known
+            else f"there is no option {wrong!r}"[:200],
             allowed=", ".join(f"{name} (True or False)" for name in known),
             fix='options={"exact": True}',
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..conversion import Conversion, Refused, Scope
 from ..types import Extent, array_dtype
-from .numbers import Ratio
+from .numbers import Formula, Ratio
 from .schema import Odd, Symbol, TensorMeta, TensorName
 
 __all__ = ["ROWS", "SYNONYMS", "VIEWS", "Call", "Row", "aten"]
@@ -113,7 +113,7 @@ class Call(Conversion):
     def known(self, name: str, default: Any = _NEVER) -> Any:
         """A number, a truth or a text that has to be known."""
         value = self.given(name, default)
-        if isinstance(value, (TensorName, list, Ratio)) or isinstance(value, str) and name not in self._texts:
+        if isinstance(value, (TensorName, list, Ratio, Formula)) or isinstance(value, str) and name not in self._texts:
             raise Refused(f"its {name!r} has to be known, and is {value!r}"[:200])
         return cast("Any", value)
 
@@ -133,7 +133,7 @@ class Call(Conversion):
     def extents(self, name: str, default: Sequence[Extent] = ()) -> list[Extent]:
         """Extents, numbers or texts over symbols; -1 stays."""
         values = self._list(name, default)
-        if any(isinstance(value, (TensorName, float, Ratio)) for value in values):
+        if any(isinstance(value, (TensorName, float, Ratio, Formula)) for value in values):
             raise Refused(f"its {name!r} are no extents")
         return values
 
@@ -198,7 +198,19 @@ class Call(Conversion):
                 self.emit("divide", *(self.cast(self.size_value(one), kind) for one in (value.above, value.below))),
                 dtype,
             )
+        if isinstance(value, Formula):
+            return self.cast(self._computed(value), dtype)
         return self.filled(value, dtype)
+
+    def _computed(self, value: Any) -> str:
+        """A number that is computed at the call, as a value of float64."""
+        if isinstance(value, Formula):
+            given = [self._computed(one) for one in value.operands]
+            name = _FORMULA_OPERATORS.get(value.name)
+            return given[0] if name is None else self.emit(name, *given)
+        if isinstance(value, Ratio):
+            return self.emit("divide", self._computed(value.above), self._computed(value.below))
+        return self.cast(self.size_value(value), "float64") if isinstance(value, str) else self.filled(value, "float64")
 
     def filled(self, value: Any, dtype: str) -> str:
         """A number as a value without dimensions."""
@@ -208,6 +220,18 @@ class Call(Conversion):
         """Raises Refused where a row left an argument out."""
         given = (name for name, value in self.arguments.items() if value is not None and not isinstance(value, Odd))
         self.refuse_unread(given, _WITHOUT_MEANING, "argument")
+
+
+_FORMULA_OPERATORS = {
+    "add": "add",
+    "mul": "multiply",
+    "neg": "negative",
+    "pow": "power",
+    "sqrt": "sqrt",
+    "sub": "subtract",
+    "truediv": "divide",
+}
+"""What computes a number of a program; nothing does what leaves it as it is."""
 
 
 def _rank(dtype: str) -> int:

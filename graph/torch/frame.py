@@ -430,7 +430,9 @@ def _is_assertion(target: str) -> bool:
 
 
 def _is_number(target: str) -> bool:
-    return target.startswith((*_ITEM, _ATEN + "sym_size", _ATEN + "sym_numel", "_operator.", "torch.sym_", "math."))
+    return target.startswith(
+        (*_ITEM, _ATEN + "sym_size", _ATEN + "sym_numel", "_operator.", "torch.sym_", "torch._sym_", "math.")
+    )
 
 
 def _names_of(value: Any) -> list[str]:

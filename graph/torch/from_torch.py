@@ -108,20 +108,27 @@ def taken_apart(program: Any, is_known: Callable[[str], bool]) -> Any:
         others = {
             node.target
             for node in made.graph.nodes
-            if isinstance(node.target, torch._ops.OpOverload) and not is_known(f"torch.ops.{node.target!s}")
+            if isinstance(node.target, torch._ops.OpOverload)
+            and (not is_known(f"torch.ops.{node.target!s}") or _is_trained_norm(node))
         }
         if not others:
             return made
         table = torch.export.default_decompositions()
-        if any(operator not in table for operator in others):
+        norm = torch.ops.aten.batch_norm.default  # which is taken apart whatever the table says
+        if any(operator not in table for operator in others if operator is not norm):
             break
         try:
-            made = made.run_decompositions({operator: table[operator] for operator in others})
+            made = made.run_decompositions({operator: table[operator] for operator in others if operator in table})
         except FAULTS as error:
             if is_interruption(error):
                 raise
             break  # it is refused for what the user wrote then
     return program
+
+
+def _is_trained_norm(node: Any) -> bool:
+    """Whether it is a batch norm in training, which writes to its running means, though its operator does not say so."""
+    return str(node.target) == "aten.batch_norm.default" and node.args[5] is True and node.args[3] is not None
 
 
 def with_plain_results(program: Any) -> Any:

@@ -18,7 +18,20 @@ from ..node import Parts
 from ..open_graph import Measures
 from ..rewrite import without_dead
 from ..types import TensorType
-from . import arithmetic, gradients, layers, lookups, losses, makers, movement, parts, recurrent, reductions, vision
+from . import (
+    arithmetic,
+    gradients,
+    layers,
+    lookups,
+    losses,
+    makers,
+    movement,
+    parts,
+    recurrent,
+    reductions,
+    special,
+    vision,
+)
 from .aliases import Alias, Storage
 from .archive import Archive
 from .extents import UNREAD
@@ -28,7 +41,20 @@ from .schema import Exported, TensorName, Values, exported
 
 __all__ = ["FAMILIES", "Importer"]
 
-FAMILIES = (arithmetic, gradients, layers, lookups, losses, makers, movement, parts, recurrent, reductions, vision)
+FAMILIES = (
+    arithmetic,
+    gradients,
+    layers,
+    lookups,
+    losses,
+    makers,
+    movement,
+    parts,
+    recurrent,
+    reductions,
+    special,
+    vision,
+)
 """Importing them fills the table of rows."""
 
 

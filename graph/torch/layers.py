@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ..conversion import Refused, few, scaled_extent
+from ..conversion import Refused, few, product, scaled_extent
 from ..types import Extent
 from .call import Call, aten
-from .movement import repeated
+from .movement import cut, repeated
+from .numbers import extent
 
 __all__ = ["batched", "many", "unbatched"]
 
@@ -98,6 +100,15 @@ def _pool(c: Call) -> str:
     stride = many(c.integers("stride"), rank) or kernel
     each = many(c.integers("padding", (0,)), rank)
     ceil = bool(c.known("ceil_mode", False))
+    if ceil and not all(isinstance(size, int) for size in c.type(value).shape[-rank:]):
+        if c.given("divisor_override", None) is not None:
+            raise Refused("what it divides by is given")
+        how: dict[str, Any] = {"kernel": kernel, "stride": stride, "padding": (*each, *each)}
+        if c.target.startswith("max"):
+            how["dilation"] = many(c.integers("dilation", (1,)), rank)
+        else:
+            how["count_padding"] = bool(c.known("count_include_pad", True))
+        return unbatched(c, c.open_pool(c.target[:3] + "_pool", value, how), single)
     if c.target.startswith("max"):
         return unbatched(
             c,
@@ -143,6 +154,10 @@ def _adaptive_pool(c: Call) -> str:
     first = c.rank(value) - rank
     if all(each == 1 for each in wanted):
         return c.emit("mean", value, axes=tuple(range(first, first + rank)), keepdims=True)
+    if not all(isinstance(size, int) for size in c.type(value).shape[first:]):
+        for at, each in enumerate(wanted):
+            value = pooled_windows(c, value, first + at, each, "mean")
+        return value
     sizes = c.static(value, slice(first, None))
     if all(size % each == 0 for size, each in zip(sizes, wanted, strict=True)):
         kernel = tuple(size // each for size, each in zip(sizes, wanted, strict=True))
@@ -151,6 +166,33 @@ def _adaptive_pool(c: Call) -> str:
     for at, (size, each) in enumerate(zip(sizes, wanted, strict=True)):
         value = _averaged(c, value, first + at, size, each)
     return value
+
+
+def pooled_windows(c: Call, value: str, axis: int, count: int, reduction: str) -> str:
+    """So many windows of an axis whose extent is not known, from i * size // count to the ceiling of (i + 1) * size / count, reduced one
+    by one."""
+    size = c.type(value).shape[axis]
+    if count > _MOST_WINDOWS:
+        raise Refused(f"it makes {count} windows of {size} elements: at most {_MOST_WINDOWS} of what is not known")
+    parts = [
+        c.emit(
+            reduction,
+            cut(
+                c,
+                value,
+                axis,
+                extent(f"{at} * ({size}) // {count}"),
+                extent(f"({at + 1} * ({size}) + {count - 1}) // {count}"),
+            ),
+            axes=(axis,),
+            keepdims=True,
+        )
+        for at in range(count)
+    ]
+    return parts[0] if count == 1 else c.emit("concat", *parts, axis=axis)
+
+
+_MOST_WINDOWS = 64
 
 
 def _averaged(c: Call, value: str, axis: int, size: int, wanted: int) -> str:
@@ -201,6 +243,37 @@ def _batch_norm(c: Call) -> str | Sequence[str]:
         "batch_norm", value, weight, bias, c.tensor("running_mean"), c.tensor("running_var"), epsilon=epsilon
     )
     return [result, "", ""] if "native" in c.target else result
+
+
+@aten("_native_batch_norm_legit_functional.default")
+def _trained_batch_norm(c: Call) -> Sequence[str]:
+    """Normalized by the mean and the variance of the batch; these, and the running ones that follow."""
+    value, epsilon = c.tensor("input"), float(c.known("eps", 1e-5))
+    count, rank = c.extent(value, 1), c.rank(value)
+    axes, column = (0, *range(2, rank)), [count if at == 1 else 1 for at in range(rank)]
+    mean = c.emit("mean", value, axes=axes, keepdims=True)
+    spread = c.emit("mean", c.emit("square", c.emit("subtract", value, mean)), axes=axes, keepdims=True)
+    inverse = c.emit("rsqrt", c.emit("add", spread, c.filled(epsilon, c.type(value).dtype)))
+    if not c.known("training", True):
+        raise Refused("it is not in training")
+    result = c.emit("multiply", c.emit("subtract", value, mean), inverse)
+    for name, operator in (("weight", "multiply"), ("bias", "add")):
+        if c.gives(name):
+            result = c.emit(operator, result, c.reshape(c.tensor(name), column))
+        c.given(name, None)
+    share, size = float(c.known("momentum", 0.1)), product([c.type(value).shape[axis] for axis in axes])
+    number = c.cast(c.size_value(size), c.type(value).dtype)
+    one = c.filled(1, c.type(value).dtype)
+    unbiased = c.emit("divide", c.emit("multiply", spread, number), c.emit("subtract", number, one))
+    following = [
+        c.emit(
+            "add",
+            c.emit("multiply", c.tensor(name), c.filled(1 - share, c.type(c.tensor(name)).dtype)),
+            c.emit("multiply", c.reshape(now, (count,)), c.filled(share, c.type(value).dtype)),
+        )
+        for name, now in (("running_mean", mean), ("running_var", unbiased))
+    ]
+    return [result, c.reshape(mean, (count,)), c.reshape(inverse, (count,)), *following]
 
 
 @aten("layer_norm.default", "native_layer_norm.default")

@@ -97,9 +97,38 @@ def _scatter(c: Call) -> str:
     kind = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}.get(
         str(c.known("reduce", "")), "add" if c.target.startswith("scatter_add") else "update"
     )
-    if not c.known("include_self", True) or c.gives("reduce") and kind == "update":
-        raise Refused("it reduces without what is there, or to a mean")
-    return c.emit("scatter_elements", c.tensor(), index, updates, axis=c.axis(), reduction=kind)
+    alone, mean = not c.known("include_self", True), c.known("reduce", "") == "mean"
+    if mean:
+        return _scattered_mean(c, index, updates, alone)
+    value = c.tensor()
+    if alone:  # what is there counts where nothing comes
+        neutral = c.emit("broadcast_to", c.filled(_neutral(kind, c.dtype), c.dtype), shape=shape)
+        value = c.emit("scatter_elements", value, index, neutral, axis=c.axis(), reduction="update")
+    return c.emit("scatter_elements", value, index, updates, axis=c.axis(), reduction=kind)
+
+
+def _neutral(kind: str, dtype: str) -> float:
+    """What a reduction begins with."""
+    if kind in ("add", "mul"):
+        return int(kind == "mul")
+    if "float" in dtype:
+        return -np.inf if kind == "max" else np.inf
+    limits = np.iinfo(dtype)
+    return int(limits.min if kind == "max" else limits.max)
+
+
+def _scattered_mean(c: Call, index: str, updates: str, alone: bool) -> str:
+    """The sums divided by how many there are, whole numbers rounded down; what nothing comes to stays."""
+    value, axis, one = c.tensor(), c.axis(), c.filled(1, c.dtype)
+    shape, start = c.type(value).shape, c.filled(0 if alone else 1, c.dtype)
+    ones = c.emit("broadcast_to", one, shape=c.type(index).shape)
+    counts = c.emit("broadcast_to", start, shape=shape)
+    counts = c.emit("scatter_elements", counts, index, ones, axis=axis, reduction="add")
+    first = c.emit("broadcast_to", c.filled(0, c.dtype), shape=shape) if alone else value
+    total = c.emit("scatter_elements", first, index, updates, axis=axis, reduction="add")
+    divide = "divide" if "float" in c.dtype else "floor_divide"
+    mean = c.emit(divide, total, c.emit("maximum", counts, one))
+    return c.emit("where", c.emit("equal", counts, c.filled(0, c.dtype)), value, mean) if alone else mean
 
 
 def _places(c: Call) -> tuple[list[int], list[str], tuple[Extent, ...]]:
@@ -221,7 +250,7 @@ def _index_copy(c: Call) -> str:
     order = [axis, *(at for at in range(c.rank(c.tensor())) if at != axis)]
     updates = c.tensor("source")
     if c.known("alpha", 1) != 1:
-        raise Refused("what it adds is scaled")
+        updates = c.emit("multiply", updates, c.operand("alpha", c.type(updates).dtype))
     if c.target.startswith("index_copy") and c.rank(c.tensor()) and c.rank(index) == 1:
         return c.emit("put", c.tensor(), index, updates, axis=axis)
     places = c.reshape(index, (*c.type(index).shape, 1))

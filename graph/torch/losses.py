@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from ..conversion import Refused, broadcast
+from ..conversion import broadcast
 from .call import Call, aten
 
 __all__: list[str] = []
@@ -40,29 +40,62 @@ def _distances(c: Call) -> str:
 
 @aten("binary_cross_entropy_with_logits.default")
 def _with_logits(c: Call) -> str:
-    """softplus(x) - x * target."""
-    if c.given("weight", None) is not None or c.given("pos_weight", None) is not None:
-        raise Refused("it weighs its elements")
-    x = c.tensor()
-    return _reduced(c, c.emit("subtract", c.emit("softplus", x), c.emit("multiply", x, c.tensor("target"))))
+    """softplus(x) - x * target; with weights p of what is right, (1 + (p - 1) target) softplus(-x) + (1 - target) x."""
+    x, target = c.tensor(), c.tensor("target")
+    right, weight = c.optional("pos_weight"), c.optional("weight")
+    if right:
+        one = c.filled(1, c.dtype)
+        scale = c.emit("add", one, c.emit("multiply", c.emit("subtract", right, one), target))
+        value = c.emit(
+            "add",
+            c.emit("multiply", c.emit("subtract", one, target), x),
+            c.emit("multiply", scale, c.emit("softplus", c.emit("negative", x))),
+        )
+    else:
+        value = c.emit("subtract", c.emit("softplus", x), c.emit("multiply", x, target))
+    return _reduced(c, c.emit("multiply", value, weight) if weight else value)
 
 
-def _picked(c: Call, logarithms: str) -> str:
-    """The loss of each place: minus the logarithm of the class that is right, and of those that count the mean."""
-    if c.given("weight", None) is not None:
-        raise Refused("it weighs its classes")
-    target = c.tensor("target")
+def _picked(c: Call, logarithms: str, smooth: float = 0.0) -> str:
+    """The loss of each place: minus the logarithm of the class that is right, weighed by its class, and of those that count the
+    weighed mean. smooth: the share of all classes in it."""
+    target, weights = c.tensor("target"), c.optional("weight")
     axis = min(c.rank(logarithms) - 1, 1)
     shape = c.type(target).shape
     places = c.emit("reshape", target, shape=(*shape[:axis], 1, *shape[axis:]))
     picked = c.emit("reshape", c.emit("gather", logarithms, places, axis=axis), shape=shape)
     counted = c.emit("not_equal", target, c.filled(int(c.known("ignore_index", -100)), c.type(target).dtype))
-    losses = c.emit("where", counted, c.emit("negative", picked), c.filled(0, c.dtype))
+    zero = c.filled(0, c.dtype)
+    safe = c.emit("where", counted, target, c.filled(0, c.type(target).dtype))
+    shares = c.emit("take", weights, safe, axis=0) if weights else c.filled(1, c.dtype)
+    losses = c.emit("negative", c.emit("multiply", picked, shares) if weights else picked)
+    if smooth:
+        losses = c.emit(
+            "add",
+            c.emit("multiply", losses, c.filled(1 - smooth, c.dtype)),
+            c.emit("multiply", _over_classes(c, logarithms, axis, weights), c.filled(smooth, c.dtype)),
+        )
+    losses = c.emit("where", counted, losses, zero)
     if c.known("reduction", _MEAN) != _MEAN:
         return _reduced(c, losses)
     axes = tuple(range(len(shape)))
     return c.emit(
-        "divide", c.emit("sum", losses, axes=axes), c.emit("sum", c.emit("cast", counted, dtype=c.dtype), axes=axes)
+        "divide",
+        c.emit("sum", losses, axes=axes),
+        c.emit("sum", c.emit("where", counted, shares, zero) if weights else c.cast(counted, c.dtype), axes=axes),
+    )
+
+
+def _over_classes(c: Call, logarithms: str, axis: int, weights: str) -> str:
+    """Minus the mean of the logarithms of all classes, each weighed by its class."""
+    shape = c.type(logarithms).shape
+    if weights:
+        along = [shape[axis] if at == axis else 1 for at in range(len(shape))]
+        logarithms = c.emit("multiply", logarithms, c.reshape(weights, along))
+    return c.emit(
+        "divide",
+        c.emit("negative", c.emit("sum", logarithms, axes=(axis,))),
+        c.cast(c.size_value(shape[axis]), c.dtype),
     )
 
 
@@ -73,10 +106,29 @@ def _of_logarithms(c: Call) -> str:
 
 @aten("cross_entropy_loss.default")
 def _cross_entropy(c: Call) -> str:
-    if c.known("label_smoothing", 0.0) or c.type(c.tensor("target")).dtype.startswith("float"):
-        raise Refused("its labels are smooth, or probabilities")
-    value = c.tensor()
-    return _picked(c, c.emit("log_softmax", value, axis=min(c.rank(value) - 1, 1)))
+    smooth, value = float(c.known("label_smoothing", 0.0)), c.tensor()
+    axis = min(c.rank(value) - 1, 1)
+    logarithms = c.emit("log_softmax", value, axis=axis)
+    if "float" in c.type(c.tensor("target")).dtype:
+        return _of_probabilities(c, logarithms, axis, smooth)
+    return _picked(c, logarithms, smooth)
+
+
+def _of_probabilities(c: Call, logarithms: str, axis: int, smooth: float) -> str:
+    """Minus the logarithms, weighed by the chances of the classes; the mean is that over places."""
+    target, weights = c.tensor("target"), c.optional("weight")
+    c.given("ignore_index", None)
+    shape = c.type(logarithms).shape
+    if smooth:
+        share = c.emit("divide", c.filled(smooth, c.dtype), c.cast(c.size_value(shape[axis]), c.dtype))
+        target = c.emit("add", c.emit("multiply", target, c.filled(1 - smooth, c.dtype)), share)
+    each = c.emit("multiply", logarithms, target)
+    if weights:
+        each = c.emit(
+            "multiply", each, c.reshape(weights, [shape[axis] if at == axis else 1 for at in range(len(shape))])
+        )
+    losses = c.emit("negative", c.emit("sum", each, axes=(axis,)))
+    return _reduced(c, losses)
 
 
 @aten("smooth_l1_loss.default", "huber_loss.default")

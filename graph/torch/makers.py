@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..conversion import Refused, few
+from ..inner import InnerScope
 from ..types import Extent, array_dtype
 from .call import Call, aten
-from .numbers import Ratio, combined, whole
+from .numbers import Formula, Ratio, combined, whole
 
 __all__: list[str] = []
 
@@ -71,7 +72,12 @@ def _arange(c: Call) -> str:
         count = few(max(math.ceil(far), 0))
         kind = np.int64 if all(isinstance(one, int) for one in (begin, end, step)) else np.float64
         return c.constant((begin + np.arange(count, dtype=kind) * step).astype(array_dtype(c.dtype)))
-    if isinstance(begin, Ratio) or not isinstance(step, (int, float)) or step == 0:
+    if (
+        isinstance(begin, (Formula, Ratio))
+        or isinstance(end, Formula)
+        or not isinstance(step, (int, float))
+        or step == 0
+    ):
         raise Refused(f"it goes from {begin} by {step}, which has to be known")
     whole_step = int(step) if float(step).is_integer() else step
     count = whole("ceil", combined("truediv", [combined("sub", [end, begin]), whole_step]))
@@ -110,7 +116,23 @@ def _window(c: Call) -> str:
 
 @aten("eye.default", "eye.m")
 def _eye(c: Call) -> str:
-    rows = c.integer("n")
-    columns = c.integer("m", rows)
+    rows = c.given("n")
+    columns = c.given("m", rows)
+    if isinstance(rows, str) or isinstance(columns, str):
+        numbers = [c.cast(c.emit("arange", shape=(count,)), "int64") for count in (rows, columns)]
+        return c.cast(c.emit("equal", c.reshape(numbers[0], (rows, 1)), numbers[1]), c.dtype)
+    rows, columns = c.integer("n"), c.integer("m", rows)
     few(rows, columns)
     return c.constant(np.eye(rows, columns).astype(array_dtype(c.dtype)))
+
+
+@aten("rand.default", "randn.default", "rand_like.default", "randn_like.default")
+def _drawn(c: Call) -> str:
+    """An input of the model, of numbers that the caller draws: in [0, 1) for rand, of the standard normal distribution for randn."""
+    graph, kind = c.scope.graph, c.target.partition(".")[0]
+    if isinstance(c.scope, InnerScope):
+        raise Refused("it draws numbers inside of a loop or a branch")
+    c.given("self", None)
+    shape = c.extents("size") if c.gives("size") else c.type(c.tensor()).shape
+    names = (kind, *(f"{kind}_{at}" for at in range(1, len(graph.types) + 2)))
+    return graph.input(next(name for name in names if name not in graph.types), tuple(shape), c.dtype)

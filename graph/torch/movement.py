@@ -203,7 +203,8 @@ def cut(c: Call, value: str, axis: int, begin: Extent, end: Extent, step: int = 
 def _slice_back(c: Call, whole: str, part: str) -> str:
     axis, begin, end, step = _bounds(c)
     if step != 1:
-        raise Refused("it is written to through a slice with gaps")
+        count = c.type(part).shape[axis]
+        return c.emit("put", whole, c.steps_value(begin, step, count, "int64"), part, axis=axis)
     return put(c, whole, part, axis, begin, end)
 
 
@@ -241,13 +242,13 @@ def _narrowed(c: Call) -> tuple[int, Extent, Extent]:
     return axis, begin, extent(f"({begin}) + ({length})")
 
 
-def _selected(c: Call) -> tuple[int, int]:
-    axis, index = c.axis(), c.integer("index")
+def _selected(c: Call) -> tuple[int, Extent]:
+    axis, index = c.axis(), c.given("index")
     size = c.type(c.tensor()).shape[axis]
-    if index < 0:
-        if not isinstance(size, int):
-            return axis, index
-        index += size
+    if not isinstance(index, (int, str)):
+        raise Refused(f"its 'index' has to be known, and is {index!r}"[:200])
+    if index < 0 if isinstance(index, int) else is_below_zero(index):
+        index = index + size if isinstance(index, int) and isinstance(size, int) else extent(f"({size}) + ({index})")
     return axis, index
 
 
@@ -255,17 +256,17 @@ def _select_back(c: Call, whole: str, part: str) -> str:
     axis, index = _selected(c)
     shape = list(c.type(whole).shape)
     shape[axis] = 1
-    if index < 0:
-        raise Refused("it is written to at an index from an end that is not known")
-    return put(c, whole, c.reshape(part, shape), axis, index, index + 1)
+    end = index + 1 if isinstance(index, int) else extent(f"({index}) + 1")
+    return put(c, whole, c.reshape(part, shape), axis, index, end)
 
 
 @_view("select.int", back=_select_back)
 def _select(c: Call) -> str:
     axis, index = _selected(c)
     shape = c.type(c.tensor()).shape
-    if not isinstance(shape[axis], int):
-        return c.emit("take", c.tensor(), c.filled(index, "int64"), axis=axis)
+    if not isinstance(shape[axis], int) or not isinstance(index, int):
+        given = c.given("index")
+        return c.emit("take", c.tensor(), c.size_value(index if isinstance(given, str) else given), axis=axis)
     return c.reshape(cut(c, c.tensor(), axis, index, index + 1), [*shape[:axis], *shape[axis + 1 :]])
 
 
@@ -301,10 +302,20 @@ def _sizes(c: Call) -> tuple[int, tuple[Extent, ...]]:
     given = c.given(name)
     if isinstance(given, list):
         return axis, tuple(c.extents(name))
+    if not isinstance(size, int) and kind in ("chunk", "unsafe_chunk"):
+        return axis, _equal_parts(size, c.integer(name))
     if not isinstance(size, int):
         raise Refused(f"how many parts it has depends on {size}")
     each = -(-size // c.integer(name)) if kind in ("chunk", "unsafe_chunk") else c.integer(name)
     return axis, tuple(min(each, size - at) for at in range(0, size, max(each, 1))) or (0,)
+
+
+def _equal_parts(size: str, count: int) -> tuple[Extent, ...]:
+    """The parts of what is divided evenly whatever its symbols are."""
+    rest, each = extent(f"({size}) % {count}"), extent(f"({size}) // {count}")
+    if rest != 0:
+        raise Refused(f"how many parts it has depends on {size}")
+    return (each,) * count
 
 
 _SPLITS = {"vsplit": 0, "hsplit": 1, "dsplit": 2}
@@ -407,12 +418,14 @@ def _flip(c: Call) -> str:
 def _roll(c: Call) -> str:
     whole, dims = c.tensor(), c.integers("dims")
     value = whole if dims else c.reshape(whole, (product(c.type(whole).shape),))
-    for by, axis in zip(c.integers("shifts"), dims or (0,), strict=True):
+    for by, axis in zip(c.extents("shifts"), dims or (0,), strict=True):
         at = c.within(axis, c.rank(value))
         size = c.type(value).shape[at]
-        far = by % max(size, 1) if isinstance(size, int) else by
+        known = isinstance(size, int) and isinstance(by, int)
+        far = by % max(size, 1) if known else by if isinstance(by, int) else extent(f"({by}) % max({size}, 1)")
         if far:
-            end: Extent = -far if far < 0 else size - far if isinstance(size, int) else extent(f"({size}) - {far}")
+            backwards = isinstance(far, int) and far < 0
+            end: Extent = -far if backwards else size - far if known else extent(f"({size}) - ({far})")
             value = c.emit("concat", cut(c, value, at, end, size), cut(c, value, at, 0, end), axis=at)
     return c.reshape(value, c.type(whole).shape)
 
@@ -473,7 +486,10 @@ def _pad(c: Call) -> str:
     mode = {"reflection": "reflect", "replication": "edge"}.get(name) or {"replicate": "edge", "circular": "wrap"}.get(
         kind := str(c.known("mode", "constant")), kind
     )
-    pads = c.integers("pad" if c.gives("pad") else "padding")
+    name = "pad" if c.gives("pad") else "padding"
+    if mode == "constant" and not all(isinstance(each, int) for each in c.extents(name)):
+        return _padded_by_symbols(c, c.extents(name))
+    pads = c.integers(name)
     value, rank = c.tensor(), c.rank(c.tensor())
     before, after = [0] * rank, [0] * rank
     for at, (low, high) in enumerate(zip(pads[::2], pads[1::2], strict=True)):
@@ -488,3 +504,21 @@ def _pad(c: Call) -> str:
         return c.emit("pad", value, before=tuple(before), after=tuple(after), value=0 if filling is None else filling)
     c.given("value", None)
     return c.emit("pad_with", value, before=tuple(before), after=tuple(after), mode=mode)
+
+
+def _padded_by_symbols(c: Call, pads: Sequence[Extent]) -> str:
+    """Blocks of the filling before and behind, of widths that are known at the call and asked not to be below 0."""
+    value, rank, filling = c.tensor(), c.rank(c.tensor()), c.known("value", 0)
+    number = c.filled(0 if filling is None else filling, c.dtype)
+    for at, (low, high) in enumerate(zip(pads[::2], pads[1::2], strict=True)):
+        axis, parts = rank - 1 - at, [value]
+        for place, width in ((0, low), (2, high)):
+            if isinstance(width, int) and width < 0:
+                raise Refused("it cuts off one side, and adds to others what is not known")
+            if width != 0:
+                shape = list(c.type(value).shape)
+                shape[axis] = width
+                block = c.emit("broadcast_to", number, shape=tuple(shape))
+                parts.insert(0 if place == 0 else len(parts), block)
+        value = parts[0] if len(parts) == 1 else c.emit("concat", *parts, axis=axis)
+    return value

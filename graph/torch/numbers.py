@@ -11,7 +11,7 @@ from typing import Any
 from ..conversion import Refused
 from ..types import Extent, tensor_type
 
-__all__ = ["Ratio", "combined", "extent", "number", "ratio_of", "whole"]
+__all__ = ["Formula", "Ratio", "combined", "extent", "number", "ratio_of", "whole"]
 
 _FOLDED = (
     "add",
@@ -56,6 +56,7 @@ _TEXTS = {
 }
 _OPEN = ("ge", "gt", "le", "lt", "eq", "ne", "sym_not", "and_", "or_")
 """What holds of symbols is not asked: it is there to be asserted."""
+_MOST_POWER = 4
 _MOST_PARTS = 1 << 10
 """A float is a number of parts of 1, at most so many: then quotients of sizes are rounded as those of whole numbers are."""
 
@@ -69,6 +70,20 @@ class Ratio:
 
     def __str__(self) -> str:
         return f"({self.above}) / ({self.below})"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A float that is computed of others at the call: a power of an extent, and what is made of one."""
+
+    name: str
+    operands: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.operands))})"
+
+
+_FORMULAS = ("add", "mul", "neg", "pow", "sqrt", "sub", "sym_float", "truediv")
 
 
 def extent(text: Extent) -> Extent:
@@ -133,6 +148,18 @@ def number(target: str, operands: Sequence[Any]) -> Any:
         return (_SYMBOLIC.get(name) or getattr(operator, name))(*operands)
     if name in _OPEN:
         return None
+    if (
+        name == "pow"
+        and isinstance(operands[0], str)
+        and isinstance(operands[1], int)
+        and 0 < operands[1] <= _MOST_POWER
+    ):
+        return extent(" * ".join([f"({operands[0]})"] * operands[1]))
+    if name == "pow" or name.endswith("sqrt") or any(isinstance(one, Formula) for one in operands):
+        plain = name.removeprefix("_sym_").removeprefix("sym_") if name.endswith("sqrt") else name
+        if plain not in _FORMULAS:
+            raise Refused("it computes a number that has to be known")
+        return Formula(plain, tuple(operands))
     if name in _TEXTS and all(isinstance(one, (int, str)) for one in operands):
         return extent(_TEXTS[name].format(*operands))
     if name in ("ceil", "floor", "sym_int", "trunc"):

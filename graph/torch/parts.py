@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..conversion import Refused, broadcast, few, product
+from ..types import Extent
 from .call import Call, aten
 from .movement import cut, put
+from .numbers import extent
 
 __all__: list[str] = []
 
@@ -70,15 +72,27 @@ def _places(rows: int, columns: int, offset: int) -> NDArray[np.int64]:
 @aten("diagonal.default", "diagonal_copy.default", "diag.default", "trace.default")
 def _diagonal(c: Call) -> str:
     value, offset = c.tensor(), int(c.known("diagonal" if c.target.startswith("diag.") else "offset", 0))
-    shape = c.static(value)
+    shape = c.type(value).shape
     if c.target.startswith("diag.") and len(shape) == 1:
         return _embedded(c, value, offset)
     first, second = c.axis("dim1", 0), c.axis("dim2", 1)
     rest = [at for at in range(len(shape)) if at not in (first, second)]
     moved = c.emit("transpose", value, axes=(*rest, first, second))
-    flat = c.reshape(moved, (*(shape[at] for at in rest), shape[first] * shape[second]))
-    found = c.emit("take", flat, c.constant(_places(shape[first], shape[second], offset)), axis=len(rest))
+    flat = c.reshape(moved, (*(shape[at] for at in rest), product([shape[first], shape[second]])))
+    found = c.emit("take", flat, _diagonal_places(c, shape[first], shape[second], offset), axis=len(rest))
     return c.emit("sum", found, axes=(0,)) if c.target.startswith("trace") else found
+
+
+def _diagonal_places(c: Call, rows: Extent, columns: Extent, offset: int) -> str:
+    """Where a diagonal lies in a matrix whose rows follow each other."""
+    if isinstance(rows, int) and isinstance(columns, int):
+        return c.constant(_places(rows, columns, offset))
+    left, right = f"({rows}) - {max(-offset, 0)}", f"({columns}) - {max(offset, 0)}"
+    count = extent(left if rows == columns and not offset else f"max(min({left}, {right}), 0)")
+    numbers = c.cast(c.emit("arange", shape=(count,)), "int64")
+    step = c.size_value(extent(f"({columns}) + 1"))
+    begin = c.size_value(extent(f"{max(-offset, 0)} * ({columns}) + {max(offset, 0)}"))
+    return c.emit("add", c.emit("multiply", numbers, step), begin)
 
 
 def _embedded(c: Call, value: str, offset: int) -> str:
@@ -106,9 +120,9 @@ def _written(c: Call) -> str:
     if c.target.startswith("select"):
         index = c.integer("index") % shape[axis]
         return put(c, value, c.reshape(source, (*shape[:axis], 1, *shape[axis + 1 :])), axis, index, index + 1)
-    begin, end, _ = slice(c.given("start", None), c.given("end", None)).indices(shape[axis])
-    if c.integer("step", 1) != 1:
-        raise Refused("it is written to through a slice with gaps")
+    begin, end, step = slice(c.given("start", None), c.given("end", None), c.integer("step", 1)).indices(shape[axis])
+    if step != 1:
+        return c.emit("put", value, c.constant(np.arange(begin, end, step)), source, axis=axis)
     return put(c, value, source, axis, begin, max(begin, end))
 
 
@@ -176,9 +190,14 @@ def _counted(c: Call) -> str:
 def _of_rank(c: Call) -> Sequence[str]:
     """The element that so many others of a row come before, and its place."""
     axis, value = c.axis("dim", -1), c.tensor()
-    count = c.extent(value, axis)
-    rank = c.integer("k") if c.target.startswith("kth") else (count - 1) // 2 + 1
-    results = [cut(c, one, axis, rank - 1, rank) for one in c.emit_all("topk", value, k=rank, axis=axis, largest=False)]
+    count = c.type(value).shape[axis]
+    if isinstance(count, int) or c.target.startswith("kth"):
+        rank = c.integer("k") if c.target.startswith("kth") else (c.extent(value, axis) - 1) // 2 + 1
+        first = c.emit_all("topk", value, k=rank, axis=axis, largest=False)
+        results = [cut(c, one, axis, rank - 1, rank) for one in first]
+    else:
+        begin, end = extent(f"(({count}) - 1) // 2"), extent(f"(({count}) - 1) // 2 + 1")
+        results = [cut(c, one, axis, begin, end) for one in c.emit_all("topk", value, k=-1, axis=axis, largest=False)]
     if c.target.startswith("median") and "float" in c.dtype:  # NaN, where there is one
         isnan = c.emit("isnan", value)
         has = c.emit("any", isnan, axes=(axis,), keepdims=True)

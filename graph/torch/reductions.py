@@ -206,9 +206,11 @@ def _cosine(c: Call) -> str:
 
 @aten("topk.default")
 def _topk(c: Call) -> Sequence[str]:
-    return c.emit_all(
-        "topk", c.tensor(), k=c.integer("k"), axis=c.axis("dim", -1), largest=bool(c.known("largest", True))
-    )
+    axis, count, largest = c.axis("dim", -1), c.given("k"), bool(c.known("largest", True))
+    if isinstance(count, str):  # the first ones of all
+        whole = c.emit_all("topk", c.tensor(), k=-1, axis=axis, largest=largest)
+        return [cut(c, one, axis, 0, count) for one in whole]
+    return c.emit_all("topk", c.tensor(), k=c.integer("k"), axis=axis, largest=largest)
 
 
 @aten("sort.default", "sort.stable", "argsort.default", "argsort.stable")
@@ -221,7 +223,14 @@ def _sort(c: Call) -> str | Sequence[str]:
 
 @aten("tril.default", "triu.default")
 def _trilu(c: Call) -> str:
-    return c.emit("trilu", c.tensor(), k=c.integer("diagonal", 0), upper=c.target.startswith("triu"))
+    upper, k = c.target.startswith("triu"), c.given("diagonal", 0)
+    if not isinstance(k, str):
+        return c.emit("trilu", c.tensor(), k=c.integer("diagonal", 0), upper=upper)
+    rows, columns = c.type(c.tensor()).shape[-2:]
+    numbers = [c.emit("arange", shape=(count,)) for count in (columns, rows)]
+    far = c.emit("subtract", c.cast(numbers[0], "int64"), c.reshape(c.cast(numbers[1], "int64"), (rows, 1)))
+    kept = c.emit("greater_equal" if upper else "less_equal", far, c.size_value(k))
+    return c.emit("where", kept, c.tensor(), c.filled(0, c.dtype))
 
 
 @aten("unfold.default")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..conversion import Refused, few, open_extent
 from .call import Call, aten
-from .layers import batched, many, unbatched
+from .layers import batched, many, pooled_windows, unbatched
 
 __all__: list[str] = []
 
@@ -146,6 +146,10 @@ def _adaptive_greatest(c: Call) -> Sequence[str]:
     first = c.rank(value) - rank
     if all(count == 1 for count in wanted):
         return [c.emit("max", value, axes=tuple(range(first, first + rank)), keepdims=True), ""]
+    if not all(isinstance(size, int) for size in c.type(value).shape[first:]):
+        for at, count in enumerate(wanted):
+            value = pooled_windows(c, value, first + at, count, "max")
+        return [value, ""]
     sizes = c.static(value, slice(first, None))
     if all(size % count == 0 for size, count in zip(sizes, wanted, strict=True)):
         kernel = tuple(size // count for size, count in zip(sizes, wanted, strict=True))

@@ -138,7 +138,9 @@ def test_modes_and_options_of_torch_compile() -> None:
             torch.testing.assert_close(torch.compile(model, backend=compiled, **given)(x), model(x))
         assert counted(before) == {"compiled": 3}
         torch.compiler.reset()
-        with pytest.raises(Exception, match=r"(?s)TW0420.*there is no option 'quick'.*exact \(True or False\), fast_math"):
+        with pytest.raises(
+            Exception, match=r"(?s)TW0420.*there is no option 'quick'.*exact \(True or False\), fast_math"
+        ):
             torch.compile(model, backend=compiled, options={"quick": True})(x)
         with pytest.raises(Exception, match="'exact' is 'no'"):
             compiled(model, [x], options={"exact": "no"})

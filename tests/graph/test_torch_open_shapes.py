@@ -1,0 +1,198 @@
+"""from_torch: programs whose sizes are not known, at sizes beside those that they were exported at; and operators made of others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+F: Any = torch.nn.functional
+
+
+class Module(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *given: Any) -> Any:
+        return self.function(*given)
+
+
+def agrees(function: Callable[..., Any], *sizes: Any, dynamic: Any = None, tolerance: float = 1e-5) -> Any:
+    """The built graph gives what torch gives, for each list of arguments; exported with the first one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(
+            Module(function), sizes[0], dynamic_shapes=None if dynamic is None else (tuple(dynamic),), strict=False
+        )
+        g = tw.graph.from_torch(program)
+    m = tw.build(g)
+    for given in sizes:
+        wanted = function(*given)
+        wanted = list(wanted) if isinstance(wanted, (tuple, list)) else [wanted]
+        found = m(*given)
+        for one, other in zip(found if isinstance(found, list) else [found], wanted, strict=True):
+            assert one.shape == tuple(other.shape)
+            np.testing.assert_allclose(one, other.detach().numpy(), rtol=tolerance, atol=tolerance)
+    return g
+
+
+def assigned(where: Any, value: Any) -> Callable[[Any], Any]:
+    def program(x: Any) -> Any:
+        y = x.clone()
+        y[where] = value
+        return y
+
+    return program
+
+
+OPEN = torch.export.Dim.DYNAMIC
+COLUMNS: dict[str, Callable[[Any], Any]] = {
+    "last": lambda x: x[:, x.shape[1] - 1],
+    "middle": lambda x: x[:, x.shape[1] // 2],
+    "root": lambda x: x / x.shape[1] ** 0.5 + x.shape[1] ** 2,
+    "symbolic root": lambda x: x * (1.0 / torch.sym_sqrt(x.shape[1])),
+    "topk": lambda x: torch.topk(x, x.shape[1] // 2, 1),
+    "roll": lambda x: torch.roll(x, x.shape[1] // 2, 1) + torch.roll(x, 3, 1),
+    "eye": lambda x: x @ torch.eye(x.shape[1]) + x @ torch.eye(x.shape[1], x.shape[1]),
+    "median": lambda x: x.median(1)[0],
+    "assigned from the end": assigned((slice(None), -1), 0.0),
+    "assigned with gaps": assigned((slice(None), slice(1, None, 2)), 0.5),
+}
+BOTH: dict[str, Callable[[Any], Any]] = {
+    "pad": lambda x: F.pad(x, (0, x.shape[0], 1, 0), value=2.0),
+    "tril": lambda x: torch.tril(x, x.shape[1] - x.shape[0]) + torch.triu(x, x.shape[0] - 2),
+    "diagonal": lambda x: x.diagonal(1),
+    "diagonal below": lambda x: x.diagonal(-2, 1, 0),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_that_are_not_known(name: str) -> None:
+    agrees(COLUMNS[name], *((torch.randn(6, size),) for size in (8, 5, 13)), dynamic=[{1: OPEN}])
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_matrices_of_no_known_size(name: str) -> None:
+    agrees(BOTH[name], *((torch.randn(size),) for size in ((6, 8), (7, 7), (9, 3))), dynamic=[{0: OPEN, 1: OPEN}])
+
+
+def test_halves_of_an_even_size() -> None:
+    size = 2 * torch.export.Dim("half", min=2)
+    agrees(lambda x: torch.chunk(x, 2, 1)[1] + 1, *((torch.randn(3, each),) for each in (8, 10)), dynamic=[{1: size}])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.adaptive_avg_pool2d(x, (2, 3)),
+        lambda x: F.adaptive_max_pool2d(x, 2),
+        lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
+        lambda x: F.max_pool2d(x, 2, 3, 1, ceil_mode=True),
+        lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+        lambda x: F.avg_pool2d(x, (3, 2), 2, 1, ceil_mode=True, count_include_pad=False),
+    ],
+)
+def test_pools_of_images_of_no_known_size(function: Callable[[Any], Any]) -> None:
+    images = [(torch.randn(2, 3, *size),) for size in ((9, 10), (8, 8), (11, 7), (12, 13))]
+    agrees(function, *images, dynamic=[{2: OPEN, 3: OPEN}])
+
+
+X, INDEX, SOURCE = torch.randn(6, 8), torch.randint(0, 6, (6, 8)), torch.randn(6, 8)
+NUMBERS = torch.tensor([0.0, -1.0, -2.5, 0.5, 1.0, 2.0, 3.25, 100.0, 1e8, -1e-3])
+LABELS, WEIGHTS = torch.tensor([1, 7, 0, 2, 2, 5]), torch.rand(8)
+MADE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "assigned with gaps": (assigned((slice(None), slice(None, None, 2)), 0.0), (X,)),
+    "index_add": (lambda x, i, s: x.index_add(0, i, s, alpha=2.0), (X, torch.tensor([0, 2, 2, 1]), SOURCE[:4])),
+    "masked_scatter": (lambda x, s: x.masked_scatter(x > 0, s), (X, SOURCE)),
+    "cummax": (lambda x: (*torch.cummax(x, 1), *torch.cummin(x, 0)), (torch.where(X > 1.2, torch.nan, X),)),
+    "cummax of integers": (lambda x: torch.cummax(x, 0), (torch.randint(0, 3, (9, 5)),)),
+    "mode": (lambda x: torch.mode(x, 1), (torch.randint(0, 3, (6, 8)),)),
+    "nansum": (lambda x: torch.nansum(x, 1), (torch.where(X > 1, torch.nan, X),)),
+    "shifts": (lambda a, b: (a << b) + (a >> b), (torch.randint(-20, 20, (6, 8)), torch.randint(0, 5, (6, 8)))),
+    "lgamma": (torch.lgamma, (NUMBERS,)),
+    "digamma": (torch.digamma, (NUMBERS,)),
+    "erfinv": (torch.erfinv, (torch.tensor([0.0, -1, 1, 2, 0.5, 0.999999, -0.99999994]),)),
+    "logcumsumexp": (lambda x: torch.logcumsumexp(x, 1), (X,)),
+    "weighted": (lambda x, t, w: F.cross_entropy(x, t, weight=w, ignore_index=2), (X, LABELS, WEIGHTS)),
+    "smoothed": (lambda x, t, w: F.cross_entropy(x, t, weight=w, label_smoothing=0.1), (X, LABELS, WEIGHTS)),
+    "of probabilities": (
+        lambda x, y, w: F.cross_entropy(x, y, weight=w, label_smoothing=0.2),
+        (X, SOURCE.softmax(1), WEIGHTS),
+    ),
+    "of logits": (
+        lambda x, y, p: F.binary_cross_entropy_with_logits(x, y, pos_weight=p, weight=p + 1),
+        (X, torch.rand(6, 8), WEIGHTS),
+    ),
+    **{
+        f"scatter_reduce {how} {kept}": (
+            lambda x, i, s, how=how, kept=kept: x.scatter_reduce(0, i, s, how, include_self=kept),
+            (X, INDEX, SOURCE),
+        )
+        for how, kept in (("mean", True), ("mean", False), ("sum", False), ("prod", False), ("amax", False))
+    },
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_operators_made_of_others(name: str) -> None:
+    function, given = MADE[name]
+    agrees(function, given, tolerance=1e-4)
+
+
+def test_a_batch_norm_in_training_gives_its_running_means() -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).train()
+    x = torch.randn(2, 3, 6, 6)
+    g = tw.graph.from_torch(torch.export.export(model, (x,), strict=False))
+    assert list(g.outputs)[1:] == ["1.running_mean", "1.running_var", "1.num_batches_tracked"]
+    found = tw.build(g)(x)
+    wanted = [model(x), model[1].running_mean, model[1].running_var, model[1].num_batches_tracked]
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_numbers_that_are_drawn_are_inputs() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        g = tw.graph.from_torch(Module(lambda x: x + torch.randn(6, 8) * torch.rand_like(x)), (X,))
+    assert list(g.inputs.items())[1:] == [
+        ("randn", ((6, 8), "float32")),
+        ("rand_like", ((6, 8), "float32")),
+    ]
+    noise = np.ones((6, 8), "float32")
+    np.testing.assert_allclose(tw.build(g)(X, noise * 2, noise * 3), X.numpy() + 6, rtol=1e-6)
+
+
+def test_rmsprop_with_momentum() -> None:
+    layer = torch.nn.Linear(5, 3)
+    x = torch.randn(4, 5)
+    g = tw.graph.from_torch(_Loss(layer), (x,))
+    step = g.training_step(next(iter(g.outputs)), list(g.params), optimizer="rmsprop", lr=0.01, momentum=0.9)
+    weights = {name: value.copy() for name, value in g.params.items()}
+    state = {name: np.zeros(shape, kind) for name, (shape, kind) in step.inputs.items() if name not in ("x", *weights)}
+    m = tw.build(step)
+    arrays = {**state, **weights}
+    names = list(step.inputs)
+    optimizer = torch.optim.RMSprop(layer.parameters(), lr=0.01, momentum=0.9)
+    for _ in range(3):
+        m(*(arrays[name] if name in arrays else x.numpy() for name in names))
+        optimizer.zero_grad()
+        layer(x).square().mean().backward()
+        optimizer.step()
+    for name, value in layer.named_parameters():
+        found = next(arrays[each] for each in weights if each.endswith(name))
+        np.testing.assert_allclose(found, value.detach().numpy(), rtol=1e-4, atol=1e-6)
+
+
+class _Loss(torch.nn.Module):
+    def __init__(self, layer: Any) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x).square().mean()
