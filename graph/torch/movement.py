@@ -345,14 +345,17 @@ def _total(sizes: Sequence[Extent]) -> Extent:
     return extent(" + ".join(f"({size})" for size in sizes))
 
 
-@_view("split.Tensor", "split.sizes", "split_with_sizes.default", "chunk.default", back=_split_back)
-@aten(
-    "unsafe_split.Tensor",
-    "unsafe_chunk.default",
+@_view(
+    "split.Tensor",
+    "split.sizes",
+    "split_with_sizes.default",
+    "chunk.default",
     "tensor_split.indices",
     "tensor_split.sections",
     *(f"{name}split.{kind}" for name in "hvd" for kind in ("int", "array")),
+    back=_split_back,
 )
+@aten("unsafe_split.Tensor", "unsafe_chunk.default")
 def _split(c: Call) -> Sequence[str]:
     axis, sizes = _sizes(c)
     return [c.tensor()] if len(sizes) == 1 else c.emit_all("split", c.tensor(), sizes=sizes, axis=axis)

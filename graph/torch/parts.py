@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..conversion import Refused, broadcast, few, product
 from ..types import Extent
-from .call import Call, aten
+from .call import VIEWS, Call, aten
 from .movement import cut, put
 from .numbers import extent
 
@@ -72,15 +72,32 @@ def _places(rows: int, columns: int, offset: int) -> NDArray[np.int64]:
 @aten("diagonal.default", "diagonal_copy.default", "diag.default", "trace.default")
 def _diagonal(c: Call) -> str:
     value, offset = c.tensor(), int(c.known("diagonal" if c.target.startswith("diag.") else "offset", 0))
-    shape = c.type(value).shape
-    if c.target.startswith("diag.") and len(shape) == 1:
+    if c.target.startswith("diag.") and c.rank(value) == 1:
         return _embedded(c, value, offset)
-    first, second = c.axis("dim1", 0), c.axis("dim2", 1)
-    rest = [at for at in range(len(shape)) if at not in (first, second)]
-    moved = c.emit("transpose", value, axes=(*rest, first, second))
-    flat = c.reshape(moved, (*(shape[at] for at in rest), product([shape[first], shape[second]])))
-    found = c.emit("take", flat, _diagonal_places(c, shape[first], shape[second], offset), axis=len(rest))
+    flat, places, _, rest = _matrices(c, value, offset)
+    found = c.emit("take", flat, places, axis=rest)
     return c.emit("sum", found, axes=(0,)) if c.target.startswith("trace") else found
+
+
+def _matrices(c: Call, value: str, offset: int) -> tuple[str, str, list[int], int]:
+    """The elements of each matrix in a row, where its diagonal lies in it, the order of axes in which matrices are last, and how many
+    axes are before them."""
+    shape, first, second = c.type(value).shape, c.axis("dim1", 0), c.axis("dim2", 1)
+    rest = [at for at in range(len(shape)) if at not in (first, second)]
+    order = [*rest, first, second]
+    moved = c.emit("transpose", value, axes=tuple(order))
+    flat = c.reshape(moved, (*(shape[at] for at in rest), product([shape[first], shape[second]])))
+    return flat, _diagonal_places(c, shape[first], shape[second], offset), order, len(rest)
+
+
+def _diagonal_back(c: Call, whole: str, part: str) -> str:
+    flat, places, order, rest = _matrices(c, whole, int(c.known("offset", 0)))
+    shape = c.type(whole).shape
+    moved = c.reshape(c.emit("put", flat, places, part, axis=rest), [shape[at] for at in order])
+    return c.emit("transpose", moved, axes=tuple(order.index(at) for at in range(len(order))))
+
+
+VIEWS["diagonal.default"] = _diagonal_back
 
 
 def _diagonal_places(c: Call, rows: Extent, columns: Extent, offset: int) -> str:

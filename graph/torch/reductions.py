@@ -7,7 +7,7 @@ from typing import Any
 
 from ..conversion import Refused, product
 from ..types import Extent
-from .call import Call, Row, aten
+from .call import VIEWS, Call, Row, aten
 from .movement import cut
 from .numbers import extent
 
@@ -231,6 +231,9 @@ def _trilu(c: Call) -> str:
     far = c.emit("subtract", c.cast(numbers[0], "int64"), c.reshape(c.cast(numbers[1], "int64"), (rows, 1)))
     kept = c.emit("greater_equal" if upper else "less_equal", far, c.size_value(k))
     return c.emit("where", kept, c.tensor(), c.filled(0, c.dtype))
+
+
+VIEWS["unfold.default"] = None
 
 
 @aten("unfold.default")

@@ -62,13 +62,13 @@ class _Wide:
         return total
 
 
-def _computed(c: Call, formula: Callable[[_Wide, str], str]) -> str:
+def _in_float64(c: Call, formula: Callable[[_Wide, str], str]) -> str:
     return c.cast(formula(_Wide(c), c.cast(c.tensor(), "float64")), c.dtype)
 
 
 @aten("lgamma.default")
 def _lgamma(c: Call) -> str:
-    return _computed(c, _log_gamma)
+    return _in_float64(c, _log_gamma)
 
 
 def _log_gamma(w: _Wide, x: str) -> str:
@@ -90,7 +90,7 @@ def _log_gamma(w: _Wide, x: str) -> str:
 
 @aten("digamma.default", "special_digamma.default")
 def _digamma(c: Call) -> str:
-    return _computed(c, _psi)
+    return _in_float64(c, _psi)
 
 
 def _psi(w: _Wide, x: str) -> str:
@@ -112,7 +112,7 @@ def _psi(w: _Wide, x: str) -> str:
 
 @aten("erfinv.default", "special_erfinv.default")
 def _erfinv(c: Call) -> str:
-    return _computed(c, _inverse_erf)
+    return _in_float64(c, _inverse_erf)
 
 
 def _inverse_erf(w: _Wide, x: str) -> str:
@@ -139,7 +139,7 @@ def _shift(c: Call) -> str:
     return c.emit(operator, c.cast(c.tensor(), c.dtype), c.operand("other", c.dtype))
 
 
-def _doubled(c: Call, value: str, axis: int, neutral: float, join: str) -> str:
+def _join_doubling(c: Call, value: str, axis: int, neutral: float, join: str) -> str:
     """The running results of an associative operator along an axis: each step joins what lies twice as far before."""
     size = c.type(value).shape[axis]
     if not isinstance(size, int) or size > _MOST_DOUBLINGS:
@@ -154,7 +154,7 @@ def _doubled(c: Call, value: str, axis: int, neutral: float, join: str) -> str:
 
 
 def _least(dtype: str, sign: int) -> float:
-    """What is less, or with a sign of -1 greater, than all numbers of a dtype."""
+    """The least of the numbers of a dtype, or with a sign of -1 the greatest."""
     if "float" in dtype:
         return -math.inf * sign
     if dtype == "bool":
@@ -171,20 +171,20 @@ def _running_extreme(c: Call) -> Sequence[str]:
     if not rank:
         return [value, c.filled(0, "int64")]
     sign = 1 if c.target.startswith("cummax") else -1
-    best = _doubled(c, value, axis, _least(dtype, sign), "maximum" if sign > 0 else "minimum")
+    best = _join_doubling(c, value, axis, _least(dtype, sign), "maximum" if sign > 0 else "minimum")
     reached = c.emit("equal", value, best)
     if "float" in dtype:
         reached = c.emit("logical_or", reached, c.emit("isnan", value))
     size = c.extent(value, axis)
     numbers = c.reshape(c.constant(np.arange(size)), [size if at == axis else 1 for at in range(rank)])
     places = c.emit("where", reached, numbers, c.filled(0, "int64"))
-    return [best, _doubled(c, places, axis, 0, "maximum")]
+    return [best, _join_doubling(c, places, axis, 0, "maximum")]
 
 
 @aten("logcumsumexp.default")
 def _running_log_sum(c: Call) -> str:
     value = c.tensor()
-    return _doubled(c, value, c.axis(), -math.inf, "log_add_exp") if c.rank(value) else value
+    return _join_doubling(c, value, c.axis(), -math.inf, "log_add_exp") if c.rank(value) else value
 
 
 @aten("mode.default")
