@@ -91,6 +91,8 @@ def _export(options: argparse.Namespace) -> int:
     if options.python:
         print(library.export_python(place, options.version or described.get("version", "0.1.0")))
         return 0
+    if source.endswith(".toml") and place.endswith(("/", "\\")):  # a folder that is named, and need not be there yet
+        Path(place).mkdir(parents=True, exist_ok=True)
     for path in library.export(place, options.threads or described.get("threads", "openmp")):
         print(path)
     return 0

@@ -31,7 +31,7 @@ from ..ir import Function, Var
 from ..ir.expr import IntImm
 from ..runtime import cuda, empty
 from ..runtime.array import dtype_name, numpy_dtype
-from ..runtime.diagnose import how_to_hand_out
+from ..runtime.diagnose import how_to_hand_out, is_traced_by_jax
 from ..runtime.errors import NoResult, NotSpecialisable, WrongOutputs
 from ..runtime.kernel import Kernel
 from ..runtime.shield import ProcessLock
@@ -527,7 +527,7 @@ def _layout(value: _Array) -> tuple[tuple[int, ...], Hashable]:
 def _unreadable(value: object, reason: str) -> NotSpecialisable:
     return NotSpecialisable(
         f"cannot read an argument of type {type(value).__name__}",
-        reason=reason,
+        reason="jax traces the function, so that it has no elements yet" if is_traced_by_jax(value) else reason,
         called=user_source(),
         fix=how_to_hand_out(value),
     )

@@ -81,7 +81,9 @@ def not_a_tensor(signature: Signature, i: int, value: object, hint: str) -> Call
     return NotATensor(
         f"{argument(signature, i)} is {_kind_of(value)}, not a tensor",
         reason=f"expected {param}",
-        fix=hint or "pass a numpy array, a tw.Array, or anything with DLPack",
+        fix=JAX_ADVICE
+        if is_traced_by_jax(value)
+        else hint or "pass a numpy array, a tw.Array, or anything with DLPack",
         **_raise_at(signature),
     )
 
@@ -95,12 +97,23 @@ def unreadable(signature: Signature, i: int, value: object, reason: str) -> Call
     )
 
 
+JAX_ADVICE = "under jax.jit or jax.grad call f.as_jax() of a kernel f that tw.build gave: it takes the inputs and gives the outputs"
+
+
+def is_traced_by_jax(value: object) -> bool:
+    """Whether it stands for an array while jax traces a function: it has no elements."""
+    kind = type(value)
+    return kind.__module__.partition(".")[0] in ("jax", "jaxlib") and kind.__name__.endswith("Tracer")
+
+
 def how_to_hand_out(value: object) -> str:
     """What to pass in the place of a tensor that does not hand out its memory."""
     if getattr(value, "requires_grad", False) is True:
         return 'pass x.detach(); for a gradient make an operator of the kernel: f.as_torch_op("mine::name")'
     if is_negative_view(value):
         return "pass x.resolve_neg()"
+    if is_traced_by_jax(value):
+        return JAX_ADVICE
     return "pass a plain copy, e.g. np.array(x)"
 
 

@@ -373,7 +373,8 @@ class Kernel:
 
     def as_jax(self) -> Callable[..., Any]:
         """A function of jax that takes the kernel's inputs and gives its outputs, on the CPU, also under jax.jit: a custom call on
-        XLA's buffers, without a copy. Raises NoFramework (TW0746) where jax is not there, or nothing is known of what was built."""
+        XLA's buffers, without a copy. Its gradient under jax.grad is te.gradient's of what the kernel was built from. Raises
+        NoFramework (TW0746) where jax is not there, or nothing is known of what was built."""
         return self._program("a function of jax").jax_function(self)
 
     def prepared(self, values: Sequence[Any]) -> Prepared:

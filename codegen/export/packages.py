@@ -1,7 +1,7 @@
 """How other build systems find a library: a CMake package and a pkg-config file beside it. Both name its place by their own, so
 that the folder may be moved.
 
-    find_package(blur CONFIG REQUIRED)               cc main.c $(pkg-config --cflags --libs blur)
+    find_package(blur 0.1 CONFIG REQUIRED)           cc main.c $(pkg-config --cflags --libs blur)
     target_link_libraries(main blur::blur)
 """
 
@@ -14,8 +14,8 @@ from .names import library_identifier
 
 __all__ = ["package_files"]
 
-OPENMP = "-l:libgomp.so.1"
-"""OpenMP's threads, also where only the library and not what compilers need of it is installed."""
+OPENMP = "-lgomp"
+"""OpenMP's threads: shared, or with -static the archive that comes with gcc."""
 
 _CMAKE = """\
 # {library}: made by tilewright {version}. find_package({library} CONFIG REQUIRED) finds this file where CMAKE_PREFIX_PATH names its
@@ -26,6 +26,18 @@ if(NOT TARGET {target})
     {location} "${{CMAKE_CURRENT_LIST_DIR}}/{file}"
     INTERFACE_INCLUDE_DIRECTORIES "${{CMAKE_CURRENT_LIST_DIR}}"
     INTERFACE_LINK_LIBRARIES "{needed}")
+endif()
+"""
+_CMAKE_VERSION = """\
+# {library}: made by tilewright {version}, for find_package({library} {version}): later versions hold what earlier ones do.
+set(PACKAGE_VERSION "{version}")
+if(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
 endif()
 """
 _CMAKE_KINDS = {
@@ -45,13 +57,14 @@ Libs: {libs}
 
 
 def package_files(library: str, file: str, *, openmp: bool, version: str, opens: bool = False) -> dict[str, bytes]:
-    """LIBRARYConfig.cmake and LIBRARY.pc by name. library: the file's stem; file: its name; openmp: whether loops run on OpenMP's
-    threads; opens: whether functions open a library when they run."""
+    """LIBRARYConfig.cmake, LIBRARYConfigVersion.cmake and LIBRARY.pc by name. library: the file's stem; file: its name; openmp:
+    whether loops run on OpenMP's threads; opens: whether functions open a library when they run."""
     suffix = file[file.rindex(".") :]
     # a shared library brings along what it needs
     needed = [] if suffix == ".so" else ["-lm", *([OPENMP] if openmp else []), *(["-ldl"] if opens else [])]
     texts = {
         f"{library}Config.cmake": _cmake_text(library, file, suffix, needed, version),
+        f"{library}ConfigVersion.cmake": _CMAKE_VERSION.format(library=library, version=version),
         f"{library}.pc": _pkg_config_text(library, file, suffix, needed, version),
     }
     return {name: text.encode() for name, text in texts.items()}

@@ -24,7 +24,8 @@ from ...runtime.array import dtype_name, numpy_dtype
 from ...runtime.errors import NoFramework
 from ...runtime.kernel import Kernel, Prepared
 from ...runtime.signature import BufferParam, ScalarParam
-from .shapes import output_shapes, outputs_of
+from .derivative import Declared, Derivative, kernel_derivative
+from .shapes import inputs_of, output_shapes, outputs_of
 
 __all__ = ["jax_function"]
 
@@ -41,9 +42,9 @@ _INTERNAL = 13
 _numbers = count()
 
 
-def jax_function(kernel: Kernel) -> Callable[..., Any]:
-    """A function of the kernel's inputs that gives its outputs, also under jax.jit; numbers are part of the program. Raises
-    NoFramework (TW0746)."""
+def jax_function(kernel: Kernel, declared: Declared | None) -> Callable[..., Any]:
+    """A function of the kernel's inputs that gives its outputs, also under jax.jit; numbers are part of the program. declared: by which
+    it is differentiated, when a gradient is first asked for; None for no gradient. Raises NoFramework (TW0746)."""
     try:
         jax: Any = import_module("jax.ffi") and import_module("jax")
     except ImportError:
@@ -53,6 +54,40 @@ def jax_function(kernel: Kernel) -> Callable[..., Any]:
             called=user_source(),
             fix="pip install jax",
         ) from None
+    plain = _plain_function(jax, kernel)
+    return plain if declared is None else _differentiable(jax, kernel, plain, declared)
+
+
+def _differentiable(jax: Any, kernel: Kernel, plain: Callable[..., Any], declared: Declared) -> Callable[..., Any]:
+    """The function with a rule for jax.grad: a kernel of its own, built when it is first asked for."""
+    inputs = inputs_of(kernel.signature)
+    numbers = tuple(at for at, param in enumerate(inputs) if isinstance(param, ScalarParam))
+    arrays = [at for at in range(len(inputs)) if at not in numbers]
+    made: list[tuple[Callable[..., Any], Derivative]] = []
+
+    def forward(*given: Any) -> tuple[Any, tuple[Any, ...]]:
+        return plain(*given), tuple(given[at] for at in arrays)
+
+    def backward(*given: Any) -> tuple[Any, ...]:
+        *fixed, saved, heads = given
+        if not made:
+            derivative = kernel_derivative(kernel, declared)
+            if derivative is None:
+                return (None,) * len(arrays)
+            made.append((_plain_function(jax, derivative.built()), derivative))
+        function, derivative = made[0]
+        whole = dict(zip((*numbers, *arrays), (*fixed, *saved), strict=True))
+        heads = heads if isinstance(heads, (list, tuple)) else [heads]
+        found = function(*(whole[at] for at in range(len(inputs))), *(heads[at] for at in derivative.chosen))
+        gradients = dict(zip(derivative.wanted, found if len(derivative.wanted) > 1 else [found], strict=True))
+        return tuple(gradients.get(at) for at in arrays)
+
+    function = jax.custom_vjp(plain, nondiff_argnums=numbers)
+    function.defvjp(forward, backward)
+    return function
+
+
+def _plain_function(jax: Any, kernel: Kernel) -> Callable[..., Any]:
     calls: dict[Any, Any] = {}
 
     def kind(one: Any) -> Any:

@@ -76,8 +76,8 @@ class Origin:
         return torch_operator(kernel, name, self if gradient else None)
 
     def jax_function(self, kernel: Kernel) -> Any:
-        """The function of jax."""
-        return jax_function(kernel)
+        """The function of jax; of loops that were lowered before, without a gradient."""
+        return jax_function(kernel, None if isinstance(self._program.what, Function) else self)
 
 
 def _rebuilt(build: Callable[[Request], Module], request: Request) -> Kernel:

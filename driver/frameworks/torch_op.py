@@ -5,28 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
-from ... import te
 from ...arguments import is_a
 from ...errors import CallError, user_source
 from ...runtime.errors import NoFramework
 from ...runtime.kernel import Kernel
 from ...runtime.signature import BufferParam, ScalarParam
-from ...topi import add
+from .derivative import Declared, kernel_derivative
 from .shapes import inputs_of, outputs_of, shape_reader
 
-__all__ = ["Declared", "torch_operator"]
+__all__ = ["torch_operator"]
 
 _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*")
-
-
-class Declared(Protocol):
-    """What a kernel was declared as."""
-
-    def tensors(self) -> list[Any]: ...
-
-    def built(self, tensors: Sequence[Any], name: str) -> Kernel: ...
 
 
 def torch_operator(kernel: Kernel, name: str, declared: Declared | None) -> Any:
@@ -131,32 +122,11 @@ def _schema(inputs: Sequence[BufferParam | ScalarParam], results: int) -> str:
 
 def _with_gradient(torch: Any, kernel: Kernel, name: str, declared: Declared) -> None:
     """Registers the gradient, an operator of its own, which is built when it is first run."""
-    tensors = declared.tensors()
-    params = kernel.signature.params
-    given = [
-        tensor
-        for tensor, param in zip(tensors, params, strict=True)
-        if isinstance(param, ScalarParam) or not param.is_output
-    ]
-    outputs = [
-        tensor
-        for tensor, param in zip(tensors, params, strict=True)
-        if isinstance(param, BufferParam) and param.is_output
-    ]
-    wanted = [at for at, tensor in enumerate(given) if isinstance(tensor, te.Tensor) and tensor.dtype.is_float]
-    chosen = [at for at, tensor in enumerate(outputs) if tensor.dtype.is_float]
-    if not wanted or not chosen:
+    derivative = kernel_derivative(kernel, declared)
+    if derivative is None:
         return
-    heads = [te.placeholder(outputs[at].shape, outputs[at].dtype, name=f"head{at}") for at in chosen]
-    sums: list[Any] = [None] * len(wanted)
-    for at, head in zip(chosen, heads, strict=True):
-        parts = te.gradient(outputs[at], [given[place] for place in wanted], head)
-        sums = [part if total is None else add(total, part) for total, part in zip(sums, parts, strict=True)]
-    results = [
-        te.compute(total.shape, lambda *i, total=total: total(*i), name=f"gradient{at}", tag="elemwise")
-        for at, total in enumerate(sums)
-    ]
-    back = _registered(torch, declared.built([*given, *heads, *results], "backward"), f"{name}_backward")
+    wanted, chosen = derivative.wanted, derivative.chosen
+    back = _registered(torch, derivative.built(), f"{name}_backward")
 
     def remember(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ARG001  torch passes it by name
         ctx.numbers = [None if isinstance(one, torch.Tensor) else one for one in inputs]

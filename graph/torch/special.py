@@ -62,13 +62,13 @@ class _Wide:
         return total
 
 
-def _in_float64(c: Call, formula: Callable[[_Wide, str], str]) -> str:
+def _widened_formula(c: Call, formula: Callable[[_Wide, str], str]) -> str:
     return c.cast(formula(_Wide(c), c.cast(c.tensor(), "float64")), c.dtype)
 
 
 @aten("lgamma.default")
 def _lgamma(c: Call) -> str:
-    return _in_float64(c, _log_gamma)
+    return _widened_formula(c, _log_gamma)
 
 
 def _log_gamma(w: _Wide, x: str) -> str:
@@ -90,7 +90,7 @@ def _log_gamma(w: _Wide, x: str) -> str:
 
 @aten("digamma.default", "special_digamma.default")
 def _digamma(c: Call) -> str:
-    return _in_float64(c, _psi)
+    return _widened_formula(c, _psi)
 
 
 def _psi(w: _Wide, x: str) -> str:
@@ -112,7 +112,7 @@ def _psi(w: _Wide, x: str) -> str:
 
 @aten("erfinv.default", "special_erfinv.default")
 def _erfinv(c: Call) -> str:
-    return _in_float64(c, _inverse_erf)
+    return _widened_formula(c, _inverse_erf)
 
 
 def _inverse_erf(w: _Wide, x: str) -> str:

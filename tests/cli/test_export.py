@@ -103,6 +103,12 @@ def listed(program: Path) -> Path:
 
 
 @needs_x86
+def test_a_folder_that_is_named_is_made(listed: Path, tmp_path: Path) -> None:
+    assert main(["export", str(listed), f"{tmp_path}/build/deep/"]) == 0
+    assert (tmp_path / "build" / "deep" / "libshapes.so").exists()
+
+
+@needs_x86
 def test_a_file_lists_the_functions_of_a_library(
     listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -183,7 +183,14 @@ def test_a_kernel_of_any_name_works_or_is_refused(tmp_path: Path) -> None:
         except tw.TilewrightError:
             assert not list(folder.iterdir()), name
         else:
-            assert {path.name for path in folder.iterdir()} == {"x.o", "x.h", "x.json", "x.pc", "xConfig.cmake"}
+            assert {path.name for path in folder.iterdir()} == {
+                "x.o",
+                "x.h",
+                "x.json",
+                "x.pc",
+                "xConfig.cmake",
+                "xConfigVersion.cmake",
+            }
 
 
 def test_functions_of_libraries_have_any_name_or_are_refused() -> None:
@@ -246,6 +253,7 @@ def test_places_that_cannot_be_written_are_errors_and_keep_what_is_there(tmp_pat
         "gone.json",
         "gone.pc",
         "goneConfig.cmake",
+        "goneConfigVersion.cmake",
         "loop",
         "closed",
     }

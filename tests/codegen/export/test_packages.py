@@ -25,8 +25,8 @@ int main(void) {
 PROJECT = """\
 cmake_minimum_required(VERSION 3.10)
 project(user C)
-find_package(scale_add CONFIG REQUIRED)
-find_package(scale_add CONFIG REQUIRED)
+find_package(scale_add 0.1 CONFIG REQUIRED)
+find_package(scale_add 0.1 CONFIG REQUIRED)
 add_executable(program program.c)
 target_link_libraries(program scale_add::scale_add)
 """
@@ -75,6 +75,25 @@ def test_pkg_config_tells_how_to_compile_with_the_library(folder: Path, file: st
         env={**os.environ, "PKG_CONFIG_PATH": str(library)},
         check=False,
     )
+    assert done.returncode == 0, done.stderr
+    assert run([user / "program"]).stdout == "0 13 1\n"
+
+
+@pytest.mark.skipif(not shutil.which("pkg-config") or not shutil.which("gcc"), reason="no pkg-config and gcc here")
+def test_an_archive_is_linked_without_any_shared_library(folder: Path) -> None:
+    library = exported(folder, "libscale_add.a", threads="openmp")
+    user = library.with_name("user")
+    done = subprocess.run(
+        "eval gcc -static program.c -o program $(pkg-config --cflags --libs scale_add)",
+        shell=True,
+        cwd=user,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PKG_CONFIG_PATH": str(library)},
+        check=False,
+    )
+    if "cannot find -lc" in done.stderr or "cannot find -lm" in done.stderr:
+        pytest.skip("no static C library here")
     assert done.returncode == 0, done.stderr
     assert run([user / "program"]).stdout == "0 13 1\n"
 

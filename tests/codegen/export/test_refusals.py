@@ -128,7 +128,14 @@ def test_without_any_linker_objects_are_still_written(tmp_path: Path, monkeypatc
     with pytest.raises(tw.ExportError, match=r"(?s)TW0706: nothing here can link 'libx.so'.*ziglang"):
         scale_add().export(tmp_path / "libx.so")
     scale_add().export(tmp_path / "libx.a")
-    assert {path.name for path in tmp_path.iterdir()} == {"libx.a", "x.h", "x.json", "x.pc", "xConfig.cmake"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "libx.a",
+        "x.h",
+        "x.json",
+        "x.pc",
+        "xConfig.cmake",
+        "xConfigVersion.cmake",
+    }
 
 
 def without_compilers(folder: Path, monkeypatch: pytest.MonkeyPatch, *tools: str) -> None:

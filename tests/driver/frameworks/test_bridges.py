@@ -146,6 +146,29 @@ def test_an_operator_may_be_registered_again() -> None:
         assert torch.ops.tilewright_test.again(torch.ones(1)).tolist() == [factor]
 
 
+def test_a_function_of_jax_has_its_gradient() -> None:
+    jax = pytest.importorskip("jax")
+    A, B = te.placeholder((4,), name="A"), te.placeholder((4,), name="B")
+    places = te.placeholder((4,), "int32", name="places")
+    factor = te.var("factor", "float32")
+    C = te.compute((4,), lambda i: A[places[i]] * te.exp(B[i]) * factor, name="C")
+    f = tw.build([A, places, B, factor, C])
+    g, x, y = f.as_jax(), jax.numpy.arange(4.0), jax.numpy.ones(4) / 2
+    order = jax.numpy.asarray([3, 1, 1, 0], "int32")
+
+    def ours(x: Any, y: Any) -> Any:
+        return (g(x, order, y, 3.0) ** 2).sum()
+
+    def theirs(x: Any, y: Any) -> Any:
+        return ((x[order] * jax.numpy.exp(y) * 3.0) ** 2).sum()
+
+    for wanted in (lambda h: jax.grad(h, (0, 1)), lambda h: jax.jit(jax.grad(h, (0, 1)))):
+        for one, other in zip(wanted(ours)(x, y), wanted(theirs)(x, y), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+    with pytest.raises(tw.CallError, match=r"(?s)TW0503.*jax\.jit or jax\.grad call f\.as_jax\(\)"):
+        jax.jit(lambda x: f(x, order, y, 3.0, x))(x)
+
+
 def test_a_jitted_function_gives_jax_what_is_jaxs() -> None:
     jax = pytest.importorskip("jax")
     f = tw.jit(lambda a: te.compute(a.shape, lambda i: a[i] + 1))
