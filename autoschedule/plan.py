@@ -87,7 +87,7 @@ def cheapest(_: str, candidates: Sequence[Candidate]) -> int:
     return usual[soonest(times, ALIKE)] if len(times) == len(usual) else usual[0]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan(Sequence[Decision]):
     """The decisions about a schedule, in the order in which they were made: a sequence of rows, and a table to print."""
 
@@ -137,6 +137,8 @@ class Plan(Sequence[Decision]):
         if not self.decisions:
             return "nothing was chosen by rules"
         return table_text(self.rows)
+
+    __repr__ = __str__
 
 
 def table_text(rows: Sequence[Sequence[str]]) -> str:

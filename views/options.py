@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..codegen.target import Target
 from ..errors import TilewrightError
 from ..schedule.lowering.lower import lower
 from ..schedule.lowering.text import all_arguments
@@ -86,20 +87,36 @@ class Options:
     __repr__ = __str__
 
 
-def options(schedule: Schedule, given: Stage | Tensor | Operation) -> Options:
-    """Every primitive tried on a stage; `schedule` stays as it is. Raises UnknownStage (TW0201)."""
+def options(schedule: Schedule, given: Stage | Tensor | Operation, target: str = "llvm") -> Options:
+    """Every primitive tried on a stage with what the target has; `schedule` stays as it is. Raises UnknownStage (TW0201)."""
+    chosen = Target.parse(target)
     stage = given if isinstance(given, Stage) else schedule[given]
     place = schedule.place_of(stage)
     holds = _lowers(schedule) is None
     tried: list[Option] = []
     for name, row in primitives().items():
         for shown, call in row.tries(stage):
+            if not _has(chosen, name, shown):
+                continue
             copy = schedule.copy()
             error = _raised(lambda call=call, copy=copy: call(copy.stages[place]))
             if error is None and holds:
                 error = _lowers(copy)
             tried.append(Option(name, shown, error))
     return Options(stage.name, tuple(tried), holds)
+
+
+def _has(target: Target, primitive: str, shown: str) -> bool:
+    """Whether what a primitive is tried with, a memory, threads or an intrinsic by its name, is the target's."""
+    on_gpu = target.backend.device(target) != "cpu"
+    if primitive in ("bind", "env_threads"):
+        return on_gpu
+    if primitive == "set_scope":
+        return on_gpu or not (shown.startswith(("mma", "wgmma")) or shown in ("shared", "warp", "swizzled"))
+    if primitive == "tensorize":
+        family = shown.rpartition(", ")[2].partition(".")[0]
+        return on_gpu if family == "cuda" else family != "x86" or not on_gpu and "x86" in target.llvm_triple
+    return True
 
 
 def _raised(action: Callable[[], object]) -> TilewrightError | None:

@@ -22,7 +22,7 @@ class Optimizer:
     moments: Sequence[str]
     steps: Mapping[str, str]
     counts: bool = False
-    further: Mapping[str, Optimizer] = field(default_factory=dict)
+    further: Mapping[str, Optimizer] = field(default_factory=lambda: dict[str, Optimizer]())
     """Options that need moments of their own where they are not 0: the optimizer with them."""
 
 

@@ -417,6 +417,16 @@ def _flip(c: Call) -> str:
     return value
 
 
+def _turn(size: Extent, by: Extent) -> tuple[Extent, Extent]:
+    """By how much an axis is rolled, 0 where it stays, and from where on it comes first."""
+    if isinstance(by, str):
+        far = extent(f"({by}) % max({size}, 1)")
+        return far, extent(f"({size}) - ({far})")
+    if isinstance(size, int):
+        return by % max(size, 1), size - by % max(size, 1)
+    return by, -by if by < 0 else extent(f"({size}) - {by}")
+
+
 @aten("roll.default")
 def _roll(c: Call) -> str:
     whole, dims = c.tensor(), c.integers("dims")
@@ -424,11 +434,8 @@ def _roll(c: Call) -> str:
     for by, axis in zip(c.extents("shifts"), dims or (0,), strict=True):
         at = c.within(axis, c.rank(value))
         size = c.type(value).shape[at]
-        known = isinstance(size, int) and isinstance(by, int)
-        far = by % max(size, 1) if known else by if isinstance(by, int) else extent(f"({by}) % max({size}, 1)")
+        far, end = _turn(size, by)
         if far:
-            backwards = isinstance(far, int) and far < 0
-            end: Extent = -far if backwards else size - far if known else extent(f"({size}) - ({far})")
             value = c.emit("concat", cut(c, value, at, end, size), cut(c, value, at, 0, end), axis=at)
     return c.reshape(value, c.type(whole).shape)
 

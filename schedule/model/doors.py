@@ -67,10 +67,11 @@ class ScheduleDoors:
         """
         return _room("...views.explain").explain(self, stage)
 
-    def options(self, stage: Any) -> Any:
+    def options(self, stage: Any, target: str = "llvm") -> Any:
         """Which primitives a stage (or that of a tensor or operation) can take now, on which of its axes, and why not the
-        others, to print. Each is tried on a copy, so what it says is what a call would. Raises UnknownStage (TW0201)."""
-        return _room("...views.options").options(self, stage)
+        others, to print. Each is tried on a copy, so what it says is what a call would. target: whose intrinsics, threads and
+        memories are tried. Raises UnknownStage (TW0201)."""
+        return _room("...views.options").options(self, stage, target)
 
     def show(self, path: Any = None, target: str = "llvm") -> Any:
         """A page that links the records, the loops with their costs, and the assembly for `target`, a CPU: written to
