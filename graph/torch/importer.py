@@ -4,14 +4,14 @@ what is not supported listed whole."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import user_source
+from ...errors import user_source, warn_at
 from ..conversion import Scope, unsupported
 from ..errors import BadExternalData, NotAModel
 from ..node import Parts
@@ -177,6 +177,10 @@ class _Reading:
         for name, path in paths.items():
             if name in inputs and inputs[name].version:
                 self.output(path, inputs[name].value)
+        held = {entry.argument for entry in self.program.inputs if entry.kind == "buffer"}
+        written = [path for name, path in paths.items() if name in held and name in inputs and inputs[name].version]
+        written += [entry.path for entry in self.program.results if entry.kind == "buffer_mutation"]
+        self.warn_of_forgotten([path for path in dict.fromkeys(written) if path not in self.state])
         for entry in self.program.results:
             if entry.kind in ("buffer_mutation", "user_input_mutation", "parameter_mutation"):
                 self.output(entry.path, frame.value(entry.argument))
@@ -186,6 +190,17 @@ class _Reading:
                     called=user_source(),
                     fix="a program for inference",
                 )
+
+    def warn_of_forgotten(self, buffers: Sequence[str]) -> None:
+        """Warn where buffers that the program writes, such as a decoder's cache, are constants of the graph: every call begins with
+        what they hold now, and gives what they would hold as further outputs."""
+        if buffers:
+            named = ", ".join(f"{name!r}: {name!r}" for name in buffers[:4]) + (", ..." if len(buffers) > 4 else "")
+            warn_at(
+                user_source(),
+                f"the model writes to {len(buffers)} of its buffers, and every call begins with what they hold now: "
+                f"from_torch(..., state={{{named}}}) makes them inputs that are updated in place",
+            )
 
     def asked(self) -> str:
         """A value without elements, whose shape there is only for sizes of which torch's assumptions hold: what comes after it asks

@@ -196,3 +196,25 @@ class _Loss(torch.nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.layer(x).square().mean()
+
+
+class _Cache(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(8, 4))
+
+    def forward(self, x: Any, place: Any) -> Any:
+        self.cache[place] = x
+        return self.cache.sum(0)
+
+
+def test_a_cache_that_every_call_would_begin_anew_is_warned_of() -> None:
+    given = torch.ones(1, 4), torch.tensor([2])
+    with pytest.warns(
+        tw.TilewrightWarning, match=r"writes to 1 of its buffers.*state=\{'cache': 'cache'\}\) makes them inputs"
+    ):
+        tw.graph.from_torch(_Cache(), given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tw.TilewrightWarning)
+        g = tw.graph.from_torch(_Cache(), given, state={"cache": "cache"})
+    assert g.state == {"cache": "cache"}
