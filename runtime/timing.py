@@ -49,7 +49,18 @@ class TimingResult:
         return statistics.pstdev(self.results)
 
     def __str__(self) -> str:
-        return f"{_readable(self.median)} a call (min {_readable(self.min)}, {len(self.results)} x {self.number})"
+        text = f"{_readable(self.median)} a call (min {_readable(self.min)}, {len(self.results)} x {self.number})"
+        times = self.max / self.min if self.min > 0 else 1.0
+        return (
+            f"{text}; the machine was busy: repeats took up to {times:.1f} times the shortest"
+            if self.is_disturbed
+            else text
+        )
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether repeats differ by so much that something else ran: half of them took 1.25 times the shortest, or one took twice it."""
+        return self.min > 0 and (self.median > _HALF * self.min or self.max > _ONE * self.min)
 
     def _repr_html_(self) -> str:
         figures = {"median": self.median, "min": self.min, "max": self.max, "std": self.std}
@@ -58,6 +69,9 @@ class TimingResult:
             [*figures, "repeats"],
             [[*map(_readable, figures.values()), f"{len(self.results)} x {self.number}"]],
         )
+
+
+_HALF, _ONE = 1.25, 2.0
 
 
 def _readable(seconds: float) -> str:

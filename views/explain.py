@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ir.analysis.count import ONE, ZERO, Count
-from ..ir.analysis.work import Work, work_of
+from ..ir.analysis.work import Work, elementary, work_of
 from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Var
+from ..ir.stmt import BufferStore
 from ..ir.visit import free_vars
 from ..schedule.lowering.lower import Lowered, lower_whole
 from ..schedule.lowering.stage_bounds import Loop, StageBounds, thread_rank
@@ -53,7 +54,8 @@ class Level:
 @dataclass(slots=True)
 class Explanation:
     """place: where the stage is computed, in words. regions: what is computed each time. runs: how many times. elements:
-    that are computed in the whole program; domain: that its tensor has. storage: bytes of one allocation (None where it
+    that are computed in the whole program; domain: that its tensor has. loads, stores, operations: of elements, in the whole program,
+    as the loops are written: registers save some. storage: bytes of one allocation (None where it
     has none: inlined, or the caller's). scope: of the storage. levels: outermost first."""
 
     name: str
@@ -62,6 +64,9 @@ class Explanation:
     runs: Count = ONE
     elements: Count = ZERO
     domain: Count = ZERO
+    loads: Count = ZERO
+    stores: Count = ZERO
+    operations: Count = ZERO
     storage: Count | None = None
     scope: str = ""
     levels: list[Level] = field(default_factory=list[Level])
@@ -86,6 +91,8 @@ class Explanation:
             lines.append(
                 f"  recompute factor: {factor} ({self.elements} elements computed, {self.domain} in {self.name})"
             )
+        if self.stores != ZERO:
+            lines.append(f"  work: {self.operations} operations, {self.loads} loads, {self.stores} stores")
         if self.storage is not None:
             lines.append(f"  storage: {self.storage} bytes, {self.scope}")
         if self.levels:
@@ -148,6 +155,12 @@ def _computed(stage: Stage, bounds: StageBounds, lowered: Lowered, work: Work, f
             assert level.loop is not None
             text = f"{'  ' * list(loops).index(level.loop.var)}for {loop.axis.name} in {loop.extent}"
             explanation.levels.append(Level(text, loop.stage.name, level.trips, level.bytes, own))
+    for statement in work.all_statements():
+        if isinstance(statement.node, BufferStore) and statement.node.buffer is buffer and statement.around:
+            times = statement.around[-1].iterations
+            explanation.stores = explanation.stores + times
+            explanation.loads = explanation.loads + times.times(sum(not each.stored for each in statement.accesses))
+            explanation.operations = explanation.operations + times.times(elementary(statement.operations))
     explanation.warnings = _warnings(explanation, stage, around)
     return explanation
 

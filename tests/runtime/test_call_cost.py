@@ -48,7 +48,12 @@ def test_timing_results():
     result = TimingResult((1e-3, 3e-3, 2e-3), 10)
     assert (result.median, result.min, result.max, result.mean) == (2e-3, 1e-3, 3e-3, 2e-3)
     assert result.std == pytest.approx(8.165e-4, rel=1e-3)
-    assert str(result) == "2 ms a call (min 1 ms, 3 x 10)"
+    assert (
+        str(result) == "2 ms a call (min 1 ms, 3 x 10); the machine was busy: repeats took up to 3.0 times the shortest"
+    )
+    assert str(TimingResult((1e-3, 1.1e-3, 1.2e-3), 10)) == "1.1 ms a call (min 1 ms, 3 x 10)", (
+        "that is the usual spread"
+    )
     assert str(TimingResult((2.5e-7,), 1)).startswith("250 ns")
 
 

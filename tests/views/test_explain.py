@@ -40,6 +40,16 @@ def test_costs_of_a_matmul_are_what_one_counts_by_hand() -> None:
     assert cost["k"].intensity == pytest.approx(2 * 64 / (4 * 129))
 
 
+def test_an_explanation_counts_operations_loads_and_stores() -> None:
+    s = matmul()
+    C = s.outputs[0].output(0)
+    found = s.explain(C)
+    sums, elements = 64**3, 64**2
+    assert (found.operations.value, found.loads.value) == (2 * sums, 3 * sums)
+    assert found.stores.value == sums + elements, "and the zeros that they begin with"
+    assert f"  work: {2 * sums:,} operations, {3 * sums:,} loads, {sums + elements:,} stores" in str(found).splitlines()
+
+
 def test_costs_in_symbols_are_sums_of_products() -> None:
     n, m = te.var("n"), te.var("m")
     A = te.placeholder((n, m), name="A")
