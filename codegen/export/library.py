@@ -64,7 +64,7 @@ class Exporter(KernelExporter):
     def __call__(
         self, path: str | os.PathLike[str], threads: str, loadable: bool = False, companion: Companion = ALONE
     ) -> tuple[Path, Path, Path]:
-        """Write the library, and beside it NAME.h, NAME.json, NAMEConfig.cmake and NAME.pc; returns where the first three are.
+        """Write the library, and beside it NAME.h, NAME.json, NAME.pc and CMake files; returns where the first three are.
         companion: what else is in it. Raises ExportError."""
         place = check_place(path)
         if place.suffix not in _KINDS or not place.stem:

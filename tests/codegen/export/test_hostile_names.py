@@ -150,7 +150,7 @@ def test_a_library_of_any_name_works_or_is_refused(target: str, tmp_path: Path) 
         except tw.ExportError:
             paths = ()
         found = [path for path in folder.parent.rglob("*") if path.is_file()]
-        packages = 2 if target == "llvm" or suffix == ".so" else 0
+        packages = 3 if target == "llvm" or suffix == ".so" else 0
         expected = len(paths) + packages + (target == "c" and suffix == ".so") if paths else 0
         assert len(found) == expected, (name, found)
         if paths:
