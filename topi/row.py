@@ -1,10 +1,10 @@
 """The row of an operator: all that is known of it, on the function that declares it.
 
-    @operator("gelu", reference=floats(_numpy_gelu), fusion="elementwise", growth=1.2, samples=[sample(floats32(3, 5))])
+    @operator("gelu", reference=floats(_numpy_gelu), fusion="elementwise", samples=[sample(floating(3, 5))])
     def gelu(x: Tensor, approximate: str = "none") -> Tensor: ...
 
-Graphs take operators from here, and their gradients; so do the fuzzer, the references that the facade hands on, the tests and the
-page of operators. A node of a graph is a call: its inputs are the tensors among the parameters, its attributes are the others.
+Graphs take operators from here, and their gradients; so do the fuzzer and the tests. A node of a graph is a call: its inputs are the
+tensors among the parameters, its attributes are the others.
 """
 
 from __future__ import annotations
