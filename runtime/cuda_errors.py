@@ -1,4 +1,4 @@
-"""Why a kernel cannot run on a GPU: TW0830 to TW0834."""
+"""Why a kernel cannot run on a GPU: TW0830 to TW0835."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ class LaunchFailed(CudaError):
     """The driver refused a launch, or memory for it."""
 
     code = "TW0834"
+
+
+class UnknownStream(CudaError):
+    """What was passed as the stream of a call is none."""
+
+    code = "TW0835"
 
 
 TROUBLES: dict[Trouble, tuple[type[CudaError], str]] = {

@@ -16,8 +16,7 @@ from typing import Any, Self
 
 from ..errors import user_source
 from .cuda_driver import Driver, reason_text
-from .cuda_errors import LaunchFailed
-from .errors import UnknownStream
+from .cuda_errors import LaunchFailed, UnknownStream
 
 __all__ = [
     "Event",
@@ -38,7 +37,7 @@ _HANDLES = ("cuda_stream", "ptr", "handle")
 
 def find_stream(given: Any, values: Iterable[Any]) -> int:
     """The number of the stream of a call on `values`; 0 is the default one. given: what the caller names, or None. Raises
-    UnknownStream (TW0528)."""
+    UnknownStream (TW0835)."""
     return _plain(_current_stream(values) if given is None else _stream_number(given))
 
 
@@ -57,7 +56,7 @@ def _plain(stream: int) -> int:
 
 def _stream_number(stream: Any) -> int:
     """The driver's number of a stream: of torch, cupy, pycuda, anything with `__cuda_stream__`, or the number itself; 0 is the
-    default one. Raises UnknownStream (TW0528)."""
+    default one. Raises UnknownStream (TW0835)."""
     described: Any = getattr(stream, "__cuda_stream__", None)
     try:
         if described is not None:

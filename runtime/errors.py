@@ -149,12 +149,6 @@ class UnknownDevice(CallError):
     code = "TW0525"
 
 
-class UnknownStream(CallError):
-    """What was passed as the stream of a call is none."""
-
-    code = "TW0528"
-
-
 class NoSuchKernel(CallError, KeyError):
     """A name that a module has no kernel of."""
 

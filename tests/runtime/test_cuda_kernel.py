@@ -499,7 +499,7 @@ def test_kernels_run_on_the_callers_stream(gpu: FakeGpu, monkeypatch: pytest.Mon
         order = [f"{own} waits for {stream}", f"{stream} waits for {own}"] if stream else []
         assert [line for line in gpu.log if "waits" in line] == order, "pycuda's own stream stands for it"
         assert bool(own) == bool(stream) and tensors[0].asked == [stream or 1]
-    with pytest.raises(CallError, match=r"(?s)TW0528: there is no stream in 'fast'.*fix: stream=torch"):
+    with pytest.raises(CudaError, match=r"(?s)TW0835: there is no stream in 'fast'.*fix: stream=torch"):
         f(*(Tensor() for _ in range(3)), stream="fast")
 
 
