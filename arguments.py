@@ -1,4 +1,4 @@
-"""What callers pass, told apart: one thing or several, an array or not."""
+"""Classification of arguments: one thing or several, an array or not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_NAME, _LONGEST_PATH = 255, 4095
 
 
 def is_sequence(given: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
-    """Whether it is a list or a tuple."""
+    """Return whether it is a list or a tuple."""
     return isinstance(given, (list, tuple))
 
 
@@ -38,12 +38,12 @@ def as_tuple(given: object) -> tuple[Any, ...]:
 
 
 def is_array(given: object) -> TypeGuard[np.ndarray[Any, Any]]:
-    """Whether it is an array of numpy's."""
+    """Return whether it is an array of numpy's."""
     return isinstance(given, np.ndarray)
 
 
 def is_number(given: object) -> TypeGuard[np.generic[Any]]:
-    """Whether it is a scalar of numpy's."""
+    """Return whether it is a scalar of numpy's."""
     return isinstance(given, np.generic)
 
 
@@ -61,5 +61,5 @@ def as_path(given: object) -> Path | None:
 
 
 def is_a(given: object, kind: type | tuple[type, ...]) -> bool:
-    """Whether it is what its annotation says; an untyped program may pass anything."""
+    """Return whether it is what its annotation says; an untyped program may pass anything."""
     return isinstance(given, kind)

@@ -81,7 +81,7 @@ _OWN_PACKAGE = __name__.rpartition(".")[0]
 _BETWEEN = ("contextlib", "functools", "jax", "numpy", "torch")
 """Packages that call back into ours on a user's behalf."""
 waiting_callers: dict[int, FrameType] = {}
-"""By the number of a thread that works for another one (runtime.shield): where that one waits."""
+"""By the number of a thread that works for another one (runtime.critical_section): where that one waits."""
 
 
 def user_source(through: Sequence[str] | None = None) -> SourceLine | None:
@@ -103,7 +103,7 @@ def user_source(through: Sequence[str] | None = None) -> SourceLine | None:
 
 
 class TilewrightError(RuntimeError):
-    """What every error that a user can cause derives from.
+    """Base class of every error that a user can cause.
 
     headline: what could not be done, and to what. reason: why. declared: where the subject was declared. called: the
     user's line that asked for it. loops: the loop nest it speaks of, with a caret. allowed: what would have been taken.
@@ -153,17 +153,17 @@ class TilewrightError(RuntimeError):
         """The whole message, in the form that every error of ours has, without control characters: parts of it may be foreign."""
         lines = [f"{self.family()} {self.code}: {self.headline}"]
         if self.reason:
-            lines += _indented(self.reason + (f"   ({self.declared})" if self.declared else ""), 2)
+            lines += _indent(self.reason + (f"   ({self.declared})" if self.declared else ""), 2)
         elif self.declared:
             lines.append(f"  declared at {self.declared}: {self.declared.text}")
         if self.called:
             lines.append(f"  called at {self.called}: {self.called.text}")
         if self.loops:
-            lines += _indented(self.loops, 6)
+            lines += _indent(self.loops, 6)
         if self.allowed:
-            lines += _indented("allowed: " + self.allowed, 2)
+            lines += _indent("allowed: " + self.allowed, 2)
         if self.fix:
-            lines += _indented("fix: " + self.fix, 2)
+            lines += _indent("fix: " + self.fix, 2)
         return _printable("\n".join(lines))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -186,7 +186,7 @@ def _printable(text: str) -> str:
     return printable(text, lines=True)
 
 
-def _indented(text: str, columns: int) -> list[str]:
+def _indent(text: str, columns: int) -> list[str]:
     return [" " * columns + line for line in text.splitlines()]
 
 
@@ -287,8 +287,8 @@ def out_of_resources(error: OSError, doing: str) -> OutOfResources | None:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether an exception came from a signal handler, and has nothing to do with what it ended: Ctrl-C, or raised below a function that
-    was called with a number and with the very frame that it interrupted."""
+    """Return whether an exception came from a signal handler, and has nothing to do with what it ended: Ctrl-C, or raised below a
+    function that was called with a number and with the very frame that it interrupted."""
     if isinstance(error, KeyboardInterrupt):
         return True
     trace = error.__traceback__

@@ -37,7 +37,7 @@ _MAYBE_LARGE = re.compile(r"\d[eE]|\d{20}")
 
 
 def plain_json(text: str | bytes, most_bytes: int, most_depth: int = 64) -> Any:
-    """What a JSON text holds: numbers are finite, and texts are what UTF-8 can hold.
+    """Return what a JSON text holds: numbers are finite, and texts are what UTF-8 can hold.
 
     Its size and depth are looked at before it is parsed. Raises ValueError, and nothing else.
     """
@@ -56,7 +56,7 @@ def plain_json(text: str | bytes, most_bytes: int, most_depth: int = 64) -> Any:
 
 
 def depth_above(text: str, most: int) -> bool:
-    """Whether the brackets of a JSON text nest deeper than `most`. In one pass, without recursion."""
+    """Return whether the brackets of a JSON text nest deeper than `most`. In one pass, without recursion."""
     if text.count("[") + text.count("{") <= most:
         return False
     depth = 0

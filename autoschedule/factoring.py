@@ -16,7 +16,7 @@ from ..codegen.machine import Machine
 from ..codegen.target import Target
 from ..ir.expr import Expr, Reduce
 from ..schedule import Schedule, Stage, create_schedule
-from ..schedule.model.inlined import expanded
+from ..schedule.model.inlining import expanded
 from ..schedule.primitives.factor import factors_of_sum
 from ..te.compute import placeholder
 from ..te.operation import ComputeOp

@@ -16,7 +16,7 @@ from ..ir.expr import EQ, Expr, FloorMod, IfThenElse, IntImm, IterVar, Select
 from ..ir.visit import post_order
 from ..schedule import Schedule, Stage
 from ..schedule.model.exactness import is_exact_after
-from ..schedule.model.inlined import expanded
+from ..schedule.model.inlining import expanded
 from ..schedule.primitives.polyphase import MOST, congruences, left_out_of
 from ..te.operation import Operation
 from ..te.rewrite import collect_loads

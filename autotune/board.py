@@ -20,7 +20,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..arguments import is_a
-from ..codegen.export.measured import runner
+from ..codegen.export.timing_library import runner
 from ..codegen.target import Target
 from ..errors import user_source
 from ..runtime.folders import new_folder
@@ -29,7 +29,7 @@ from .errors import BadTuningOption, RunnerLost
 from .outcome import Failure
 from .process import Process, WorkerEnded
 
-__all__ = ["Address", "Board", "failure_in"]
+__all__ = ["Address", "Board", "read_failure"]
 
 ATTEMPTS = 4
 """How often in a row a connection is tried before the board counts as lost."""
@@ -55,7 +55,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Raises BadTuningOption (TW0604)."""
+        """Raise BadTuningOption (TW0604)."""
         try:
             parts = urlsplit(text)
             options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
@@ -79,7 +79,7 @@ class Address:
         return address
 
     def command(self, remote: str) -> list[str]:
-        """What runs a command there: no terminal, and nobody is asked for a password."""
+        """Return what runs a command there: no terminal, and nobody is asked for a password."""
         program = shutil.which("ssh")
         if program is None:
             raise WorkerEnded(Failure("connection", "there is no program ssh on the PATH"))
@@ -118,8 +118,8 @@ class Connection(Process):
             os.close(answers)
         super().__init__(process, write, read, log)
 
-    def ended(self) -> Failure:
-        """How it ended: that says something of the connection, and nothing of the candidate."""
+    def end_failure(self) -> Failure:
+        """Return how it ended: that says something of the connection, and nothing of the candidate."""
         try:
             status = f"ssh's status is {self.process.wait(5)}"
         except subprocess.TimeoutExpired:
@@ -165,7 +165,7 @@ class Board:
 
     @property
     def threads(self) -> int:
-        """That kernels use there."""
+        """Return the number of threads that kernels use there."""
         return self.address.threads or self._known["cpus"]
 
     # The connection
@@ -180,10 +180,10 @@ class Board:
                 failure = ended.failure
             else:
                 return
-        raise self.lost(failure)
+        raise self.loss_error(failure)
 
-    def lost(self, failure: Failure) -> RunnerLost:
-        """That it cannot be reached any more."""
+    def loss_error(self, failure: Failure) -> RunnerLost:
+        """Return the error for a board that cannot be reached any more."""
         return RunnerLost(
             f"cannot measure on {self.address.host}: {failure.kind}",
             reason=printable(failure.message),
@@ -244,7 +244,7 @@ class Board:
         self.connection.send(self._time(data), "copying", f"file {name} {len(data)}\n".encode() + data)
         answer = self.connection.answer()
         if answer:
-            raise WorkerEnded(failure_in(answer))
+            raise WorkerEnded(read_failure(answer))
 
 
 _KINDS = ("refused", "crash", "killed", "exit", "timeout", "memory", "wrong output", "protocol", "lost")
@@ -255,7 +255,7 @@ def _value(answer: dict[str, Any], name: str) -> Any:
     return answer.get(name)
 
 
-def failure_in(answer: dict[str, Any]) -> Failure:
+def read_failure(answer: dict[str, Any]) -> Failure:
     """The failure that a board tells of: one of those that there are."""
     kind, message = _value(answer, "failure"), _value(answer, "message")
     if kind not in _KINDS or not is_a(message, str):

@@ -24,18 +24,18 @@ NOISY = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What else a machine does. waiting: processes that want to run, as the system counts them, before tuning adds its own."""
+    """Other load of a machine. waiting: processes that want to run, as the system counts them, before tuning adds its own."""
 
     waiting: float = 0.0
 
     @classmethod
-    def now(cls) -> Load:
+    def measure(cls) -> Load:
         """As it is at this moment."""
         return cls(os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0)
 
     @property
     def is_high(self) -> bool:
-        """Whether kernels have to share the cores that they use."""
+        """Return whether kernels have to share the cores that they use."""
         return self.waiting > max((os.cpu_count() or 1) - num_threads(), 0) + 0.5
 
 
@@ -49,7 +49,7 @@ class Comparison:
 
     @property
     def gain(self) -> float:
-        """How many times faster the best is."""
+        """Return how many times faster the best is."""
         return lower_quartile(self.usual) / lower_quartile(self.best)
 
     @property
@@ -59,7 +59,7 @@ class Comparison:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether the machine did something else meanwhile."""
+        """Return whether the machine did something else meanwhile."""
         return self.spread > NOISY or self.load.is_high
 
     def __str__(self) -> str:
@@ -71,5 +71,5 @@ class Comparison:
 
 
 def beats(times: Sequence[float], usual: Sequence[float]) -> bool:
-    """Whether runs of a candidate are faster than those of the rules' choice, in turn with which they were timed."""
+    """Return whether runs of a candidate are faster than those of the rules' choice, in turn with which they were timed."""
     return lower_quartile(times) < MARGIN * lower_quartile(usual) and min(times) < MARGIN * min(usual)

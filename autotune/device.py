@@ -45,7 +45,7 @@ class FirstGpu:
         """There is nothing to leave."""
 
     def load(self) -> Load:
-        """What else a GPU does nobody tells."""
+        """Return what else a GPU does nobody tells."""
         return Load()
 
     def text(self, task: Task) -> Callable[[Schedule, Function], str]:

@@ -1,4 +1,4 @@
-"""What can go wrong with tuning (TW0601 to TW0619) and with records (TW0631 to TW0639)."""
+"""Errors of tuning (TW0601 to TW0619) and of records (TW0631 to TW0639)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..errors import RecordError, TuningError
 
 
 class NothingToTune(TuningError):
-    """What was given is neither the tensors of a function nor a template's task."""
+    """Arguments that are neither the tensors of a function nor a template's task."""
 
     code = "TW0601"
 
@@ -60,7 +60,7 @@ class MissingPackage(TuningError):
 
 
 class BadTuningFile(TuningError):
-    """What the command line names as FILE.py:function gives nothing to tune."""
+    """A FILE.py:function of the command line that gives nothing to tune."""
 
     code = "TW0612"
 

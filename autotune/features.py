@@ -82,14 +82,14 @@ def _totals(stores: Sequence[_StoreFeatures], work: Work) -> list[float]:
         total(store.iterations * store.flops for store in stores),
         total(store.code for store in stores),
         total(store.guards * store.iterations for store in stores),
-        total(_allocated(work)),
+        total(_allocated_buffers(work)),
         total(store.starts for store in stores),
         *(total(store.traffic[level] / min(store.parallel, 2) for store in stores) for level in range(len(LEVELS))),
     ]
 
 
 class _StoreFeatures:
-    """What is counted of one store."""
+    """Counts of one store."""
 
     def __init__(self, store: Statement) -> None:
         self.around = store.around
@@ -103,9 +103,9 @@ class _StoreFeatures:
         self.selects = operations.number(Kind.CHOICE)
         self.guards = store.guards
         self.iterations = prod(self.extents)
-        self.vector = self._product_of(LoopKind.VECTORIZED)
-        self.unrolled = self._product_of(LoopKind.UNROLLED)
-        self.parallel = self._product_of(LoopKind.PARALLEL)
+        self.vector = self._loop_product(LoopKind.VECTORIZED)
+        self.unrolled = self._loop_product(LoopKind.UNROLLED)
+        self.parallel = self._loop_product(LoopKind.PARALLEL)
         width = max(1, 64 // min(access.bytes for access in self.accesses))
         self.vectors = -(-self.vector // width)
         self.instructions = (
@@ -149,7 +149,7 @@ class _StoreFeatures:
             *(_log(moved / min(self.parallel, 2)) for moved in self.traffic),
         ]
 
-    def _product_of(self, kind: LoopKind) -> int:
+    def _loop_product(self, kind: LoopKind) -> int:
         return prod(extent for loop, extent in zip(self.loops, self.extents, strict=True) if loop.kind is kind)
 
     def _first(self, kind: LoopKind) -> int:
@@ -172,7 +172,7 @@ class _StoreFeatures:
         return self.iterations * self.footprints[-1]
 
 
-def _allocated(work: Work) -> Iterator[float]:
+def _allocated_buffers(work: Work) -> Iterator[float]:
     """Bytes of each allocation."""
     for buffer in (buffer for loop in work.nested() for buffer in loop.allocations):
         yield prod(constant_of(extent, 1) for extent in buffer.shape) * (buffer.dtype.bits / 8)

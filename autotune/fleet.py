@@ -39,7 +39,7 @@ _PATIENCE = 60.0
 
 
 class Answer(NamedTuple):
-    """What a machine of a fleet says. machine, versions: its own, as keys name them. value: of what it was asked. error: why there
+    """Answer of a machine of a fleet. machine, versions: its own, as keys name them. value: of what it was asked. error: why there
     is none."""
 
     machine: str
@@ -66,7 +66,7 @@ def answered(
     best: float | None = None,
     budget: float = 1.0,
 ) -> Answer:
-    """What a machine is asked: "facts", "baseline", "measure" (the outcome of one candidate) or "rivals"."""
+    """Return what a machine is asked: "facts", "baseline", "measure" (the outcome of one candidate) or "rivals"."""
     here = Answer(machine_text(), versions_text())
     if question == "facts":
         return here
@@ -110,7 +110,7 @@ class Fleet:
         answer = self.ask([dict[str, Any](question="facts")], _PATIENCE)[0]
         if is_a(answer, Failure):
             self.close()
-            raise _lost(f"{answer.kind}: {answer.message}")
+            raise _fleet_error(f"{answer.kind}: {answer.message}")
         self.machine = answer.machine
         return self
 
@@ -132,7 +132,7 @@ class Fleet:
         return loops_text
 
     def measurer(self, task: Task, limits: Limits | None, inputs: Sequence[Any] | None) -> FleetMeasurer:
-        """What measures the candidates of a task there."""
+        """Return what measures the candidates of a task there."""
         return FleetMeasurer(self, Workload.of(task, inputs), limits or Limits())
 
     def ask(
@@ -169,7 +169,7 @@ class Fleet:
                 if ended:
                     since = time.monotonic()
                 elif time.monotonic() - since > patience or not self._has_machines(since):
-                    raise _lost("no machine of the fleet answers")
+                    raise _fleet_error("no machine of the fleet answers")
                 time.sleep(0.005 if ended else 0.02)
         finally:
             for future in open_.values():
@@ -180,7 +180,7 @@ class Fleet:
         return self.client.submit(answered, **question, pure=False, key=f"tilewright-{uuid.uuid4().hex}")
 
     def _has_machines(self, since: float) -> bool:
-        """Whether there are any, or were until a moment ago."""
+        """Return whether there are any, or were until a moment ago."""
         return bool(self.client.scheduler_info()["workers"]) or time.monotonic() - since < _PATIENCE
 
     def _answer(self, future: Any, tries: int) -> Answer | Failure | None:
@@ -192,7 +192,7 @@ class Fleet:
                 or answer.versions != versions_text()
                 or self.machine not in ("", answer.machine)
             ):
-                raise _lost(
+                raise _fleet_error(
                     "a machine answers what it was not asked"
                     if not is_a(answer, Answer)
                     else f"a machine of the fleet is {answer.machine!r} with {answer.versions!r}, others are {self.machine!r}; "
@@ -201,16 +201,16 @@ class Fleet:
             return answer
         error = future.exception() if future.status == "error" else None
         if error is not None and type(error).__name__ != "KilledWorker":
-            raise _lost(f"{type(error).__name__}: {error}")
+            raise _fleet_error(f"{type(error).__name__}: {error}")
         if error is None and future.status != "lost":
-            raise _lost("the scheduler has gone")
+            raise _fleet_error("the scheduler has gone")
         if tries < _TRIES:
             return None
         return Failure("lost", f"the machines that measured it ended, {tries} times: {error}")
 
 
 class FleetMeasurer:
-    """What measures the candidates of one task on a fleet. Raises WorkerFailed (TW0609), RunnerLost (TW0613)."""
+    """Measurement of the candidates of one task on a fleet. Raises WorkerFailed (TW0609), RunnerLost (TW0613)."""
 
     def __init__(self, fleet: Fleet, workload: Workload, limits: Limits) -> None:
         self.fleet, self.limits = fleet, limits
@@ -221,7 +221,7 @@ class FleetMeasurer:
             "limits": Limits(limits.timeout, limits.memory, limits.budget, workers=1),
         }
         self._patience = max(600.0, 60 * limits.timeout) + _PATIENCE
-        answer = self._asked([{"question": "baseline"}])[0]
+        answer = self._ask_about([{"question": "baseline"}])[0]
         if is_a(answer, Failure) or answer.error:
             reason = answer.message if is_a(answer, Failure) else answer.error
             raise WorkerFailed(
@@ -238,7 +238,7 @@ class FleetMeasurer:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         """Machines keep their workers until they are asked about another task."""
 
-    def _asked(
+    def _ask_about(
         self, questions: Sequence[dict[str, Any]], came: Came | None = None, meanwhile: Callable[[], None] | None = None
     ) -> list[Any]:
         return self.fleet.ask(
@@ -266,14 +266,14 @@ class FleetMeasurer:
             if done is not None:
                 done(number, outcomes[number])
 
-        self._asked(
+        self._ask_about(
             [{"question": "measure", "texts": (function,), "best": best} for function in functions], came, meanwhile
         )
         return [outcomes[number] for number in range(len(functions))]
 
     def rivals(self, functions: Sequence[str], budget: float = 1.0) -> list[list[float]] | None:
         """As Measurer's, all on one machine. Raises RunnerLost (TW0613)."""
-        answer = self._asked([{"question": "rivals", "texts": tuple(functions), "budget": budget}])[0]
+        answer = self._ask_about([{"question": "rivals", "texts": tuple(functions), "budget": budget}])[0]
         return None if is_a(answer, Failure) else answer.value
 
 
@@ -296,10 +296,10 @@ def _client(address: str) -> Any:
         RuntimeError,
         TypeError,
     ) as error:  # TypeError: TLS without certificates in Dask's settings
-        raise _lost(f"{address}: {error}") from None
+        raise _fleet_error(f"{address}: {error}") from None
 
 
-def _lost(reason: str) -> RunnerLost:
+def _fleet_error(reason: str) -> RunnerLost:
     return RunnerLost(
         "cannot measure on the fleet",
         reason=printable(reason[:2000], lines=True),

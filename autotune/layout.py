@@ -6,7 +6,7 @@ import json
 import re
 import sqlite3
 
-from .seal import is_mark_of, secret_name
+from .seal import is_own_mark, secret_name
 from .task import Key
 
 __all__ = ["APPLICATION", "LAYOUT", "TIME", "has_layout", "create_tables", "trial_space"]
@@ -98,7 +98,7 @@ def _divide_by_space(connection: sqlite3.Connection) -> None:
             key = Key(*map(str, texts), space=trial_space(config))
             if key.space not in numbers:
                 numbers[key.space] = _add_task(connection, key, name, baseline)
-            is_own = isinstance(mark, str) and isinstance(records, str) and is_mark_of(mark, key, records)
+            is_own = isinstance(mark, str) and isinstance(records, str) and is_own_mark(mark, key, records)
             moved = (-numbers[key.space], own if is_own else "", trial)  # negative: old numbers are still in use
             connection.execute("update trials set task = ?, secret = ? where id = ?", moved)
         if not numbers:

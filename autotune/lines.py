@@ -16,7 +16,7 @@ from .layout import trial_space
 from .task import Key
 from .trial import Trial
 
-__all__ = ["Line", "from_line", "is_time", "read_lines", "to_line"]
+__all__ = ["Line", "parse_line", "is_time", "read_lines", "write_line"]
 
 FORMAT = 1
 """Version of the lines. Lines without it are of version 1."""
@@ -26,7 +26,7 @@ _MOST_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a line holds. name, baseline: of the task, see Database.tasks."""
+    """Contents of a line. name, baseline: of the task, see Database.tasks."""
 
     key: Key
     name: str
@@ -34,7 +34,7 @@ class Line:
     trial: Trial
 
 
-def to_line(line: Line) -> str:
+def write_line(line: Line) -> str:
     """One line of JSON. Raises ValueError where the trial's records are none."""
     key, trial = line.key, line.trial
     return json.dumps(
@@ -66,8 +66,8 @@ def read_lines(file: BinaryIO) -> Iterator[str]:
         yield line.decode(errors="surrogateescape")
 
 
-def from_line(number: int, text: str) -> Line:
-    """What line `number` of a file holds. Raises BadRecordLine (TW0634)."""
+def parse_line(number: int, text: str) -> Line:
+    """Return what line `number` of a file holds. Raises BadRecordLine (TW0634)."""
     try:
         plain = plain_json(text, _MOST_BYTES)
         if not isinstance(plain, dict):
@@ -130,5 +130,5 @@ def _line(plain: dict[str, Any]) -> Line:
 
 
 def is_time(value: object) -> TypeGuard[float]:
-    """Whether it is a positive number of seconds, which something may take or be old."""
+    """Return whether it is a positive number of seconds, which something may take or be old."""
     return type(value) in (int, float) and 0 < cast("float", value) < 1e11

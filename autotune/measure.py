@@ -29,7 +29,7 @@ Done = Callable[[int, Outcome], None]
 
 
 class Measuring(Protocol):
-    """What measures the candidates of one task, here or elsewhere. baseline: seconds that a call of the unscheduled program takes
+    """Measurement of the candidates of one task, here or elsewhere. baseline: seconds that a call of the unscheduled program takes
     there. losses: how often the way there was lost and found again, by class of failure."""
 
     baseline: float
@@ -131,12 +131,12 @@ class Measurer:
         return worker
 
     def _reference(self, worker: WorkerProcess, timeout: float) -> float:
-        """Runs the unscheduled program: the seconds that a call takes. Raises WorkerEnded."""
-        worker.ask(timeout, do="reference", function=self._written(self.workload.unscheduled))
+        """Run the unscheduled program: the seconds that a call takes. Raises WorkerEnded."""
+        worker.ask(timeout, do="reference", function=self._write_candidate(self.workload.unscheduled))
         return succeed(worker)["seconds"]
 
     def _load(self, worker: WorkerProcess) -> None:
-        """Lets a worker read what the unscheduled program computed. Raises WorkerEnded."""
+        """Let a worker read what the unscheduled program computed. Raises WorkerEnded."""
         worker.ask(60.0, do="load")
         succeed(worker)
 
@@ -169,7 +169,7 @@ class Measurer:
         timed less carefully. meanwhile: called while they are built; done: with each outcome, as soon as there is one. Raises
         WorkerFailed (TW0609) where a process that measures does not start again."""
         outcomes: dict[int, Outcome] = {}
-        paths = [self._written(function) for function in functions]
+        paths = [self._write_candidate(function) for function in functions]
         shares = [list(range(at, len(paths), len(self.workers))) for at in range(len(self.workers))]
         for at, share in enumerate(shares):
             self._queue(at, share, paths, outcomes)
@@ -191,7 +191,7 @@ class Measurer:
             held.clear()
         return [outcomes[number] for number in range(len(paths))]
 
-    def _written(self, function: str) -> str:
+    def _write_candidate(self, function: str) -> str:
         """A file with the text of a function, so that requests are short and several fit into a pipe."""
         self.asked += 1
         path = self.folder / f"{self.asked}.ir"
@@ -199,7 +199,7 @@ class Measurer:
         return str(path)
 
     def _queue(self, at: int, share: Sequence[int], paths: Sequence[str], outcomes: dict[int, Outcome]) -> None:
-        """Asks a worker to build its share, one after the other."""
+        """Ask a worker to build its share, one after the other."""
         for place, number in enumerate(share):
             if self._try(at, number, outcomes, self.limits.timeout, do=self.MAKES, id=number, function=paths[number]):
                 continue
@@ -215,7 +215,7 @@ class Measurer:
         outcomes: dict[int, Outcome],
         seconds: list[float],
     ) -> None:
-        """Waits until a worker has built its share, and notes how long each took."""
+        """Wait until a worker has built its share, and notes how long each took."""
         for place, number in enumerate(share):
             if number in outcomes:
                 continue
@@ -255,7 +255,7 @@ class Measurer:
         return outcomes
 
     def _try(self, at: int, number: int, outcomes: dict[int, Outcome], timeout: float, **request: Any) -> bool:
-        """Asks a worker something about a candidate; whether it could be asked."""
+        """Ask a worker something about a candidate; whether it could be asked."""
         try:
             self.workers[at].ask(timeout, **request)
         except WorkerEnded as ended:
@@ -294,7 +294,7 @@ class Measurer:
     def _all_made(self, functions: Sequence[str]) -> tuple[list[str], dict[int, Outcome]]:
         """Has the first worker build several; their files, and what went wrong."""
         outcomes: dict[int, Outcome] = {}
-        paths = [self._written(function) for function in functions]
+        paths = [self._write_candidate(function) for function in functions]
         self._queue(0, range(len(paths)), paths, outcomes)
         self._collect(0, range(len(paths)), paths, outcomes, [0.0] * len(paths))
         return paths, outcomes

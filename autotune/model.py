@@ -43,7 +43,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 class Measurements(NamedTuple):
-    """What was measured of one function. rows: the features of candidates; seconds: inf for those that failed."""
+    """Measurements of one function. rows: the features of candidates; seconds: inf for those that failed."""
 
     rows: Matrix
     seconds: Vector
@@ -68,7 +68,7 @@ class Measurements(NamedTuple):
 
 
 class Model(Protocol):
-    """What the search asks."""
+    """Interface of cost models to the search."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""What measuring a candidate gives, and the limits within which it is measured."""
+"""Outcomes of measuring a candidate, and the limits within which it is measured."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOPELESS = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a candidate has no time. kind: "refused" (an error of ours), "fault" (an internal one), "crash" (a signal),
+    """Reason for which a candidate has no time. kind: "refused" (an error of ours), "fault" (an internal one), "crash" (a signal),
     "killed" (SIGKILL, from outside), "exit" (the process ended), "timeout", "memory", "wrong output" or "protocol"."""
 
     kind: str
@@ -35,7 +35,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What measuring gave: times of a call in seconds, or a failure. built: seconds that building took."""
+    """Result of a measurement: times of a call in seconds, or a failure. built: seconds that building took."""
 
     times: tuple[float, ...] = ()
     failure: Failure | None = None

@@ -12,7 +12,7 @@ from ..schedule import Schedule
 from ..te import Tensor
 from .errors import NothingToTune
 
-__all__ = ["Kernel", "Parted", "kernels_of", "shares"]
+__all__ = ["Kernel", "Parted", "find_kernels", "shares"]
 
 _LEAST = 2
 """So many trials each kernel gets at least: the rules' choice, and one beside it."""
@@ -31,12 +31,12 @@ class Kernel(Protocol):
 
 
 class Parted(Protocol):
-    """What is made of kernels: a graph."""
+    """Interface of what is made of kernels: a graph."""
 
     def tasks(self) -> Sequence[Kernel]: ...
 
 
-def kernels_of(what: Any) -> list[Kernel] | None:
+def find_kernels(what: Any) -> list[Kernel] | None:
     """The kernels of a graph, or of a list of them, whose sizes are known; None where it is neither. Raises NothingToTune (TW0601)
     where no sizes are."""
     tasks = what.tasks() if hasattr(what, "tasks") else what
@@ -59,7 +59,7 @@ def kernels_of(what: Any) -> list[Kernel] | None:
 
 
 def shares(kernels: Sequence[Kernel], target: str | Target, trials: int) -> dict[str, int]:
-    """How many of the trials each kernel gets, by its name: as much of them as it has of a call's estimated time."""
+    """Return how many of the trials each kernel gets, by its name: as much of them as it has of a call's estimated time."""
     times = {
         kernel.name: kernel.count * sum(row.seconds or 0.0 for row in kernel.schedule(target).plan)
         for kernel in kernels

@@ -1,4 +1,4 @@
-"""What a process that ranks candidates for a GPU does with one: it is checked on the emulator, cut down, and compiled as it is."""
+"""Ranking of one candidate for a GPU, in a process of its own: it is checked on the emulator, cut down, and compiled as it is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .errors import CannotBeChecked
 from .reference import Reference
 from .workload import drawn_array
 
-__all__ = ["rank_of"]
+__all__ = ["rank_candidate"]
 
 _SPILLED = 64
 """Spilled bytes of a thread that make a rank twice as bad."""
@@ -32,15 +32,15 @@ _SEEDS = (0, 1)
 """Orders of blocks and threads."""
 
 
-def rank_of(text: str, target: Target) -> tuple[float, str]:
+def rank_candidate(text: str, target: Target) -> tuple[float, str]:
     """The rank of a candidate, and how it computes something else; "" where it does not. Raises what building raises."""
     probe = json.loads(text)
-    kernels = _built(parse(probe["loops"]), target).kernels
-    small = _built(parse(probe["small"]), Target.parse(f"cuda -emulate -arch={architecture_of(target)}"))
+    kernels = _build(parse(probe["loops"]), target).kernels
+    small = _build(parse(probe["small"]), Target.parse(f"cuda -emulate -arch={architecture_of(target)}"))
     plain = parse(probe["plain"])
     rng = np.random.default_rng(0)
     arrays = [_array(param, rng, probe["indexed"]) for param in plain.arguments if isinstance(param, Buffer)]
-    _built(plain, Target())(*(expected := [array.copy() for array in arrays]))
+    _build(plain, Target())(*(expected := [array.copy() for array in arrays]))
     for seed in _SEEDS:
         os.environ[SEED_VARIABLE] = str(seed)
         small(*(found := [array.copy() for array in arrays]))
@@ -50,7 +50,7 @@ def rank_of(text: str, target: Target) -> tuple[float, str]:
     return probe["seconds"] * _worse(kernels, small.kernels), ""
 
 
-def _built(function: Function, target: Target) -> Any:
+def _build(function: Function, target: Target) -> Any:
     return build_kernels([function], target).module[function.name]
 
 

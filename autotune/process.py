@@ -74,7 +74,7 @@ class Process:
                 try:
                     data = data[os.write(self._write, data) :]
                 except BrokenPipeError:
-                    raise WorkerEnded(self.ended()) from None
+                    raise WorkerEnded(self.end_failure()) from None
 
     @property
     def left(self) -> float:
@@ -86,7 +86,7 @@ class Process:
         self._deadline = time.monotonic() + timeout
 
     def answer(self, more: bool = False) -> dict[str, Any]:
-        """Waits for the answer. more: whether others may follow at once. Raises WorkerEnded: also where it is overdue, or no
+        """Wait for the answer. more: whether others may follow at once. Raises WorkerEnded: also where it is overdue, or no
         answer at all."""
         with selectors.DefaultSelector() as selector:
             selector.register(self, selectors.EVENT_READ)
@@ -96,7 +96,7 @@ class Process:
                 data = os.read(self._read, 1 << 16)
                 self._received += data
                 if not data:
-                    raise WorkerEnded(self.ended())
+                    raise WorkerEnded(self.end_failure())
                 if len(self._received) > _MAX_ANSWER:
                     raise WorkerEnded(Failure("protocol", "the answer does not end"))
         line, _, self._received = self._received.partition(b"\n")
@@ -108,8 +108,8 @@ class Process:
             raise WorkerEnded(Failure("protocol", f"no answer but {line[:80]!r}")) from None
         return cast("dict[str, Any]", answer)
 
-    def ended(self) -> Failure:
-        """How it ended. The pipe is closed, so it has ended or is about to."""
+    def end_failure(self) -> Failure:
+        """Return how it ended. The pipe is closed, so it has ended or is about to."""
         try:
             status = self.process.wait(5)
         except subprocess.TimeoutExpired:

@@ -71,13 +71,13 @@ class Progress:
             self.live.stop()
 
     def dropping(self, counts: Counter[str], first: dict[str, str]) -> None:
-        """How many candidates are given up before they run, by class, as they are counted, and the first message of each."""
+        """Return how many candidates are given up before they run, by class, as they are counted, and the first message of each."""
         self.dropped, self.dropped_first = counts, first
 
     def begin(
         self, history: Sequence[Trial], baseline: float, usual: str = "", losses: Counter[str] | None = None
     ) -> None:
-        """What the database held before, and how long the unscheduled program takes. usual: the records of the rules' choice.
+        """Return what the database held before, and how long the unscheduled program takes. usual: the records of the rules' choice.
         losses: how often the way to the machine that measures was lost, as it is counted."""
         self.baseline, self.started, self.usual_records = baseline, time.monotonic(), usual
         self.losses = losses if losses is not None else self.losses
@@ -87,7 +87,7 @@ class Progress:
         self._refresh()
 
     def say(self, doing: str) -> None:
-        """What is going on."""
+        """Return what is going on."""
         self.doing = doing
         self._refresh()
 
@@ -98,13 +98,13 @@ class Progress:
             self.spreads.append(spread)
         self._refresh()
 
-    def exhausted(self, is_exhausted: bool) -> None:
-        """Whether there are no more candidates than those that were measured."""
+    def show_exhaustion(self, is_exhausted: bool) -> None:
+        """Return whether there are no more candidates than those that were measured."""
         self.is_exhausted = is_exhausted
         self._refresh()
 
     def compare(self, comparison: Comparison | None) -> None:
-        """How the fastest and the rules' choice compare, where they were run in turn."""
+        """Return how the fastest and the rules' choice compare, where they were run in turn."""
         if comparison is not None:
             self.told, self.is_noisy = str(comparison), comparison.is_noisy
         self._refresh()

@@ -40,7 +40,7 @@ _UNKNOWN = 1e-5
 
 @dataclass(frozen=True)
 class Emulator:
-    """Where candidates for a GPU are ranked. Raises TargetCannotBeTuned (TW0603) for an emulated GPU."""
+    """Ranking of candidates for a GPU on the emulator. Raises TargetCannotBeTuned (TW0603) for an emulated GPU."""
 
     target: Target
 
@@ -64,7 +64,7 @@ class Emulator:
         """There is nothing to leave."""
 
     def load(self) -> Load:
-        return Load.now()
+        return Load.measure()
 
     def text(self, task: Task) -> Callable[[Schedule, Function], str]:
         return partial(probe_text, task)
@@ -102,7 +102,7 @@ class Ranking(Measurer):
 
 
 def probe_text(task: Task, schedule: Schedule, function: Function) -> str:
-    """What a process is told of a candidate: its loops, those at sizes cut down with and without the schedule, and the estimate.
+    """Return what a process is told of a candidate: its loops, those at sizes cut down with and without the schedule, and the estimate.
     Raises CannotBeChecked (TW0614) where the schedule fits no smaller sizes."""
     small, plain = _cut_down(task, schedule)
     indexed = any(op.data_indexed for op in producers_first([tensor.op for tensor in task.outputs]))
@@ -120,7 +120,7 @@ def probe_text(task: Task, schedule: Schedule, function: Function) -> str:
 def _cut_down(task: Task, schedule: Schedule) -> tuple[Function, Function]:
     outputs = [tensor.op for tensor in task.outputs]
     problem: TilewrightError | None = None
-    for most, whole in _cuts(outputs):
+    for most, whole in _choose_shapes(outputs):
         twins = _cut(outputs, most, whole)
         if iterations(twins, {}) > _EMULATED:
             continue
@@ -138,8 +138,8 @@ def _cut_down(task: Task, schedule: Schedule) -> tuple[Function, Function]:
     )
 
 
-def _cuts(outputs: Sequence[Operation]) -> Iterator[tuple[int, int]]:
-    """What is tried: what remains of each axis, and the number of one that stays whole, -1 for none. Threads that share a row have
+def _choose_shapes(outputs: Sequence[Operation]) -> Iterator[tuple[int, int]]:
+    """Return what is tried: what remains of each axis, and the number of one that stays whole, -1 for none. Threads that share a row have
     to find as many parts in it as they are."""
     extents: dict[int, int] = {}
     shrunk(outputs, lambda number, extent: extents.setdefault(number, extent))

@@ -23,9 +23,9 @@ from ..schedule import from_json
 from ..untrusted import plain_json
 from .errors import CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord
 from .layout import APPLICATION, LAYOUT, TIME, create_tables, has_layout
-from .lines import Line, from_line, is_time, to_line
+from .lines import Line, is_time, parse_line, write_line
 from .opening import connect, copy_to_ram, read_only
-from .seal import is_mark_of, mark_of, secret_name
+from .seal import is_own_mark, make_mark, secret_name
 from .task import Key
 from .trial import Trial
 
@@ -50,7 +50,7 @@ _TAKEN = {
 
 @dataclass(frozen=True, slots=True)
 class TunedTask:
-    """What the database holds for one key. trials, failures: how many. best: seconds a call of the fastest, None where all
+    """Summary of what the database holds for one key. trials, failures: how many. best: seconds a call of the fastest, None where all
     failed. baseline: seconds a call of the unscheduled program, None where it was not measured."""
 
     key: Key
@@ -87,15 +87,15 @@ class Database:
         self._is_checked = False
         try:
             with self._faults():
-                self._connection = self._opened(connect(self.path), writes=True)
+                self._connection = self._open(connect(self.path), writes=True)
         except DatabaseBusy as error:
             cause = error.__context__
             if not self.path.exists() or _code(cause) not in _UNWRITABLE:
                 raise
             with self._faults():
-                self._connection = self._opened(read_only(self.path), writes=False)
+                self._connection = self._open(read_only(self.path), writes=False)
 
-    def _opened(self, connection: sqlite3.Connection, writes: bool) -> sqlite3.Connection:
+    def _open(self, connection: sqlite3.Connection, writes: bool) -> sqlite3.Connection:
         """The connection, after a look at what is there; another one, to a copy, where that is of an earlier layout and may not be
         written. Closes it when something is raised."""
         try:
@@ -145,7 +145,7 @@ class Database:
         return layout
 
     def _check_pages(self, connection: sqlite3.Connection) -> None:
-        """Looks at all pages, once. Raises sqlite3.DatabaseError."""
+        """Look at all pages, once. Raises sqlite3.DatabaseError."""
         if not self._is_checked and (verdict := connection.execute("pragma quick_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(verdict)
         self._is_checked = True
@@ -177,7 +177,7 @@ class Database:
     # Writing
 
     def require_writable(self) -> None:
-        """Raises DatabaseBusy (TW0635) where nothing can be added."""
+        """Raise DatabaseBusy (TW0635) where nothing can be added."""
         with self._faults(), self._writing():
             self._connection.execute("update tasks set id = id where false")
 
@@ -203,11 +203,11 @@ class Database:
             self._connection.execute("update tasks set baseline = ? where id = ?", (seconds, self._task(key, name)))
 
     def accept(self, key: Key, trial: Trial, seconds: float) -> None:
-        """Marks a trial as checked by this machine, where a call takes so many seconds. Raises DatabaseBusy (TW0635)."""
+        """Mark a trial as checked by this machine, where a call takes so many seconds. Raises DatabaseBusy (TW0635)."""
         with self._faults(), self._writing():
             self._connection.execute(
                 "update trials set confirmed = ?, mark = ?, secret = ? where uid = ?",
-                (seconds, mark_of(key, trial.records), secret_name(), trial.uid),
+                (seconds, make_mark(key, trial.records), secret_name(), trial.uid),
             )
 
     def refuse(self, trial: Trial, failure: str, message: str) -> None:
@@ -292,8 +292,8 @@ class Database:
 
     @staticmethod
     def is_marked(key: Key, trial: Trial) -> bool:
-        """Whether this machine has checked a trial of a key."""
-        return is_mark_of(trial.mark, key, trial.records)
+        """Return whether this machine has checked a trial of a key."""
+        return is_own_mark(trial.mark, key, trial.records)
 
     def check(self) -> Iterator[tuple[Key, Trial, str]]:
         """Every trial, and why its records would be refused before anything is run; "" where they would not. Raises
@@ -333,13 +333,13 @@ class Database:
             return [_trial(row) for row in rows]
 
     def count(self, key: Key) -> int:
-        """How many trials there are of a key."""
+        """Return how many trials there are of a key."""
         with self._faults():
             statement = "select count(*) from trials where task = ?"
             return self._connection.execute(statement, (self._find(key),)).fetchone()[0]
 
     def task_keys(self) -> list[Key]:
-        """What there are trials of, in the order in which it was first tuned."""
+        """Return what there are trials of, in the order in which it was first tuned."""
         with self._faults():
             rows = self._connection.execute(f"select {_KEY} from tasks order by id").fetchall()
             return [_key(row) for row in rows]
@@ -349,7 +349,7 @@ class Database:
         return [each for each in self.task_keys() if replace(each, space=key.space) == key]
 
     def has_result(self, key: Key) -> bool:
-        """Whether any trial of a key succeeded."""
+        """Return whether any trial of a key succeeded."""
         return self.best(key) is not None
 
     def baseline(self, key: Key) -> float | None:
@@ -359,7 +359,7 @@ class Database:
             return None if row is None else row[0]
 
     def tasks(self) -> list[TunedTask]:
-        """What there are results for, in the order in which it was first tuned."""
+        """Return what there are results for, in the order in which it was first tuned."""
         with self._faults():
             rows = self._connection.execute(
                 f"select {_KEY}, name, (select count(*) from trials where task = tasks.id), "
@@ -383,23 +383,23 @@ class Database:
         for task in self.tasks():
             for trial in self.trials(task.key):
                 with self._faults():
-                    line = to_line(Line(task.key, task.name, task.baseline, trial))
+                    line = write_line(Line(task.key, task.name, task.baseline, trial))
                 yield line
 
     def import_lines(self, lines: Iterable[str]) -> int:
-        """Adds what `export_lines` gave, all or nothing; returns how many trials were new. Raises BadRecordLine (TW0634).
+        """Add what `export_lines` gave, all or nothing; returns how many trials were new. Raises BadRecordLine (TW0634).
 
         Trials that this machine did not measure are checked when one of them is to be used.
         """
-        return self._add_lines(from_line(number, line) for number, line in enumerate(lines, 1) if line.strip())
+        return self._add_lines(parse_line(number, line) for number, line in enumerate(lines, 1) if line.strip())
 
     def merge(self, other: Database) -> int:
-        """Adds the trials of another database, all or nothing; returns how many were new. Raises what reading it raises, and
+        """Add the trials of another database, all or nothing; returns how many were new. Raises what reading it raises, and
         BadRecordLine (TW0634) for one that holds what no import takes."""
         return self.import_lines(other.export_lines())
 
     def keep_versions(self, versions: str) -> int:
-        """Removes the trials that were measured by other versions (see Key), which are never used again; returns how many."""
+        """Remove the trials that were measured by other versions (see Key), which are never used again; returns how many."""
         with self._faults():
             with self._writing():
                 removed = self._connection.execute(
@@ -496,7 +496,7 @@ def _key(row: Sequence[Any]) -> Key:
 
 
 def _tuned_task(row: tuple[Any, ...]) -> TunedTask:
-    """Raises ValueError, likewise."""
+    """Raise ValueError, likewise."""
     *key, name, trials, failures, best, baseline = row
     if not isinstance(name, str) or not all(time is None or is_time(time) for time in (best, baseline)):
         raise ValueError("a task holds values of other types")

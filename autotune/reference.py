@@ -1,4 +1,4 @@
-"""What the unscheduled program computes, against which candidates are held."""
+"""Reference results of the unscheduled program, with which candidates are compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Reference:
         self.allowed = relative * (np.abs(self.wanted) + typical) if not self.exact else None
 
     def difference(self, array: np.ndarray[Any, Any]) -> str:
-        """How `array` differs; "" where it does not."""
+        """Return how `array` differs; "" where it does not."""
         result = array if self.exact else _wide(array)
         right = result == self.wanted
         if self.allowed is not None:

@@ -165,14 +165,14 @@ def render(database: Database) -> str:
         trials, best = database.trials(task.key), database.best(task.key)
         shown = "\n".join(map(repr, from_json(best.records, foreign=True))) if best is not None else ""
         rows.append((task, Curve.of(trials, task.baseline), _failures(trials), _best_text(task), shown))
-    page = Environment(autoescape=True, trim_blocks=True, finalize=_shown).from_string(_PAGE)
+    page = Environment(autoescape=True, trim_blocks=True, finalize=_printable_value).from_string(_PAGE)
     return page.render(
         name=database.path.name, tasks=rows, time=readable, width=_WIDTH, height=_HEIGHT, left=_LEFT, bottom=_BOTTOM
     )
 
 
-def _shown(value: object) -> object:
-    """What stands in the page for a value: texts of a database may hold anything."""
+def _printable_value(value: object) -> object:
+    """Return what stands in the page for a value: texts of a database may hold anything."""
     return printable(value, lines=True) if type(value) is str else value
 
 
@@ -190,5 +190,5 @@ def _failures(trials: Sequence[Trial]) -> list[tuple[str, int, str]]:
 
 
 def write_report(database: Database, path: str | Path) -> Path:
-    """Writes the page to a file; returns its absolute path."""
+    """Write the page to a file; returns its absolute path."""
     return write_text_file(path, render(database))

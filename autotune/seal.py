@@ -14,15 +14,15 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from ..runtime.places import cache_folder
+from ..runtime.cache_paths import cache_folder
 from .task import Key
 
-__all__ = ["is_mark_of", "mark_of", "secret_name"]
+__all__ = ["is_own_mark", "make_mark", "secret_name"]
 
 _SIZE = 32
 
 
-def mark_of(key: Key, records: str) -> str:
+def make_mark(key: Key, records: str) -> str:
     """The mark of records that were checked for this key. The key's space does not count: what records compute, and how fast, is the
     same whoever proposed them."""
     parts = (key.workload, key.target, key.machine, key.versions, records)
@@ -30,9 +30,9 @@ def mark_of(key: Key, records: str) -> str:
     return hmac.new(_own_secret(), message.encode(errors="surrogatepass"), "sha256").hexdigest()
 
 
-def is_mark_of(mark: str, key: Key, records: str) -> bool:
-    """Whether this machine made a mark for these records of this key."""
-    return bool(mark) and hmac.compare_digest(mark.encode(errors="surrogatepass"), mark_of(key, records).encode())
+def is_own_mark(mark: str, key: Key, records: str) -> bool:
+    """Return whether this machine made a mark for these records of this key."""
+    return bool(mark) and hmac.compare_digest(mark.encode(errors="surrogatepass"), make_mark(key, records).encode())
 
 
 def secret_name() -> str:

@@ -1,4 +1,4 @@
-"""Which candidates to measure next.
+"""Search: the choice of the candidates to measure next.
 
 A search begins where its space does: at the rules' own choice and what differs from it in one decision. RandomSearch draws evenly
 from then on, the baseline. EvolutionarySearch lets what was fast have children, by mutation and crossover, and measures those
@@ -57,7 +57,7 @@ class Candidate:
 
     @property
     def is_parallel(self) -> bool:
-        """Whether threads share any of its loops."""
+        """Return whether threads share any of its loops."""
         return " in parallel(" in self.text
 
 
@@ -70,14 +70,14 @@ class Measured:
 
 
 def loops_text(schedule: Schedule, function: Function) -> str:
-    """What most of those that measure are told of a candidate: its loops."""
+    """Return what most of those that measure are told of a candidate: its loops."""
     del schedule
     return str(function)
 
 
 @dataclass
 class CandidateFactory:
-    """Makes candidates of configurations, each once. text: what those that measure are told of a schedule and its loops. dropped:
+    """Factory of candidates from configurations, each once. text: what those that measure are told of a schedule and its loops. dropped:
     what was no candidate, by class, with the first message."""
 
     task: Task
@@ -94,7 +94,7 @@ class CandidateFactory:
 
     @property
     def machine(self) -> Machine:
-        """What candidates run on."""
+        """Return what candidates run on."""
         return machine_of(self.task.target)
 
     def _make(self, config: Config) -> Candidate | None:
@@ -182,14 +182,14 @@ class EvolutionarySearch:
             )
         self._train(measured)
         pool = _distinct(self._pool(measured, count), POOL * count, seen)
-        return self._chosen(pool, count)
+        return self._choose_best(pool, count)
 
     def _train(self, measured: list[Measured]) -> None:
         own = Measurements.of((trial.candidate.features, trial.seconds) for trial in measured)
         self.model.fit([*self.others, *([own] if own is not None else [])])
 
     def _pool(self, measured: list[Measured], count: int) -> Iterator[Candidate | None]:
-        """What may be worth measuring: children of what was fast, what the space begins with, and a few that are drawn."""
+        """Return what may be worth measuring: children of what was fast, what the space begins with, and a few that are drawn."""
         fastest = sorted(
             (trial for trial in measured if trial.seconds is not None), key=lambda trial: trial.seconds or 0.0
         )
@@ -211,8 +211,8 @@ class EvolutionarySearch:
             return self.factory.make(self.space.cross(parent, other, self.rng))
         return self.factory.make(self.space.mutate(parent, self.rng))
 
-    def _chosen(self, pool: Sequence[Candidate], count: int) -> list[Candidate]:
-        """Those with the best scores, and some of those whose scores are least sure."""
+    def _choose_best(self, pool: Sequence[Candidate], count: int) -> list[Candidate]:
+        """Choose those with the best scores, and some of those whose scores are least sure."""
         if len(pool) <= count:
             return list(pool)
         scores, doubts = self.model.score(np.stack([candidate.features for candidate in pool]))

@@ -14,7 +14,7 @@ from ..arguments import as_list
 from ..ir.stmt import Function
 from ..runtime.array import numpy_dtype
 from ..schedule import Schedule
-from .board import Board, failure_in
+from .board import Board, read_failure
 from .comparison import Load
 from .lines import is_time
 from .measure import Measurer, succeed
@@ -46,7 +46,7 @@ class BoardPlace(Board):
         return loops_text
 
     def measurer(self, task: Task, limits: Limits | None, inputs: Sequence[Any] | None) -> BoardMeasurer:
-        """What measures the candidates of a task there."""
+        """Return what measures the candidates of a task there."""
         return BoardMeasurer(self, Workload.of(task, inputs), limits)
 
 
@@ -61,16 +61,16 @@ class BoardMeasurer(Measurer):
         super().__init__(workload, limits)
 
     def _reference(self, worker: WorkerProcess, timeout: float) -> float:
-        path = self._written(self.workload.unscheduled)
+        path = self._write_candidate(self.workload.unscheduled)
         worker.ask(timeout, do="library", function=path)
         succeed(worker)
         self._unscheduled = _library(path)
-        return self._kept(lambda: self._prepared(timeout))
+        return self._read_answer(lambda: self._prepare_board(timeout))
 
     def _load(self, worker: WorkerProcess) -> None:
         """It only compiles."""
 
-    def _prepared(self, timeout: float) -> float:
+    def _prepare_board(self, timeout: float) -> float:
         """Sends the arrays, and has the unscheduled program run: the seconds that a call takes. Raises WorkerEnded."""
         board, told = self.board, list[str]()
         for at, (shape, dtype) in enumerate(self.workload.args):
@@ -100,8 +100,8 @@ class BoardMeasurer(Measurer):
             f"{int(cutoff * 1e9)}"
         )
 
-    def _kept(self, attempt: Callable[[], _Answer]) -> _Answer:
-        """What an attempt gives, made again where the connection is lost meanwhile. Raises WorkerEnded where it is lost each time,
+    def _read_answer(self, attempt: Callable[[], _Answer]) -> _Answer:
+        """Return what an attempt gives, made again where the connection is lost meanwhile. Raises WorkerEnded where it is lost each time,
         or where something else is wrong; RunnerLost (TW0613) where the board cannot be reached any more."""
         for number in range(_TRIES):
             try:
@@ -122,12 +122,12 @@ class BoardMeasurer(Measurer):
             self.board.connect()
             try:
                 if self.baseline:
-                    self._prepared(max(600.0, 60 * self.limits.timeout))
+                    self._prepare_board(max(600.0, 60 * self.limits.timeout))
             except WorkerEnded as ended:
                 failure = ended.failure
             else:
                 return
-        raise self.board.lost(failure)
+        raise self.board.loss_error(failure)
 
     def _ran(
         self, what: str, libraries: Sequence[bytes], timeout: float, budget: float, cutoff: float = 0.0
@@ -145,7 +145,7 @@ class BoardMeasurer(Measurer):
             )
 
         try:
-            return self._kept(asked)
+            return self._read_answer(asked)
         except WorkerEnded as ended:
             failure = ended.failure
             lost = Failure("lost", f"{failure.message}, {_TRIES} times") if failure.kind in _LOSSES else failure
@@ -164,7 +164,7 @@ class BoardMeasurer(Measurer):
             HOPELESS * best if best is not None else 0.0,
         )
         times = _times(answer.get("times"))
-        return Outcome(times, None, built) if times is not None else Outcome(failure=failure_in(answer))
+        return Outcome(times, None, built) if times is not None else Outcome(failure=read_failure(answer))
 
     def rivals(self, functions: Sequence[str], budget: float = 1.0) -> list[list[float]] | None:
         """As Measurer's. Raises RunnerLost (TW0613)."""
@@ -178,7 +178,7 @@ class BoardMeasurer(Measurer):
 
 
 def _library(path: str) -> bytes:
-    """What a worker has made of the candidate in a file; it goes."""
+    """Return what a worker has made of the candidate in a file; it goes."""
     place = Path(path).with_suffix(".so")
     library = place.read_bytes()
     place.unlink()
@@ -186,9 +186,9 @@ def _library(path: str) -> bytes:
 
 
 def _require(answer: dict[str, Any]) -> None:
-    """Raises WorkerEnded for an answer that tells of a failure."""
+    """Raise WorkerEnded for an answer that tells of a failure."""
     if "failure" in answer:
-        raise WorkerEnded(failure_in(answer))
+        raise WorkerEnded(read_failure(answer))
 
 
 def _times(answer: object) -> tuple[float, ...] | None:

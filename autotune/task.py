@@ -33,7 +33,7 @@ __all__ = ["Key", "Task"]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a result holds for: everything that it depends on, compared in full.
+    """Key of a result: everything that it depends on, compared in full.
 
     workload: the program as text, names aside. target: in full. machine: the CPU's model, and how many threads run on it.
     versions: those of tilewright and of LLVM. space: what its schedules were drawn from (see Space.identity).
@@ -59,7 +59,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Task:
-    """What is tuned. args: the tensors of the function, in call order. unscheduled: its loops as declared, the reference of every
+    """Task of the tuner. args: the tensors of the function, in call order. unscheduled: its loops as declared, the reference of every
     candidate. space: what is searched. exact: only what keeps every bit is a candidate, and has a key of its own."""
 
     name: str
@@ -95,7 +95,7 @@ class Task:
                     fix="leave out target, or make the task for the other one",
                 )
             there = replace(args, key=replace(args.key, machine=machine)) if machine else args
-            return there._exactly() if exact and not there.exact else there
+            return there._make_exact() if exact and not there.exact else there
         tensors, chosen = _checked_args(args), _checked_target(target)
         outputs = computed_tensors(tensors)
         with deep_recursion():
@@ -110,9 +110,9 @@ class Task:
             searched.identity,
         )
         task = cls(name or outputs[-1].name, tensors, chosen, unscheduled, searched, key)
-        return task._exactly() if exact else task
+        return task._make_exact() if exact else task
 
-    def _exactly(self) -> Task:
+    def _make_exact(self) -> Task:
         """The same with candidates that keep every bit alone."""
         space = self.space
         if isinstance(space, DecisionSpace):
@@ -121,7 +121,7 @@ class Task:
 
     @property
     def is_derived(self) -> bool:
-        """Whether its space is that of the rules, which no template brought."""
+        """Return whether its space is that of the rules, which no template brought."""
         return isinstance(self.space, DecisionSpace)
 
     @property
@@ -136,7 +136,7 @@ class Task:
 
 
 def computed_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Those that are computed and passed: also intermediate ones that the caller asks for."""
+    """Return the tensors that are computed and passed: also intermediate ones that the caller asks for."""
     return [tensor for tensor in tensors if not tensor.op.is_passed]
 
 
@@ -251,7 +251,7 @@ def machine_text() -> str:
 
 
 def ranks_text(target: Target) -> str:
-    """What candidates for a GPU are ranked for where there is none: what is said of them is no time of any machine."""
+    """Return what candidates for a GPU are ranked for where there is none: what is said of them is no time of any machine."""
     return f"no GPU, ranks for {gpu_of(target).name}"
 
 

@@ -65,7 +65,7 @@ class Template:
         return self.run(Configurator(), arguments)
 
     def task(self, *arguments: Any, target: str | Target = "llvm") -> Task:
-        """What autotune.tune and autotune.best take: this template for these arguments, on the CPU that `target` names.
+        """Return what autotune.tune and autotune.best take: this template for these arguments, on the CPU that `target` names.
 
         Raises BadTemplate (TW0607), and what the function raises.
         """
@@ -79,7 +79,7 @@ class Template:
         return Task.of(args, target, space=space, name=self.name)
 
     def run(self, cfg: Any, arguments: Sequence[Any]) -> tuple[Schedule, list[Tensor]]:
-        """What the function returns by a configuration: a Configurator, or what has its methods. Raises BadTemplate (TW0607), and
+        """Return what the function returns by a configuration: a Configurator, or what has its methods. Raises BadTemplate (TW0607), and
         what the function raises."""
         token = _current.set(cfg)
         try:

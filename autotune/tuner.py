@@ -19,18 +19,18 @@ from ..errors import user_source
 from ..runtime.tables import html_table
 from ..schedule import Record, Schedule, from_json
 from ..te import Tensor
-from .checked import best_schedule, best_trial
 from .comparison import Comparison, Load, beats
 from .errors import BadTuningOption, NoCandidate, NoRecord, RecordDoesNotFit, WrongRecord
 from .features import FEATURES
 from .measure import Measuring
 from .model import Measurements
 from .outcome import Limits, Outcome, lower_quartile
-from .parts import Kernel, Parted, kernels_of, shares
-from .places import place_of
+from .parts import Kernel, Parted, find_kernels, shares
 from .progress import Progress
+from .record_lookup import best_schedule, best_trial
 from .records import Database
-from .seal import mark_of
+from .runners import make_runner
+from .seal import make_mark
 from .search import STRATEGIES, Candidate, CandidateFactory, Measured, make_search
 from .task import Task
 from .trial import Trial
@@ -60,7 +60,7 @@ class Best(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """What the database holds for a task now.
+    """Result of tuning a task: what the database holds for it now.
 
     best: the fastest verified candidate; where no other is faster, the rules' choice. history: every trial, oldest first.
     baseline: the seconds that a call of the unscheduled program takes. dropped: how many candidates were given up before they were
@@ -86,12 +86,12 @@ class Result:
 
     @property
     def space(self) -> str:
-        """What the trials were drawn from: "rules", or "template:NAME(arguments)", then a mark of what defines it."""
+        """Return what the trials were drawn from: "rules", or "template:NAME(arguments)", then a mark of what defines it."""
         return self.task.key.space
 
     @property
     def failures(self) -> dict[str, int]:
-        """How many trials failed, by class (see Failure.kind)."""
+        """Return how many trials failed, by class (see Failure.kind)."""
         return dict(Counter(trial.failure for trial in self.history if trial.failure))
 
     def __repr__(self) -> str:
@@ -118,14 +118,14 @@ class Result:
 
 @dataclass(frozen=True, repr=False)
 class PartedResult:
-    """What the database holds for the kernels of a graph now. results: by their names; counts: how often a call runs each."""
+    """Results of tuning the kernels of a graph. results: by their names; counts: how often a call runs each."""
 
     results: dict[str, Result]
     counts: dict[str, int]
 
     @property
     def seconds(self) -> float:
-        """What the best of all of them take in a call, each measured by itself."""
+        """Return what the best of all of them take in a call, each measured by itself."""
         return sum(self.counts[name] * result.best.seconds for name, result in self.results.items())
 
     def __repr__(self) -> str:
@@ -212,7 +212,7 @@ def tune(
         )
     if search not in STRATEGIES:
         raise BadTuningOption(f"there is no search {search!r}", called=user_source(), allowed=", ".join(STRATEGIES))
-    kernels = kernels_of(args)
+    kernels = find_kernels(args)
     if kernels is not None:
         if inputs is not None:
             raise BadTuningOption(
@@ -221,7 +221,7 @@ def tune(
                 called=user_source(),
                 fix="leave out inputs, or tune the task of one kernel: g.tasks()[0].tensors",
             )
-        with _opened(database) as records:
+        with _open_database(database) as records:
             one = partial(
                 tune,
                 target=target,
@@ -240,7 +240,7 @@ def tune(
             }
         return PartedResult(results, {kernel.name: kernel.count for kernel in kernels})
     declared = Task.of(args, target, exact=exact)
-    with place_of(runner, declared.target) as place, _opened(database) as records:
+    with make_runner(runner, declared.target) as place, _open_database(database) as records:
         task = Task.of(declared, machine=place.machine)
         run = _Run(task, CandidateFactory(task, place.text(task)), records, trials, search, seed)
         if not run.is_done:
@@ -256,7 +256,7 @@ def tune(
 
 
 @contextmanager
-def _opened(database: str | Path | Database) -> Generator[Database]:
+def _open_database(database: str | Path | Database) -> Generator[Database]:
     if isinstance(database, Database):
         yield database
         return
@@ -296,7 +296,7 @@ class _Run:
         _logger.info("%s: %d of %d trials are known", self.task.name, len(self.history), self.trials)
         display.begin(self.history, measurer.baseline, first.records if first is not None else "", measurer.losses)
         batch = [first] if first is not None and first.records not in self.seen else []
-        batch += self._proposed(batch, BATCH - len(batch))
+        batch += self._propose(batch, BATCH - len(batch))
         while batch:
             display.say("building and choosing")
             following: list[Candidate] = []
@@ -307,11 +307,11 @@ class _Run:
                 partial(self._choose, batch, following),
                 partial(self._came, batch, display),
             )
-            batch = following or self._proposed(
+            batch = following or self._propose(
                 [], BATCH
             )  # drawn anew: a few draws may miss what a small space has left
         self.is_exhausted = len(self.history) < self.trials
-        display.exhausted(self.is_exhausted)
+        display.show_exhaustion(self.is_exhausted)
         display.say("comparing the fastest")
         self._confirm(measurer, first, load)
         display.compare(self.comparison)
@@ -334,9 +334,9 @@ class _Run:
         display.add(trial, outcome.spread)
 
     def _choose(self, batch: list[Candidate], following: list[Candidate]) -> None:
-        following += self._proposed(batch, BATCH)
+        following += self._propose(batch, BATCH)
 
-    def _proposed(self, batch: list[Candidate], most: int) -> list[Candidate]:
+    def _propose(self, batch: list[Candidate], most: int) -> list[Candidate]:
         """The candidates after a batch, some of which may not be measured yet."""
         waiting = sum(candidate.records not in self.seen for candidate in batch)
         count = min(most, self.trials - len(self.history) - waiting)
@@ -344,7 +344,7 @@ class _Run:
         return self.search.propose(count, self.measured, seen) if count > 0 else []
 
     def _mark(self, candidate: Candidate) -> str:
-        return mark_of(self.task.key, candidate.records)
+        return make_mark(self.task.key, candidate.records)
 
     def _note(self, candidate: Candidate, trial: Trial) -> None:
         """Records a trial, and only then counts it."""
@@ -393,7 +393,7 @@ class _Run:
                 return
 
     def _counts(self, trial: Trial, usual: Trial, times: Sequence[float], load: Load) -> bool:
-        """Whether what a comparison with the rules' choice says of a candidate can be believed: beside other load one of a single
+        """Return whether what a comparison with the rules' choice says of a candidate can be believed: beside other load one of a single
         thread is faster for that alone."""
         alike = self.candidates[trial.records].is_parallel or not self.candidates[usual.records].is_parallel
         return alike or not Comparison(tuple(times), tuple(times), load).is_noisy
@@ -405,7 +405,7 @@ class _Run:
             return None
 
     def result(self) -> Result:
-        """What the database holds now. Raises NoCandidate (TW0608)."""
+        """Return what the database holds now. Raises NoCandidate (TW0608)."""
         winner = self._winner()
         history = self.database.trials(self.task.key)
         if winner is None or winner.time is None:
@@ -440,7 +440,7 @@ class _Run:
 
 
 def _others(database: Database, task: Task) -> list[Measurements]:
-    """What was measured of other functions on this machine, those of the last ones."""
+    """Return what was measured of other functions on this machine, those of the last ones."""
     found: list[Measurements] = []
     for other in reversed(database.task_keys()):
         wanted = OTHERS - sum(len(each.rows) for each in found)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.build import build_kernels
-from ..codegen.export.measured import measured_library
+from ..codegen.export.timing_library import measured_library
 from ..codegen.target import Target
 from ..errors import TilewrightError
 from ..ir.constant import Constant, aligned_copy
@@ -87,8 +87,8 @@ class Worker:
         return {}
 
     def reference(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Builds and runs the unscheduled program, keeps what it computes, and times it."""
-        kernel = self._built(request["function"], Target() if self.on_gpu else self.target)
+        """Build and runs the unscheduled program, keeps what it computes, and times it."""
+        kernel = self._build_kernel(request["function"], Target() if self.on_gpu else self.target)
         self._poison()
         start = time.perf_counter()
         kernel(*self.arrays)
@@ -111,31 +111,31 @@ class Worker:
         return {}
 
     def build(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Makes a kernel of a candidate, to be run later."""
+        """Make a kernel of a candidate, to be run later."""
         start = time.perf_counter()
-        self.kernels[request["id"]] = self._built(request["function"], self.target)
+        self.kernels[request["id"]] = self._build_kernel(request["function"], self.target)
         return {"seconds": time.perf_counter() - start}
 
     def probe(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Looks at a candidate for a GPU that is not here: its rank is told in the place of times."""
-        from .probe import rank_of
+        """Look at a candidate for a GPU that is not here: its rank is told in the place of times."""
+        from .probe import rank_candidate
 
         start = time.perf_counter()
-        rank, wrong = rank_of(Path(request["function"]).read_text(encoding="utf-8"), self.target)
+        rank, wrong = rank_candidate(Path(request["function"]).read_text(encoding="utf-8"), self.target)
         if wrong:
             return {"failure": "wrong output", "message": wrong}
         self.ranks[request["id"]] = rank
         return {"seconds": time.perf_counter() - start}
 
     def library(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Makes a library of a candidate for another machine, beside its text: NUMBER.so."""
+        """Make a library of a candidate for another machine, beside its text: NUMBER.so."""
         start = time.perf_counter()
         path = Path(request["function"])
         path.with_suffix(".so").write_bytes(measured_library(self._read(path), self.target))
         return {"seconds": time.perf_counter() - start}
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Runs a kernel that was built, compares what it computes with the reference, and times it."""
+        """Run a kernel that was built, compares what it computes with the reference, and times it."""
         if request["id"] in self.ranks:
             return {"times": [self.ranks.pop(request["id"])]}
         kernel = self.kernels.pop(request["id"])
@@ -160,7 +160,7 @@ class Worker:
         if self.on_gpu:
             for _ in range(_ROUNDS):
                 for kernel, seconds in zip(kernels, times, strict=True):
-                    seconds += kernel.time(*self._on_gpu(), repeat=1, min_repeat_ms=2.0).results
+                    seconds += kernel.time(*self._copy_to_gpu(), repeat=1, min_repeat_ms=2.0).results
             return {"times": times}
         numbers: list[int] = []
         for kernel in kernels:
@@ -173,13 +173,13 @@ class Worker:
                 seconds.append(_seconds(kernel, self.arrays, number))
         return {"times": times}
 
-    def _on_gpu(self) -> list[DeviceArray]:
+    def _copy_to_gpu(self) -> list[DeviceArray]:
         self.copies = self.copies or [device_array(array) for array in self.arrays]
         return self.copies
 
     def _run_on_gpu(self, kernel: Kernel) -> dict[str, Any]:
         """Before the times and after them, the outputs are brought back and compared."""
-        copies, times = self._on_gpu(), tuple[float, ...]()
+        copies, times = self._copy_to_gpu(), tuple[float, ...]()
         for at in self.outputs:
             copies[at].copyfrom(self.arrays[at])
         kernel(*copies)
@@ -193,7 +193,7 @@ class Worker:
                 times = kernel.time(*copies, repeat=_ROUNDS, min_repeat_ms=2.0).results
         return {"times": list(times)}
 
-    def _built(self, path: str, target: Target) -> Kernel:
+    def _build_kernel(self, path: str, target: Target) -> Kernel:
         """Of the function that a file holds."""
         function = self._read(Path(path))
         return build_kernels([function], target).module[function.name]
@@ -208,7 +208,7 @@ class Worker:
             array.fill(np.nan if array.dtype.kind not in "biu" else array.dtype.type(0x5A))
 
     def _difference(self) -> str:
-        """How the outputs differ from the reference; "" where they do not."""
+        """Return how the outputs differ from the reference; "" where they do not."""
         for at, wanted in zip(self.outputs, self.references, strict=True):
             difference = wanted.difference(self.arrays[at])
             if difference:
@@ -250,7 +250,7 @@ def _times(
     return times
 
 
-def failure_of(error: BaseException) -> tuple[str, str]:
+def classify_failure(error: BaseException) -> tuple[str, str]:
     """The class of failures that an exception belongs to, and its first lines."""
     text = str(error) or type(error).__name__
     memory = isinstance(error, MemoryError) or "memory" in text.lower()
@@ -259,7 +259,7 @@ def failure_of(error: BaseException) -> tuple[str, str]:
 
 
 def serve(requests: Any, answers: Any) -> None:
-    """Answers until the pipe is closed."""
+    """Answer until the pipe is closed."""
     worker = Worker()
     handlers = {
         "setup": worker.setup,
@@ -276,7 +276,7 @@ def serve(requests: Any, answers: Any) -> None:
         try:
             answer = handlers[request["do"]](request)
         except FAULTS as error:
-            kind, message = failure_of(error)
+            kind, message = classify_failure(error)
             answer = {"failure": kind, "message": message}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

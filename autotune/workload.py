@@ -1,4 +1,4 @@
-"""What a machine that measures is told of a task: everything, as plain data, and nothing of how it is scheduled."""
+"""Description of a task for a machine that measures: all of it as plain data, without any schedule."""
 
 from __future__ import annotations
 

@@ -70,25 +70,25 @@ def calibrate(console: Console) -> int:
 
 
 def difference(row: Machine, values: Mapping[str, float]) -> Table:
-    """What was measured beside what the row of the processor says."""
+    """Return what was measured beside what the row of the processor says."""
     table = Table(title=f"{machine_text()}: row {row.name}", title_justify="left", box=None)
     table.add_column("")
     for title in ("row", "measured", "unit"):
         table.add_column(title, justify="left" if title == "unit" else "right")
     for name, value in values.items():
-        usual = _of_row(row, name)
+        usual = _row_cost(row, name)
         differs = abs(value / usual - 1) > DIFFERS
         table.add_row(name, f"{usual:.3g}", f"{value:.3g}", MEASURES[name].unit, style="bold" if differs else "dim")
     return table
 
 
-def _of_row(row: Machine, name: str) -> float:
+def _row_cost(row: Machine, name: str) -> float:
     unit, _, part = name.partition(".")
     return float(getattr(getattr(row.instructions, unit), part) if part else getattr(row, name))
 
 
 def measured(row: Machine) -> Iterator[dict[str, float]]:
-    """What is measured, step by step. row: what is known of the machine otherwise."""
+    """Return what is measured, step by step. row: what is known of the machine otherwise."""
     threads = num_threads()
     set_num_threads(1)
     try:
@@ -99,7 +99,7 @@ def measured(row: Machine) -> Iterator[dict[str, float]]:
         for found in (*map(bench.latency, _LATENCIES), *map(bench.rate, _RATES), *map(bench.elementwise, _ELEMENTWISE)):
             values |= found
             yield found
-        for look in (bench.loads, bench.stores, bench.shuffles, bench.gathers, bench.masked):
+        for look in (bench.loads, bench.stores, bench.shuffles, bench.gathers, bench.masked_rows):
             found = look()
             values |= found
             yield found
@@ -256,7 +256,7 @@ class _Bench:
         tile.vectorize(tile.op.axis[1])
         return {"gather.rate": 4 * TILES * DEPTH / self.cycles(s, [a, out])}
 
-    def masked(self) -> dict[str, float]:
+    def masked_rows(self) -> dict[str, float]:
         """Of a load or a store of a part of a vector: what rows of nearly two vectors take beyond rows of one."""
         lanes, rows = self.row.lanes(32), 192
         cycles: list[float] = []
@@ -308,7 +308,7 @@ class _Bench:
         return self.cycles(s, [x, a, out]) / (4 * passes * prod((tasks, rows, width)))
 
     def threads(self, least: float) -> Iterator[dict[str, float]]:
-        """What all cores take from memory together, which is no less than one does, and a fork."""
+        """Return what all cores take from memory together, which is no less than one does, and a fork."""
         cores = available_cpus()
         set_num_threads(cores)
         yield {"memory_shared": max(1 / self.read(self.largest, parallel=True), least)}

@@ -29,7 +29,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns 0, 1 (failed) or 2 (usage)."""
+    """Run the command line; returns 0, 1 (failed) or 2 (usage)."""
     options, started = _parser().parse_args(arguments), user_source()
     if options.verbose:
         _log_to_stderr()
@@ -229,7 +229,7 @@ def _report(options: argparse.Namespace) -> int:
             else report_database(what, options.out)
         )
         return 0
-    schedule = _schedule_of(what, options.target)
+    schedule = _find_schedule(what, options.target)
     if schedule is None:
         return 2
     from ..views.report import write_page
@@ -238,7 +238,7 @@ def _report(options: argparse.Namespace) -> int:
     return 0
 
 
-def _schedule_of(source: str, target: str) -> Any:
+def _find_schedule(source: str, target: str) -> Any:
     """The schedule that FILE.py:NAME is or returns, or that is built for the target of the tensors that it is or returns, or the
     last that FILE.py makes; None, having said why, for none."""
     from ..codegen.target import Target
@@ -276,7 +276,7 @@ def _run_demo(folder: str) -> int:
 
 
 def _run_file(path: str, rest: list[str]) -> int:
-    """Runs a program as Python does: with its own arguments, and with its folder first on the path."""
+    """Run a program as Python does: with its own arguments, and with its folder first on the path."""
     if not os.path.isfile(path):
         _say(f"tilewright run: no file {path}")
         return 2

@@ -31,7 +31,7 @@ DATABASE = "tune.sqlite"
 
 
 def add_commands(commands: Any) -> None:
-    """Adds the commands to argparse's subparsers."""
+    """Add the commands to argparse's subparsers."""
     db = commands.add_parser(
         "db", help="look into a database of results", description="Lists, shows, moves and checks results."
     )
@@ -108,7 +108,7 @@ def _say(text: str) -> None:
     Console(stderr=True, soft_wrap=True, highlight=False).print(printable(text), markup=False)
 
 
-def _chosen(database: Database, wanted: str) -> list[TunedTask]:
+def _choose_tasks(database: Database, wanted: str) -> list[TunedTask]:
     return [
         task for task in database.tasks() if not wanted or task.name == wanted or task.key.digest.startswith(wanted)
     ]
@@ -128,12 +128,12 @@ def _best(options: argparse.Namespace) -> int:
     from ..autotune.progress import readable
     from ..autotune.records import Database
     from ..schedule import from_json
-    from ..schedule.model.code_by_places import code_by_places
+    from ..schedule.model.positional_code import code_by_places
 
     if options.of:
-        return _best_of(options)
+        return _find_best(options)
     with Database(options.database, must_exist=True) as database:
-        tasks = _chosen(database, options.task)
+        tasks = _choose_tasks(database, options.task)
         if not tasks:
             raise _no_task(options.database, options.task, database)
         for task in tasks:
@@ -145,13 +145,13 @@ def _best(options: argparse.Namespace) -> int:
     return 0
 
 
-def _best_of(options: argparse.Namespace) -> int:
+def _find_best(options: argparse.Namespace) -> int:
     """The best schedule of a program that is at hand."""
-    from ..autotune.checked import best_schedule
     from ..autotune.progress import readable
-    from .tuning import task_of
+    from ..autotune.record_lookup import best_schedule
+    from .tuning import find_task
 
-    task = task_of(options.of, options.target)
+    task = find_task(options.of, options.target)
     schedule, trial = best_schedule(task, options.database, any_space=task.is_derived)
     _print(f"# {printable(task.name)} ({task.key.digest}): {readable(trial.time or 0.0)}")
     _print(printable(schedule.as_python(), lines=True))
@@ -192,7 +192,7 @@ def _import(options: argparse.Namespace) -> int:
             with sys.stdin.buffer if log == "-" else Path(log).open("rb") as file:
                 lines = read_lines(file)
                 new = database.import_lines(
-                    lines if options.program is None else _of_tvm(lines, options.target, templates)
+                    lines if options.program is None else _read_tvm_log(lines, options.target, templates)
                 )
             _say(
                 f"{new} new trials from {'the standard input' if log == '-' else log} in {Path(options.database).absolute()}"
@@ -200,16 +200,16 @@ def _import(options: argparse.Namespace) -> int:
     return 0
 
 
-def _of_tvm(lines: Iterator[str], target: str, templates: list[Template]) -> Iterator[str]:
+def _read_tvm_log(lines: Iterator[str], target: str, templates: list[Template]) -> Iterator[str]:
     """The lines of a log of TVM's as lines of ours; tells which were left out, and why."""
-    from ..autotune.lines import Line, to_line
+    from ..autotune.lines import Line, write_line
     from ..compat.tvm.logs import imported
 
     found = imported(lines, target, templates)
     for reason, count in found.left.items():
         _say(f"{count} lines left out: {reason}")
     for task, trial in found.trials:
-        yield to_line(Line(task.key, task.name, None, trial))
+        yield write_line(Line(task.key, task.name, None, trial))
 
 
 def _merge(options: argparse.Namespace) -> int:
@@ -248,7 +248,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def report_database(path: str, out: str) -> Path:
-    """Writes the page about a database: for each task the tuning curve, the best schedule, and what failed."""
+    """Write the page about a database: for each task the tuning curve, the best schedule, and what failed."""
     from ..autotune.records import Database
     from ..autotune.report import write_report
 

@@ -17,7 +17,7 @@ __all__ = ["add_commands"]
 
 
 def add_commands(commands: Any) -> None:
-    """Adds the commands to argparse's subparsers."""
+    """Add the commands to argparse's subparsers."""
     _add_fuzz(commands)
     _add_reduce(commands)
     _add_bench(commands)
@@ -159,7 +159,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _tools_are_here(command: str) -> bool:
-    """Whether this is the source tree; where it is not, says how to get it."""
+    """Return whether this is the source tree; where it is not, says how to get it."""
     if find_spec("tilewright.tools") is not None:
         return True
     Console(file=sys.stderr).print(

@@ -1,4 +1,4 @@
-"""What this machine offers to tilewright, part by part: found, or missing and why."""
+"""Examination of this machine, part by part: found, or missing and why."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rich.text import Text
 
 from .. import __version__
 from ..errors import CodegenError, TilewrightError
+from ..runtime.cache_paths import default_database
 from ..runtime.cuda_driver import ask_driver
-from ..runtime.places import default_database
 
 __all__ = ["Finding", "examine", "report", "time_table"]
 
@@ -34,10 +34,10 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Every finding, in the order of the report."""
-    return [finding for part, look in _LOOKS.items() for finding in _found(part, look)]
+    return [finding for part, look in _LOOKS.items() for finding in _look_up(part, look)]
 
 
-def _found(part: str, look: Callable[[], Iterable[Finding]]) -> Iterable[Finding]:
+def _look_up(part: str, look: Callable[[], Iterable[Finding]]) -> Iterable[Finding]:
     try:
         yield from look()
     except TilewrightError as error:  # such as a variable of the environment that is nonsense
@@ -45,7 +45,7 @@ def _found(part: str, look: Callable[[], Iterable[Finding]]) -> Iterable[Finding
 
 
 def report(console: Console) -> None:
-    """Prints the findings as a table."""
+    """Print the findings as a table."""
     table = Table(box=None, show_header=False, padding=(0, 1))
     for finding in examine():
         mark = Text("ok", style="green") if finding.found else Text("--", style="yellow")

@@ -14,7 +14,7 @@ PAGES = Path(__file__).parent.parent / "docs" / "errors"
 
 
 def explain(code: str, console: Console) -> str:
-    """Prints the page of an error by its code (TW0203, tw0203 or 203). Returns "", or what is wrong with the code."""
+    """Print the page of an error by its code (TW0203, tw0203 or 203). Returns "", or what is wrong with the code."""
     known = sorted(path.stem for path in PAGES.glob("TW*.md"))
     full = f"TW{code.upper().removeprefix('TW'):0>4}"
     if full not in known:

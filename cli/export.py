@@ -44,7 +44,7 @@ _WORDS = {str: "a text", list: "a list", bool: "true or false", dict: "a table"}
 
 
 def add_commands(commands: Any) -> None:
-    """Adds the command to argparse's subparsers."""
+    """Add the command to argparse's subparsers."""
     export = commands.add_parser(
         "export",
         help="write a library from functions' kernels",
@@ -79,9 +79,9 @@ def add_commands(commands: Any) -> None:
 def _export(options: argparse.Namespace) -> int:
     source = str(options.source)
     if source.endswith(".toml"):
-        library, described = _library_of(source, options)
+        library, described = _make_library(source, options)
     else:
-        made = _declared(source)
+        made = _find_declared(source)
         if made is None:
             return 2
         if not options.python and len(options.target or ()) < 2:
@@ -116,7 +116,7 @@ def _export_alone(made: Any, options: argparse.Namespace) -> int:
 
 
 def _require_database(path: str | None) -> None:
-    """Raises NoRecord (TW0633) where there is no such file: its name is wrong, and libraries are not looked at as they are made."""
+    """Raise NoRecord (TW0633) where there is no such file: its name is wrong, and libraries are not looked at as they are made."""
     from ..autotune.records import Database
 
     if path is not None:
@@ -124,7 +124,7 @@ def _require_database(path: str | None) -> None:
 
 
 def _library_of_function(made: Any, options: argparse.Namespace) -> Library:
-    """What one function returns, as a library."""
+    """Return what one function returns, as a library."""
     from ..driver.library import Library
 
     name = options.name or options.source.rpartition(":")[2]
@@ -139,11 +139,11 @@ def _library_of_function(made: Any, options: argparse.Namespace) -> Library:
 # Libraries that a file lists
 
 
-def _library_of(path: str, options: argparse.Namespace) -> tuple[Library, dict[str, Any]]:
+def _make_library(path: str, options: argparse.Namespace) -> tuple[Library, dict[str, Any]]:
     """The library that a file in TOML lists, and what else it says. Options of the command line come before the file's."""
     from ..driver.library import Library
 
-    described = _described(path)
+    described = _read_description(path)
     switches = {
         key: described[key] for key in ("exact", "bounds_check", "fast_math", "fp_contract") if key in described
     }
@@ -153,7 +153,7 @@ def _library_of(path: str, options: argparse.Namespace) -> tuple[Library, dict[s
     for function in described["function"]:
         source = str(Path(path).parent / function["source"])
         try:
-            made = _declared(source, function.get("arguments", {}))
+            made = _find_declared(source, function.get("arguments", {}))
         except ArgumentsDoNotFit as error:
             raise _bad(
                 path, f"{function['source']} does not take its arguments: {error.reason}", "arguments = { rows = 64 }"
@@ -169,8 +169,8 @@ def _library_of(path: str, options: argparse.Namespace) -> tuple[Library, dict[s
     return library, described
 
 
-def _described(path: str) -> dict[str, Any]:
-    """What the file says, each key of the kind that it has to be. Raises BadLibraryFile."""
+def _read_description(path: str) -> dict[str, Any]:
+    """Return what the file says, each key of the kind that it has to be. Raises BadLibraryFile."""
     try:
         described = tomllib.loads(read_regular(path, _MOST_BYTES).decode())
     except (OSError, ValueError, RecursionError) as error:
@@ -209,8 +209,8 @@ def _bad(path: str, reason: str, fix: str, allowed: str = "") -> TilewrightError
 # Functions of files
 
 
-def _declared(source: str, arguments: Mapping[str, Any] | None = None) -> Any:
-    """What FILE.py:NAME returns, or is where it is a list; None, having said why, where there is none."""
+def _find_declared(source: str, arguments: Mapping[str, Any] | None = None) -> Any:
+    """Return what FILE.py:NAME returns, or is where it is a list; None, having said why, where there is none."""
     path, _, name = source.rpartition(":")
     made: Any = None
     if path and os.path.isfile(path):

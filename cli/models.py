@@ -33,7 +33,7 @@ _MODELS = "model.onnx, model.pt2, graph.safetensors or graph.txt"
 
 
 def add_commands(commands: Any) -> None:
-    """Adds the commands to argparse's subparsers."""
+    """Add the commands to argparse's subparsers."""
     transform = commands.add_parser(
         "transform",
         help="a model after passes, as text or as a file",
@@ -97,7 +97,7 @@ def add_commands(commands: Any) -> None:
 
 
 def add_shape(parser: Any) -> None:
-    """Adds the option by which a command fixes, or names, dimensions of a model's inputs."""
+    """Add the option by which a command fixes, or names, dimensions of a model's inputs."""
     text = "the shape of an input, whose dimensions are numbers, or names where any size is to do"
     _add_repeated(parser, "--shape", "INPUT=1,3,h,w", _shape, text)
 
@@ -128,7 +128,7 @@ def _value(text: str) -> tuple[str, Any]:
 
 
 def _number(text: str) -> bool | int | float:
-    """Raises ValueError."""
+    """Raise ValueError."""
     if text in ("true", "false"):
         return text == "true"
     return float(text) if any(letter in text.lower() for letter in ".en") else int(text)
@@ -173,7 +173,7 @@ def _compile(options: argparse.Namespace) -> int:
 
 
 def report_model(path: str, out: str, target: str, shapes: Shapes) -> Path:
-    """Writes the page about a model with the times of a call on drawn inputs. shapes: as read_model takes them. Raises
+    """Write the page about a model with the times of a call on drawn inputs. shapes: as read_model takes them. Raises
     BadGraphInput (TW0906) where sizes are left open."""
     import numpy as np
 
@@ -279,7 +279,7 @@ def _text(path: str) -> str:
 
 
 def _no_graph(path: str, g: OpenGraph) -> UnsupportedModel:
-    """What to give for a model to be a graph: values of inputs that shapes depend on, or numbers in place of open extents, which it
+    """Return what to give for a model to be a graph: values of inputs that shapes depend on, or numbers in place of open extents, which it
     may look at."""
     from ..graph.errors import UnsupportedModel
 

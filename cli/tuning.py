@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ..autotune.task import Task
     from ..autotune.tuner import PartedResult
 
-__all__ = ["add_commands", "task_of"]
+__all__ = ["add_commands", "find_task"]
 
 
 def add_commands(commands: Any) -> None:
-    """Adds the command to argparse's subparsers."""
+    """Add the command to argparse's subparsers."""
     tune = commands.add_parser(
         "tune",
         help="look for the fastest schedule of a function",
@@ -76,7 +76,7 @@ def _tune(options: argparse.Namespace) -> int:
         if Path(options.what).suffix in SUFFIXES:
             _tell_kernels(tune(read_model(options.what, dict(options.shape)), options.target, **how), console)
             return 0
-        task = task_of(options.what, options.target)
+        task = find_task(options.what, options.target)
         result = tune(task, **how)
     except KeyboardInterrupt:
         Console(stderr=True).print(f"interrupted; every trial so far is in {options.database}, run it again to go on")
@@ -102,7 +102,7 @@ def _tell_kernels(result: PartedResult, console: Console) -> None:
     console.print(f"{readable(result.seconds)} in all", markup=False)
 
 
-def task_of(what: str, target: str) -> Task:
+def find_task(what: str, target: str) -> Task:
     """The task that FILE.py:function gives. Raises BadTuningFile."""
     from ..autotune.task import Task
     from ..autotune.templates import Template

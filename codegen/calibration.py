@@ -21,7 +21,7 @@ from typing import Any, cast
 from ..environment import bad_variable
 from ..errors import user_source
 from ..ir.cached import cached_property
-from ..runtime.places import cache_folder, write_whole
+from ..runtime.cache_paths import cache_folder, write_atomically
 from ..runtime.threads import available_cpus
 from ..untrusted import plain_json, printable, read_regular
 from .errors import BadCalibration
@@ -147,7 +147,7 @@ def keep(calibration: Calibration) -> Path | None:
     if path is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         content = {"tilewright": _FORM, "machine": machine_text(), "values": dict(calibration.values)}
-        write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+        write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
     return path
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from ..runtime.shield import in_turn
+from ..runtime.critical_section import run_in_turn
 from .instructions import attributes, beyond, least
 
 __all__ = ["VARIABLE", "Processor", "cpu_model", "part_of", "whole_processor"]
@@ -45,7 +45,7 @@ class Processor:
 
 
 @cache
-@in_turn
+@run_in_turn
 def whole_processor() -> Processor:
     """This machine's processor with all that it has."""
     return Processor(llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features()))
@@ -134,12 +134,12 @@ _X86_TUNING = (
 
 
 @cache
-@in_turn
+@run_in_turn
 def _architecture() -> str:
     return llvm.get_triple_parts(llvm.get_process_triple()).Arch
 
 
-@in_turn
+@run_in_turn
 def _machine(cpu: str, features: str) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(cpu=cpu, features=features)

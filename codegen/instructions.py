@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 
-from ..runtime.shield import in_turn
+from ..runtime.critical_section import run_in_turn
 
 __all__ = ["attributed", "attributes", "beyond", "least"]
 
@@ -29,7 +29,7 @@ def least(architecture: str, feature: str) -> str:
     return attributes("generic", f"{removed}+{feature}")
 
 
-@in_turn
+@run_in_turn
 def beyond(caller: str, callees: Sequence[str], machine: llvm.TargetMachine) -> list[int]:
     """Which callees may use instructions that the caller may not, by their places. Both are given by their attributes.
     machine: LLVM's, of their architecture."""

@@ -15,7 +15,7 @@ from ..runtime.errors import KernelOutOfMemory
 from ..runtime.kernel import Kernel
 from ..runtime.module import Module
 from .abi.callback import callback_kernel
-from .abi.signature import shape_symbols, signature_of
+from .abi.signature import make_signature, shape_symbols
 from .c.imported import loaded_addresses
 from .result import BuildOptions, BuildResult
 from .sources import Sources
@@ -43,7 +43,7 @@ def _kernel(function: Function) -> Kernel:
     sources = Sources(
         "an interpreted kernel", {"ir": lambda: str(function)}, 'build with target="llvm" to see machine code'
     )
-    signature = signature_of(function, shape_symbols(function))
+    signature = make_signature(function, shape_symbols(function))
 
     def run(arguments: list[Any], _: dict[str, int]) -> None:
         try:

@@ -11,7 +11,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from ..errors import user_source
-from ..runtime.shield import in_turn
+from ..runtime.critical_section import run_in_turn
 from .errors import UnknownFeature, UnknownProcessor, UnknownTriple
 
 __all__ = [
@@ -84,20 +84,20 @@ def knows_feature(feature: str, triple: str, host: Mapping[str, bool]) -> bool:
     return feature in host or feature in _known_names(triple)[1]
 
 
-@in_turn
+@run_in_turn
 def _find(triple: str) -> None:
     llvm.Target.from_triple(triple)
 
 
 @cache
-@in_turn
+@run_in_turn
 def process_triple() -> str:
     """This machine as LLVM spells it."""
     return llvm.get_process_triple()
 
 
 @cache
-@in_turn
+@run_in_turn
 def machine_and_system(triple: str) -> tuple[str, str]:
     """The architecture and the system that a triple names: ("x86_64", "linux")."""
     parts = llvm.get_triple_parts(triple)
@@ -112,7 +112,7 @@ def _choices(word: str, known: Iterable[str]) -> str:
 
 
 @cache
-@in_turn
+@run_in_turn
 def initialize(everything: bool) -> None:
     """LLVM's code generators and assembly printers: this machine's, or all of them (once each)."""
     if everything:

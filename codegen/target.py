@@ -29,7 +29,7 @@ from ..errors import user_source
 from ..importing import import_on_thread
 from ..ir.cached import cached_property
 from ..ir.stmt import Function
-from ..runtime.shield import in_turn
+from ..runtime.critical_section import run_in_turn
 from . import names
 from .assembly import AssemblyLine
 from .errors import ForeignTarget, UnknownTargetKind, UnknownTargetOption
@@ -236,7 +236,7 @@ class Target:
         """The machine's data layout as LLVM writes it."""
         return _data_layout(self)
 
-    @in_turn
+    @run_in_turn
     def machine(self, level: int = 3) -> llvm.TargetMachine:
         """A fresh LLVM machine, for position-independent code of the small code model. level: of its efforts, from 0 to 3."""
         names.initialize(self.is_foreign)
@@ -372,7 +372,7 @@ define void @probe(ptr %p){attributes} {{
 
 
 @cache
-@in_turn
+@run_in_turn
 def _data_layout(target: Target) -> str:
     return str(target.machine().target_data)
 
@@ -386,7 +386,7 @@ def _vector_bits(target: Target) -> int:
     return 512 if "%zmm" in assembly else 256 if "%ymm" in assembly else 128
 
 
-@in_turn
+@run_in_turn
 def _wide_sum(target: Target, attributes: str) -> str:
     """The assembly of a sum of 16 floats."""
     text = _WIDE_SUM.format(attributes=attributes)

@@ -40,7 +40,7 @@ EMULATED_SIZE = 75
 
 
 def main(folder: str = "out") -> int:
-    """Runs every part and leaves its files in `folder`. 0 when every result was right, else 1."""
+    """Run every part and leaves its files in `folder`. 0 when every result was right, else 1."""
     demo = Demo(Path(folder).absolute())
     demo.folder.mkdir(parents=True, exist_ok=True)
     image, kind = read_picture()
@@ -56,7 +56,7 @@ def main(folder: str = "out") -> int:
 
 @dataclass
 class Demo:
-    """What was shown so far. rows: of the final table. files: what was written, with what it is."""
+    """State of the demo. rows: of the final table. files: what was written, with what it is."""
 
     folder: Path
     console: Console = field(default_factory=Console)
@@ -109,7 +109,7 @@ class Demo:
         )
 
     def race(self, name: str, program: matmul.Step, size: int, rounds: int) -> None:
-        """Builds a product and times it against numpy's, in turn."""
+        """Build a product and times it against numpy's, in turn."""
         rng = np.random.default_rng(0)
         a, b = (rng.random((size, size), dtype=np.float32) - 0.5 for _ in range(2))
         want, got, scratch = a @ b, np.full((size, size), np.nan, np.float32), np.empty((size, size), np.float32)
@@ -202,7 +202,7 @@ class Demo:
             self.quiet(str(error))
             return
         assert isinstance(g, Graph)
-        m, names = build(g), model.names_of(source)
+        m, names = build(g), model.class_names(source)
         self.quiet(
             f"{len(g.nodes)} nodes, {len(g.params)} parameters; {sum(m.kernels.values())} kernels, {m.arena_bytes} bytes"
         )

@@ -16,13 +16,13 @@ DEPTH = 4
 
 @dataclass(frozen=True)
 class Tile:
-    """What is summed up in registers at a time: elements of C."""
+    """Register tile: the elements of C that are summed up at a time."""
 
     rows: int
     columns: int
 
 
-def tile_of(target: str = "llvm") -> Tile:
+def register_tile(target: str = "llvm") -> Tile:
     """Rows of two vectors, whose sums take half of a machine's registers: the rest holds what they are made of."""
     machine = machine_of(Target.parse(target))
     return Tile(machine.registers // 4, 2 * machine.lanes(32))
@@ -42,7 +42,7 @@ def naive(size: int) -> Step:
     return Step(te.create_schedule(c), [a, b, c])
 
 
-def blocked(size: int) -> Step:
+def schedule_blocks(size: int) -> Step:
     """Tiles of C, so that what is loaded is used more than once; the reduction outside the tile's own loops."""
     a, b, c = declare(size)
     s = te.create_schedule(c)
@@ -67,7 +67,7 @@ def vectorized(size: int) -> Step:
 
 def packed(size: int, tile: Tile | None = None) -> Step:
     """B rearranged into panels as wide as the tile, so that the inner loop reads it without a gap."""
-    tile = tile or tile_of()
+    tile = tile or register_tile()
     a, b, panels, c = declare_packed(size, tile)
     s = te.create_schedule(c)
     row, column, row_in, column_in = s[c].tile(c.op.axis[0], c.op.axis[1], tile.rows, tile.columns)
@@ -79,9 +79,9 @@ def packed(size: int, tile: Tile | None = None) -> Step:
     return Step(s, [a, b, c])
 
 
-def cached(size: int, tile: Tile | None = None) -> Step:
+def schedule_cache(size: int, tile: Tile | None = None) -> Step:
     """The tile accumulates in a buffer of its own, which the compiler keeps in registers, and is written once."""
-    tile = tile or tile_of()
+    tile = tile or register_tile()
     a, b, panels, c = declare_packed(size, tile)
     s = te.create_schedule(c)
     accumulate(s, panels, c, tile)
@@ -90,7 +90,7 @@ def cached(size: int, tile: Tile | None = None) -> Step:
 
 def parallel(size: int, tile: Tile | None = None) -> Step:
     """Panels over the threads."""
-    tile = tile or tile_of()
+    tile = tile or register_tile()
     a, b, panels, c = declare_packed(size, tile)
     s = te.create_schedule(c)
     outermost = accumulate(s, panels, c, tile)
@@ -139,5 +139,5 @@ def declare_packed(size: int, tile: Tile) -> tuple[te.Tensor, te.Tensor, te.Tens
     return a, b, panels, c
 
 
-STEPS: tuple[Callable[[int], Step], ...] = (naive, blocked, vectorized, packed, cached, parallel)
+STEPS: tuple[Callable[[int], Step], ...] = (naive, schedule_blocks, vectorized, packed, schedule_cache, parallel)
 """In the order of the demo."""

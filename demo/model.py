@@ -18,7 +18,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["model_folder", "names_of", "run_from_c", "taken"]
+__all__ = ["model_folder", "class_names", "run_from_c", "taken"]
 
 ENDS = 1024
 """So many bytes of either end of a file are looked at; spaces around the whole are none of them."""
@@ -68,7 +68,7 @@ int main(int count, char **paths) {
 
 
 def model_folder() -> Path | None:
-    """Where the wheel has its model and what it says of it; None where it is not installed."""
+    """Return where the wheel has its model and what it says of it; None where it is not installed."""
     spec = find_spec("magika")
     for place in spec.submodule_search_locations or () if spec else ():
         for model in sorted(Path(place).glob("models/standard_*/model.onnx"))[-1:]:
@@ -76,13 +76,13 @@ def model_folder() -> Path | None:
     return None
 
 
-def names_of(folder: Path) -> list[str]:
+def class_names(folder: Path) -> list[str]:
     """The kinds of files that the model knows, in the order of its scores."""
     return json.loads((folder / "config.min.json").read_text())["target_labels_space"]
 
 
 def taken(content: bytes) -> NDArray[Any]:
-    """What the model reads of a file: int32 (1, 2048)."""
+    """Return what the model reads of a file: int32 (1, 2048)."""
     block = 4 * ENDS
     first, last = content[:block].lstrip()[:ENDS], content[-block:].rstrip()[-ENDS:]
     row = np.full((1, 2 * ENDS), NOTHING, np.int32)

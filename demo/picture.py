@@ -34,7 +34,7 @@ def zone_plate(size: int) -> NDArray[np.uint8]:
 
 
 def write_png(path: Path, image: NDArray[Any]) -> None:
-    """Writes uint8 (height, width, 3) as PNG: each row after a filter byte of zero (ISO/IEC 15948)."""
+    """Write uint8 (height, width, 3) as PNG: each row after a filter byte of zero (ISO/IEC 15948)."""
     height, width, _ = image.shape
     rows = b"".join(b"\0" + row.tobytes() for row in image)
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)

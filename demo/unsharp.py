@@ -56,12 +56,12 @@ def declare(height: int, width: int, channels: int) -> Pipeline:
     )
     rows = te.compute(
         (height + 2 * RADIUS, width, channels),
-        lambda y, x, c: weighted([padded[y, x + k, c] for k in range(len(TAPS))]),
+        lambda y, x, c: weigh_row([padded[y, x + k, c] for k in range(len(TAPS))]),
         name="rows",
     )
     blur = te.compute(
         (height, width, channels),
-        lambda y, x, c: weighted([rows[y + k, x, c] for k in range(len(TAPS))]),
+        lambda y, x, c: weigh_row([rows[y + k, x, c] for k in range(len(TAPS))]),
         name="blur",
     )
 
@@ -73,7 +73,7 @@ def declare(height: int, width: int, channels: int) -> Pipeline:
     return Pipeline(image, padded, rows, blur, te.compute((height, width, channels), sharpen, name="sharp"))
 
 
-def weighted(values: list[te.Expr]) -> te.Expr:
+def weigh_row(values: list[te.Expr]) -> te.Expr:
     """The five values, weighted by TAPS."""
     total = values[0] * TAPS[0]
     for tap, value in zip(TAPS[1:], values[1:], strict=True):

@@ -24,8 +24,8 @@ from .bundle import bundling
 from .cache.lookup import find_place
 from .compile import BuildItem, Request, compile_programs
 from .frameworks.origin import tell_origin
-from .lower import Buildable, check_name, evidence_of, lower, require_no_args, require_use, scheduled
-from .schedule import calibrated, tuned_schedule
+from .lower import Buildable, check_name, collect_evidence, lower, require_no_args, require_use, scheduled
+from .schedule import apply_calibration, tuned_schedule
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
@@ -37,7 +37,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class BuildsItself(Protocol[T_co]):
-    """What stands above and is built of kernels: a graph."""
+    """Interface of what is built of kernels by higher layers: a graph."""
 
     def built(
         self,
@@ -136,7 +136,9 @@ def build(
     if isinstance(what, Function) and name != "main":
         what = replace(what, name=name)
     if hasattr(type(what), "built"):
-        return cast("BuildsItself[Any]", what).built(calibrated(target, calibration), tuned, options, exact, buckets)
+        return cast("BuildsItself[Any]", what).built(
+            apply_calibration(target, calibration), tuned, options, exact, buckets
+        )
     if buckets is not None:
         raise ArgumentNotBuildable(
             "buckets are sizes of a graph's symbols",
@@ -144,7 +146,7 @@ def build(
             called=user_source(),
             fix="leave out buckets; te.var extents take any size",
         )
-    chosen = calibrated(target, calibration)
+    chosen = apply_calibration(target, calibration)
     return build_with_options(
         cast("Buildable | Mapping[str, Buildable]", what), args, chosen, name, options, tuned, exact
     )
@@ -160,7 +162,7 @@ def build_with_options(
     exact: bool = False,
 ) -> Any:
     """As build, with passes left out or doing more."""
-    chosen = _chosen(target)
+    chosen = _check_target(target)
     if exact and options.contracts:
         raise NotExact(
             "cannot build exactly",
@@ -168,7 +170,7 @@ def build_with_options(
             fix="leave out exact=True, or what allows other roundings",
             reason=f"{'fast_math' if options.fast_math else 'fp_contract'}=True allows other roundings than are written",
         )
-    with deep_recursion(), bundling(lambda: evidence_of(what) | {"target.txt": f"{target}\n"}):
+    with deep_recursion(), bundling(lambda: collect_evidence(what) | {"target.txt": f"{target}\n"}):
         several = isinstance(what, Mapping)
         given = list(what.items()) if isinstance(what, Mapping) else [(name, what)]
         programs = tuple(
@@ -204,7 +206,7 @@ def _module(request: Request) -> Module:
     return result.module
 
 
-def _chosen(target: str | Target) -> Target:
+def _check_target(target: str | Target) -> Target:
     """The target that is asked for, which has to exist even where the environment takes the interpreter instead."""
     asked = Target.parse(target)
     return Target("interpret") if is_enabled("TILEWRIGHT_INTERPRET") else asked
@@ -225,7 +227,7 @@ def tuned_program(what: Any, target: Target, database: str | PathLike[str] | Dat
 
 
 def tell_exactness(module: Module, request: Request) -> None:
-    """Lets each kernel of a module answer `is_exact`; what is asked for now is remembered, and looked at when somebody asks."""
+    """Let each kernel of a module answer `is_exact`; what is asked for now is remembered, and looked at when somebody asks."""
     for name, program in zip(module, request.programs, strict=True):
         module[name].exactness = _answer(program, request)
 

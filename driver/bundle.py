@@ -1,4 +1,4 @@
-"""What is kept of a fault of our own, so that it can be repeated where the program is not at hand."""
+"""Reproduction bundles: folders that hold what an internal error needs to be repeated elsewhere."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ..ir.structural import equal
 from ..ir.visit import rewrite, walk
 from ..schedule import Schedule
 from ..te import Tensor
-from .lower import function_of
+from .lower import lower_program
 
 __all__ = ["BuildItem", "Request", "compile_programs", "lowered_programs", "put_over"]
 
@@ -44,7 +44,7 @@ class BuildItem:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for. renamed: functions that are lowered already take the names of their programs, as those of a module do.
+    """Request to compile programs. renamed: functions that are lowered already take the names of their programs, as those of a module do.
     exact: sums keep their declared order. bare: without what Python calls them by."""
 
     programs: tuple[BuildItem, ...]
@@ -67,7 +67,7 @@ def compile_programs(request: Request) -> BuildResult:
 def lowered_programs(request: Request) -> list[Function]:
     """The functions of a request, lowered. Raises LoweringError."""
     functions = [
-        function_of(program.what, program.args, program.name, request.target, request.exact)
+        lower_program(program.what, program.args, program.name, request.target, request.exact)
         for program in request.programs
     ]
     functions = [
@@ -98,7 +98,7 @@ def put_over(function: Function) -> Function:
 
     body: Stmt = rewrite(function.body, rule)
     if not near:
-        body = Allocate(read, Seq((_copied(result, read), body)))
+        body = Allocate(read, Seq((_copy_loops(result, read), body)))
     return replace(function, params=tuple(each for each in function.params if each is not under), body=body)
 
 
@@ -118,7 +118,7 @@ def _reads_in_place(body: Stmt, under: Buffer, result: Buffer) -> bool:
     )
 
 
-def _copied(source: Buffer, copy: Buffer) -> Stmt:
+def _copy_loops(source: Buffer, copy: Buffer) -> Stmt:
     """The loops that copy all of a buffer."""
     loops = [Var(f"at{at}", extent.dtype) for at, extent in enumerate(source.shape)]
     body: Stmt = BufferStore(copy, BufferLoad(source, tuple(loops)), tuple(loops))

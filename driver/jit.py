@@ -31,10 +31,10 @@ from ..ir import Function, Var
 from ..ir.expr import IntImm
 from ..runtime import cuda, empty
 from ..runtime.array import dtype_name, numpy_dtype
-from ..runtime.diagnose import how_to_hand_out, is_traced_by_jax
+from ..runtime.critical_section import ProcessLock
+from ..runtime.diagnose import handout_advice, is_traced_by_jax
 from ..runtime.errors import NoResult, NotSpecialisable, WrongOutputs
 from ..runtime.kernel import Kernel
-from ..runtime.shield import ProcessLock
 from ..runtime.tensors import NoMemory, RefusedMemory, find_tensor
 from ..schedule import Schedule
 from ..te import Tensor, compute, placeholder, size_var, var
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         def __dlpack__(self, *args: Any, **named: Any) -> Any: ...
 
     class Decorator(Protocol):
-        """What tw.jit with options is."""
+        """Decorator that tw.jit with options is."""
 
         def __call__(self, function: Callable[..., R], /) -> JitFunction[R]: ...
 
@@ -78,7 +78,7 @@ class CacheInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Like:
-    """What a function is specialised by of an array (shape and dtype), or of a number that each call passes (shape None)."""
+    """Specialization by an array (shape and dtype), or of a number that each call passes (shape None)."""
 
     shape: tuple[int, ...] | None
     dtype: str
@@ -178,7 +178,7 @@ _KEPT = 256
 
 
 class JitFunction(Generic[R]):
-    """What tw.jit makes. `__wrapped__` is the function."""
+    """Function that tw.jit makes. `__wrapped__` is the function."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class JitFunction(Generic[R]):
         self._function, self._target = function, target
         self._fast_math, self._bounds_check = fast_math, bounds_check
         self._name = function.__name__ if str.isidentifier(getattr(function, "__name__", "")) else "main"
-        self._dynamic = _places(self._name, self._signature, dynamic)
+        self._dynamic = _find_parameters(self._name, self._signature, dynamic)
         self._on_gpu = target.backend.device(target) == "cuda"
         self._lock = ProcessLock()
         self._specials: dict[Hashable, _Special] = {}
@@ -248,7 +248,7 @@ class JitFunction(Generic[R]):
         if named:
             if any(isinstance(leaf, Tensor) for leaf in _leaves((args, named))):
                 return self._function(*args, **named)
-            args = self._in_order(args, named)
+            args = self._order_arguments(args, named)
         key = tuple([(a.shape, a.dtype) if type(a) is np.ndarray else _key(a) for a in args])
         if self._dynamic:
             key = self._open_key(args)
@@ -274,16 +274,16 @@ class JitFunction(Generic[R]):
     def kernel(self, *args: Any, **named: Any) -> Kernel:
         """The kernel for arguments of these shapes and dtypes: its text, its time, its library. It is called with the arrays, then
         the outputs. Raises what a call raises that builds."""
-        args = self._in_order(args, named)
+        args = self._order_arguments(args, named)
         return self._specialise(self._open_key(args) if self._dynamic else tuple(map(_key, args)), args).kernel
 
     def lower(self, *args: Any, **named: Any) -> Function:
         """The loops of the kernel for arguments of these shapes and dtypes. Raises what a call raises that builds."""
-        declared = self._declared(self._in_order(args, named))
+        declared = self._declare_tensors(self._order_arguments(args, named))
         return lower(declared.schedule, list(declared.args), self._name)
 
     def cache_info(self) -> CacheInfo:
-        """How many calls found their kernel, how many built one, and how many kernels there are."""
+        """Return how many calls found their kernel, how many built one, and how many kernels there are."""
         calls = int(cast(Any, self._calls.__reduce__()[1])[0])
         return CacheInfo(calls - self._misses, self._misses, len(self._specials))
 
@@ -297,7 +297,7 @@ class JitFunction(Generic[R]):
     def __repr__(self) -> str:
         return f"<tw.jit {self._name}{self._signature}, {len(self._specials)} kernels>"
 
-    def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    def _order_arguments(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments by position, defaults included; keyword-only ones last, as the function's own **named."""
         if not named:
             return args
@@ -306,7 +306,7 @@ class JitFunction(Generic[R]):
         return (*bound.args, _Named(tuple(sorted(bound.kwargs.items())))) if bound.kwargs else bound.args
 
     def _open_key(self, args: tuple[Any, ...]) -> tuple[Hashable, ...]:
-        """What the function is specialised by: of dynamic dimensions, which of them are equal."""
+        """Return what the function is specialised by: of dynamic dimensions, which of them are equal."""
         equal: dict[int, int] = {}
         return tuple(
             [
@@ -327,7 +327,7 @@ class JitFunction(Generic[R]):
         except TypeError:
             raise _not_hashable(self._name, args) from None
         if special is None:
-            declared = self._declared(args)
+            declared = self._declare_tensors(args)
             kernel = build(
                 declared.schedule,
                 list(declared.args),
@@ -347,7 +347,7 @@ class JitFunction(Generic[R]):
             self._misses += 1
         return special
 
-    def _declared(self, args: tuple[Any, ...]) -> _Declared:
+    def _declare_tensors(self, args: tuple[Any, ...]) -> _Declared:
         """The function called on tensors that are like the arguments, and its results scheduled."""
         names = _names(self._signature, args)
         inputs: list[Tensor | Var] = []
@@ -365,17 +365,17 @@ class JitFunction(Generic[R]):
         if not results or not all(isinstance(result, Tensor) for result in results):
             raise NoResult(
                 f"{self._name} returns nothing that could be computed",
-                reason=f"it returned {_shown(returned)}",
+                reason=f"it returned {_format_argument(returned)}",
                 called=user_source(),
                 allowed="a tensor, a list or tuple of tensors, or (schedule, tensors)",
                 fix="return what te.compute or an operator of topi gave",
             )
         outputs = list(_own_tensors(results, inputs)) if own is None else results
-        schedule = self._scheduled(outputs) if own is None else own
+        schedule = self._schedule_results(outputs) if own is None else own
         shapes = None if symbols.of else tuple(_shape(self._name, tensor) for tensor in outputs)
         return _Declared(schedule, (*inputs, *outputs), tuple(outputs), several, shapes)
 
-    def _scheduled(self, outputs: Sequence[Tensor]) -> Schedule:
+    def _schedule_results(self, outputs: Sequence[Tensor]) -> Schedule:
         from ..topi import schedule
 
         return schedule(outputs, self._target)
@@ -405,7 +405,7 @@ def _results(
     dtypes: Sequence[np.dtype[Any]],
     on_gpu: bool,
 ) -> tuple[Callable[[Sequence[tuple[int, ...]]], list[Any]], Callable[[Any], Any] | None]:
-    """What makes the arrays that a kernel writes, of shapes, and what makes of such an array that of torch or jax; None where it
+    """Return what makes the arrays that a kernel writes, of shapes, and what makes of such an array that of torch or jax; None where it
     is the array."""
     if framework == "torch":
         torch: Any = sys.modules["torch"]
@@ -444,7 +444,7 @@ def _same(shapes: Sequence[tuple[int, ...]], given: Sequence[Any]) -> Sequence[t
     return shapes
 
 
-def _places(
+def _find_parameters(
     function: str, signature: inspect.Signature, dynamic: Mapping[str, Sequence[int]]
 ) -> dict[int, tuple[int, ...]]:
     """The dynamic dimensions by the positions of arguments. Raises NotSpecialisable (TW0530)."""
@@ -486,7 +486,7 @@ class _Named(NamedTuple):
 
 
 def _key(value: object) -> Hashable:
-    """What a function is specialised by, of any argument. Arrays of one kind by DLPack have the key of numpy's."""
+    """Return what a function is specialised by, of any argument. Arrays of one kind by DLPack have the key of numpy's."""
     if is_array(value):
         return value.shape, value.dtype
     if _hands_out_memory(value):
@@ -504,7 +504,7 @@ def _key(value: object) -> Hashable:
 
 
 class _Array(Protocol):
-    """What DLPack's and numpy's protocols are defined for."""
+    """Array by DLPack's or numpy's protocols."""
 
     @property
     def shape(self) -> Sequence[int]: ...
@@ -529,7 +529,7 @@ def _unreadable(value: object, reason: str) -> NotSpecialisable:
         f"cannot read an argument of type {type(value).__name__}",
         reason="jax traces the function, so that it has no elements yet" if is_traced_by_jax(value) else reason,
         called=user_source(),
-        fix=how_to_hand_out(value),
+        fix=handout_advice(value),
     )
 
 
@@ -549,7 +549,7 @@ def _like(value: object) -> _Like | None:
 
 
 def _tensors(value: Any, name: str, inputs: list[Tensor | Var], symbols: _Symbols, dims: Sequence[int]) -> Any:
-    """What the function gets for an argument; the tensors and variables made are added to `inputs`. dims: its dynamic ones."""
+    """Return what the function gets for an argument; the tensors and variables made are added to `inputs`. dims: its dynamic ones."""
     if isinstance(value, _Named):
         return _Named(tuple((key, _tensors(item, key, inputs, symbols, ())) for key, item in value.items))
     if is_sequence(value):
@@ -636,6 +636,6 @@ def _hashable(value: Any) -> bool:
     return True
 
 
-def _shown(value: Any) -> str:
+def _format_argument(value: Any) -> str:
     text = repr(value)
     return text if len(text) < 80 else f"{text[:77]}..."

@@ -20,7 +20,7 @@ from ..codegen.export.final_kernel import FinalKernel
 from ..codegen.export.gpu import GpuFunction
 from ..codegen.export.library import Exporter
 from ..codegen.export.names import check_names, library_identifier
-from ..codegen.export.variants import Variant, best_first, renamed
+from ..codegen.export.variants import Variant, best_first, rename_kernels
 from ..codegen.gpus import architectures_of
 from ..codegen.names import machine_and_system
 from ..codegen.result import BuildOptions
@@ -34,8 +34,8 @@ from ..te import Tensor
 from .build import tuned_program
 from .bundle import bundling
 from .compile import BuildItem, Request, lowered_programs
-from .linked import prepared_request
-from .lower import Buildable, check_name, evidence_of
+from .linking import prepared_request
+from .lower import Buildable, check_name, collect_evidence
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
@@ -50,7 +50,7 @@ class _Case:
     signature: Signature
     variants: tuple[Variant, ...]
 
-    def joined(self, signature: Signature, variant: Variant) -> _Case:
+    def join(self, signature: Signature, variant: Variant) -> _Case:
         """With the code for a further target."""
         params = tuple(
             replace(ours, alignment=max(ours.alignment, theirs.alignment))
@@ -114,7 +114,7 @@ class Library:
         args: Sequence[Tensor | Var] | None = None,
         target: str | Target | Sequence[str | Target] = "llvm",
     ) -> None:
-        """Adds a function, or shapes or processors to one that is there.
+        """Add a function, or shapes or processors to one that is there.
 
         what, args: as tw.build takes them: a schedule with its args, a list of tensors, or a lowered function. target: what it
         is compiled for, or several. Nothing is added where an error is raised: NotACName (TW0703) for a name that C has no room
@@ -136,14 +136,14 @@ class Library:
             self._add_gpu(name, what, args, targets)
             return
         cases = self._functions.get(name, ())
-        with deep_recursion(), bundling(lambda: evidence_of(what)):
+        with deep_recursion(), bundling(lambda: collect_evidence(what)):
             for each in targets:
                 self._check_target(name, each, targets)
                 program = BuildItem(name, tuned_program(what, each, self._tuned, self._exact), args)
                 (kernel,) = prepared_request(
                     Request((program,), each, self._options, renamed=True, exact=self._exact)
                 ).programs
-                cases = _with_kernel(name, cases, kernel, each)
+                cases = _add_kernel(name, cases, kernel, each)
         if not targets:
             raise DoesNotFit(
                 f"{name!r} is for no processor",
@@ -218,7 +218,7 @@ class Library:
                 )
 
     def exporter(self) -> tuple[Exporter, Companion]:
-        """What writes the library, and what is in it beside its kernels. Raises NothingToExport (TW0740) for one without
+        """Return what writes the library, and what is in it beside its kernels. Raises NothingToExport (TW0740) for one without
         functions."""
         targets = dict.fromkeys(
             variant.target for cases in self._functions.values() for case in cases for variant in case.variants
@@ -237,7 +237,7 @@ class Library:
                 several[name] = names
             kernels += [_kernel(own, case, len(targets) > 1) for own, case in zip(names, cases, strict=True)]
         target = next(iter(targets), Target())
-        gpu = tuple(reduce(GpuFunction.joined, (unit.exported() for unit in units)) for units in self._gpu.values())
+        gpu = tuple(reduce(GpuFunction.join, (unit.exported() for unit in units)) for units in self._gpu.values())
         exporter = Exporter(
             tuple(kernels),
             self._options.fast_math,
@@ -250,7 +250,7 @@ class Library:
     def export(
         self, path: str | PathLike[str], threads: str = "openmp", loadable: bool = False
     ) -> tuple[Path, Path, Path]:
-        """Writes the library, its header and its manifest, as Kernel.export does, and what CMake and pkg-config ask for.
+        """Write the library, its header and its manifest, as Kernel.export does, and what CMake and pkg-config ask for.
 
         path: libname.so, libname.a or name.o; or a folder, in which it is called like the library. threads, loadable: as
         Kernel.export takes them. Returns the three paths. tw.load gives a Module of the functions. Raises NothingToExport (TW0740)
@@ -262,7 +262,7 @@ class Library:
         return exporter(place, threads, loadable, companion)
 
     def export_python(self, folder: str | PathLike[str], version: str = "0.1.0") -> Path:
-        """Writes a Python package of the functions into a folder, which pip installs and makes a wheel of, and returns the folder.
+        """Write a Python package of the functions into a folder, which pip installs and makes a wheel of, and returns the folder.
 
         The package has the library's name. It needs numpy alone (and ml_dtypes, for bfloat16): what loads the library and checks
         calls is part of it. Its functions take what tw.load's take, and are typed. Raises NotACName (TW0703) for a name or version
@@ -281,11 +281,11 @@ def _kernel(name: str, case: _Case, varied: bool) -> FinalKernel:
         function,
         replace(case.signature, name=name),
         symbols,
-        variants=renamed(name, best_first(case.variants)) if varied else (),
+        variants=rename_kernels(name, best_first(case.variants)) if varied else (),
     )
 
 
-def _with_kernel(name: str, cases: tuple[_Case, ...], kernel: FinalKernel, target: Target) -> tuple[_Case, ...]:
+def _add_kernel(name: str, cases: tuple[_Case, ...], kernel: FinalKernel, target: Target) -> tuple[_Case, ...]:
     """The cases of a function with a further kernel."""
     variant = Variant(target, kernel.function, kernel.symbols)
     for at, case in enumerate(cases):
@@ -305,12 +305,12 @@ def _with_kernel(name: str, cases: tuple[_Case, ...], kernel: FinalKernel, targe
                     reason=f"it was added for {str(target)!r} already",
                     fix="give it another name, another shape or dtype, or another target",
                 )
-            return (*cases[:at], case.joined(kernel.signature, variant), *cases[at + 1 :])
+            return (*cases[:at], case.join(kernel.signature, variant), *cases[at + 1 :])
     return (*cases, _Case(kernel.signature, (variant,)))
 
 
 def _shapes(signature: Signature) -> list[object]:
-    """What a call is told by: the dtypes and shapes, whatever the parameters are called."""
+    """Return what a call is told by: the dtypes and shapes, whatever the parameters are called."""
     return [
         signature.symbols,
         *((p.dtype, p.shape) if isinstance(p, BufferParam) else p.dtype for p in signature.params),

@@ -24,8 +24,8 @@ from .schedule import schedule
 __all__ = [
     "Buildable",
     "check_name",
-    "evidence_of",
-    "function_of",
+    "collect_evidence",
+    "lower_program",
     "lower",
     "require_no_args",
     "require_use",
@@ -45,11 +45,11 @@ def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Func
     """
     require_no_args(s, args, name)
     require_use(s, name, None, False)
-    with deep_recursion(), bundling(lambda: evidence_of(s)):
-        return function_of(s, args, name)
+    with deep_recursion(), bundling(lambda: collect_evidence(s)):
+        return lower_program(s, args, name)
 
 
-def function_of(
+def lower_program(
     what: Any, args: Sequence[Tensor | Var] | None, name: str, target: Target | None = None, exact: bool = False
 ) -> Function:
     """The lowered function of anything that can be built. target: for which lists of tensors are scheduled. exact: so that sums
@@ -89,7 +89,7 @@ def function_of(
 
 
 def require_no_args(what: object, args: object, name: str) -> None:
-    """Raises ArgumentNotBuildable (TW0420) for arguments beside what has its own, most likely a target in their place."""
+    """Raise ArgumentNotBuildable (TW0420) for arguments beside what has its own, most likely a target in their place."""
     if args is None or isinstance(what, Schedule):
         return
     meant = f'target="{args}"' if isinstance(args, (str, Target)) else ""
@@ -105,7 +105,7 @@ def require_no_args(what: object, args: object, name: str) -> None:
 
 
 def require_use(what: object, name: str, tuned: object, exact: bool) -> None:
-    """Raises ArgumentNotBuildable (TW0420) for options that could change nothing."""
+    """Raise ArgumentNotBuildable (TW0420) for options that could change nothing."""
     several, builds_itself = isinstance(what, Mapping), hasattr(type(what), "built")
     entries = list(cast("Mapping[str, object]", what).values()) if several else [what]
     if (several or builds_itself) and not (is_a(name, str) and name == "main"):
@@ -132,7 +132,7 @@ def _refuse_option(option: str, reason: str) -> None:
 
 
 def _require_work(parts: Sequence[Tensor | Var], name: str) -> None:
-    """Raises ArgumentNotBuildable (TW0420) for a list in which nothing is computed: most likely its result was forgotten."""
+    """Raise ArgumentNotBuildable (TW0420) for a list in which nothing is computed: most likely its result was forgotten."""
     if any(isinstance(part, Tensor) and not part.op.is_given for part in parts):
         return
     given = next((part for part in parts if isinstance(part, Tensor)), None)
@@ -186,8 +186,8 @@ def check_name(name: Any) -> None:
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def evidence_of(what: Any) -> dict[str, str]:
-    """What is built, as texts by file name: a schedule as code and as records, a function as it is printed."""
+def collect_evidence(what: Any) -> dict[str, str]:
+    """Return what is built, as texts by file name: a schedule as code and as records, a function as it is printed."""
     if isinstance(what, Schedule):
         return {"schedule.py": what.as_python(), "records.json": to_json(what.records)}
     if isinstance(what, Function):
@@ -199,4 +199,4 @@ def evidence_of(what: Any) -> dict[str, str]:
         if isinstance(what, (list, tuple))
         else []
     )
-    return {f"{key}_{name}": text for key, part in parts for name, text in evidence_of(part).items()}
+    return {f"{key}_{name}": text for key, part in parts for name, text in collect_evidence(part).items()}

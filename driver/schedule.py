@@ -18,7 +18,7 @@ from ..te.operation import Operation
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["calibrated", "schedule", "tuned_schedule"]
+__all__ = ["apply_calibration", "schedule", "tuned_schedule"]
 
 
 def schedule(
@@ -44,7 +44,7 @@ def schedule(
     from ..autoschedule import scheduler  # what brings its own schedule need not load the rules
 
     require_switch("exact", exact)
-    chosen = calibrated(target, calibration)
+    chosen = apply_calibration(target, calibration)
     if tuned is not None:
         given = [outputs] if isinstance(outputs, (Operation, Tensor)) else list(outputs)
         inputs = [stage.op.output(0) for stage in create_schedule(outputs).stages if stage.op.is_passed]
@@ -55,7 +55,7 @@ def schedule(
     return scheduler.schedule(outputs, chosen, exact=exact)
 
 
-def calibrated(target: str | Target, calibration: str | None) -> Target:
+def apply_calibration(target: str | Target, calibration: str | None) -> Target:
     """The target, with what was measured of this machine where calibration is "kept", and without it where it is None.
     Raises UnknownTargetOption (TW0402) for anything else."""
     chosen = Target.parse(target)
@@ -79,6 +79,6 @@ def tuned_schedule(
 ) -> Schedule | None:
     """The best schedule that a database has for the function of `args`, inputs then outputs; None where it has no result for it.
     exact: of those that keep every bit. Raises RecordError for a database that cannot be read."""
-    from ..autotune.checked import find_schedule  # what schedules by rules need not load what measures
+    from ..autotune.record_lookup import find_schedule  # what schedules by rules need not load what measures
 
     return find_schedule(args, target, database, exact=exact)

@@ -16,10 +16,10 @@ from ..errors import TilewrightError
 from ..ir.expr import Var
 from ..ir.visit import deep_recursion
 from ..te import Tensor
-from .cache.constants import constants_of
-from .cache.kernels import entry_of
+from .cache.constants import collect_constants
+from .cache.kernels import make_entry
 from .cache.store import Entry
-from .linked import prepared_request
+from .linking import prepared_request
 from .recipes import request_of_recipe
 
 __all__ = ["entry_of_recipe", "serve"]
@@ -35,7 +35,7 @@ def entry_of_recipe(recipe: Mapping[str, Any], declare: Callable[[Any], Sequence
         if request is None:
             return None
         prepared = prepared_request(request)
-        return entry_of(prepared.native(prepared.unit.compiled()), constants_of(request.programs))
+        return make_entry(prepared.native(prepared.unit.compiled()), collect_constants(request.programs))
 
 
 def serve(parent: int, declare: Callable[[Any], Sequence[Tensor | Var]]) -> None:

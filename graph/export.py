@@ -18,10 +18,10 @@ from ..codegen.abi.stub import check_span, extent_value
 from ..codegen.export.companion import Companion
 from ..codegen.export.files import check_place, write_stream
 from ..codegen.export.names import library_identifier, parameter_names
-from ..codegen.export.weights import HEADER_BYTES, checksum_of, weights_companion, weights_header
+from ..codegen.export.weights import HEADER_BYTES, checksum_words, weights_companion, weights_header
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
-from ..driver.linked import Part, export_linked
+from ..driver.linking import Part, export_linked
 from ..errors import user_source
 from ..ir.constant import Constant
 from ..ir.stmt import Function
@@ -85,7 +85,7 @@ def export_graph(
             variants.whole.weights_name,
             weights_size(held, places),
             digest,
-            checksum_of(_contents(held, places)),
+            checksum_words(_contents(held, places)),
         )
     )
     written = list(

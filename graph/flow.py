@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from ..driver.linked import Inner, Part
+from ..driver.linking import Inner, Part
 from ..ir import ops
 from ..ir.buffer import Buffer
 from ..ir.dtype import HANDLE, DType

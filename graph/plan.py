@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from .. import te
 from ..codegen.llvm.build import kernel_symbol
-from ..driver.linked import Part
+from ..driver.linking import Part
 from ..ir import ops
 from ..ir.buffer import Buffer
 from ..ir.constant import Constant

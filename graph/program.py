@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
-from ..driver.linked import Linked, Part, build_linked
+from ..driver.linking import Linked, Part, build_linked
 from ..driver.recipes import Recipes
 from ..ir.constant import Constant
 from ..ir.stmt import Function

@@ -15,7 +15,7 @@ from functools import reduce
 from itertools import product
 from typing import Any, TypeAlias, cast
 
-from ..driver.linked import Inner, Part
+from ..driver.linking import Inner, Part
 from ..errors import user_source
 from ..ir import ops
 from ..ir.buffer import Buffer

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..driver.linked import Part
+from ..driver.linking import Part
 from ..ir.constant import Constant
 from .kernels import is_heavy
 from .large_pages import LargePages

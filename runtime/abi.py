@@ -40,7 +40,7 @@ GIL_THRESHOLD = 1 << 16
 
 
 class Check(IntEnum):
-    """What a check of the arguments found wrong. The detail of a status is a dimension, or the other tensor."""
+    """Kinds of faults that a check of the arguments finds. The detail of a status is a dimension, or the other tensor."""
 
     DTYPE = 1
     RANK = 2
@@ -61,7 +61,7 @@ class Check(IntEnum):
 
 
 class Trouble(IntEnum):
-    """Why a GPU does not run a function of an exported library, as a status of Check.CUDA tells it."""
+    """Reasons for which a GPU does not run a function of an exported library, as a status of Check.CUDA tells it."""
 
     NO_DRIVER = 0
     OLD_DRIVER = 1
@@ -175,7 +175,7 @@ class DescrFields(ctypes.Structure):
 
 
 class CallTable(ctypes.Structure):
-    """What a call stub needs of this process, one word each: kept in a variable beside the stub and filled when the
+    """Addresses of this process that a call stub needs, one word each: kept in a variable beside the stub and filled when the
     code is loaded, so that the code itself refers to no symbol of the interpreter and can be stored. Null array types
     send every call to the Python path. exchange_type, exchange: a type of tensors that describe themselves, and the function
     that does it, once one was met."""
@@ -210,7 +210,7 @@ class CallTable(ctypes.Structure):
 
 
 class ExchangeApi(ctypes.Structure):
-    """What `__dlpack_c_exchange_api__` of a type of tensors holds: DLPackExchangeAPI of DLPack 1.3, functions by which tensors of
+    """Table behind `__dlpack_c_exchange_api__` of a type of tensors: DLPackExchangeAPI of DLPack 1.3, functions by which tensors of
     exactly this type are described without a capsule."""
 
     _fields_ = (
@@ -245,7 +245,7 @@ WRITEABLE = 0x0400
 
 @cache
 def numpy_layout_holds() -> bool:
-    """Whether arrays lie in memory as ArrayFields says: probed on live arrays, so that an interpreter or a numpy that
+    """Return whether arrays lie in memory as ArrayFields says: probed on live arrays, so that an interpreter or a numpy that
     differs costs speed (every call then takes the Python path), never correctness."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":
         return False

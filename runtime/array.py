@@ -21,10 +21,10 @@ from .tensors import (
     MOST_DIMENSIONS,
     NoMemory,
     RefusedMemory,
-    array_of,
     capsule_tensor,
     find_tensor,
     is_ordinary,
+    make_array,
     quick_view,
     require_array,
 )
@@ -43,7 +43,7 @@ class Array(NDArray[Any]):
 
     @property
     def device(self) -> Device:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Where the memory lies."""
+        """Return where the memory lies."""
         return cpu()
 
     ctx = device  # TVM's older name
@@ -68,7 +68,7 @@ class Array(NDArray[Any]):
                 called=user_source(),
                 fix="give a source of the same shape",
             )
-        return _filled(self, values)
+        return _fill_array(self, values)
 
     def copyto(self, target: Any) -> Any:
         """Write the elements into `target`, and return what was written.
@@ -114,8 +114,8 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return dtype.name
 
 
-def _dtype_of(dtype: Any) -> np.dtype[Any]:
-    """What users write as a dtype: our names (TVM's "float" too), numpy's dtypes and types."""
+def _find_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return what users write as a dtype: our names (TVM's "float" too), numpy's dtypes and types."""
     if isinstance(dtype, str):
         name = str.__str__(dtype)
         return numpy_dtype({"float": "float32", "int": "int32", "uint": "uint32"}.get(name, name))
@@ -146,7 +146,7 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         ) from refused
 
 
-def _filled(array: Array, values: NDArray[Any]) -> Array:
+def _fill_array(array: Array, values: NDArray[Any]) -> Array:
     """The array, with these elements converted to its dtype as numpy does. Raises WrongDType (TW0504)."""
     try:
         np.copyto(array, values, casting="unsafe")
@@ -177,8 +177,8 @@ def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | N
     """
     extents = _extents(shape)
     if _is_gpu(device):
-        return device_empty(extents, _dtype_of(dtype), device)
-    return _allocate(extents, _dtype_of(dtype))
+        return device_empty(extents, _find_dtype(dtype), device)
+    return _allocate(extents, _find_dtype(dtype))
 
 
 def _extents(shape: Any) -> tuple[int, ...]:
@@ -198,7 +198,7 @@ def _extents(shape: Any) -> tuple[int, ...]:
 
 
 def _is_gpu(device: Device | None) -> bool:
-    """Whether `device` is a GPU; without a device, arrays are the host's."""
+    """Return whether `device` is a GPU; without a device, arrays are the host's."""
     if device is not None and not isinstance(cast(object, device), Device):
         raise UnknownDevice(
             f"{device!r} is no device",
@@ -226,8 +226,8 @@ def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | An
     """
     on_gpu = _is_gpu(device)
     source = readable_array(x)
-    wanted = _dtype_of(dtype) if dtype is not None else numpy_dtype(dtype_name(_natural_dtype(x, source)))
-    copy = _filled(_allocate(source.shape, wanted), source)
+    wanted = _find_dtype(dtype) if dtype is not None else numpy_dtype(dtype_name(_natural_dtype(x, source)))
+    copy = _fill_array(_allocate(source.shape, wanted), source)
     return device_array(copy, device) if on_gpu else copy
 
 
@@ -287,7 +287,7 @@ def from_dlpack(x: Any) -> Array:
         tensor = find_tensor(x)
         if not is_ordinary(tensor):
             raise RefusedMemory(f"it holds {tensor.dtype} on {tensor.device or 'the host'}")
-        return array_of(tensor).view(Array)
+        return make_array(tensor).view(Array)
     except NoMemory as error:
         raise NotATensor(
             f"a {type(x).__name__} has no memory to share",

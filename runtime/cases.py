@@ -55,10 +55,10 @@ class _Choice:
             kernel = self.known.get(key)
         except TypeError:  # what cannot be hashed is looked for each time
             kernel, key = None, None
-        if kernel is not None and self._taken(kernel, args, named):
+        if kernel is not None and self._accepts(kernel, args, named):
             return
         for case in self.cases:
-            if case is not kernel and self._taken(case, args, named):
+            if case is not kernel and self._accepts(case, args, named):
                 if len(self.known) < _MOST and key is not None:
                     self.known[key] = case
                 return
@@ -72,7 +72,7 @@ class _Choice:
             fix="pass tensors of one of these shapes and dtypes",
         )
 
-    def _taken(self, case: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    def _accepts(self, case: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
         try:
             case(*args, **named)
         except _OF_ANOTHER_CASE:

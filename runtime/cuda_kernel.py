@@ -231,7 +231,7 @@ def _parameter(
     if isinstance(arg, int):
         return items[arg]
     address = items[arg.argument]
-    return arg.plain(address, known) if unaligned else arg.encoded(address, known, driver)
+    return arg.plain(address, known) if unaligned else arg.encode(address, known, driver)
 
 
 def _argument(signature: Signature, i: int, value: Any, stream: int) -> Found | int | float:

@@ -31,10 +31,10 @@ class _LoadedEntry:
         self._check, self._run = _Check(check), _Run(run)
 
     def __call__(self, *args: Any, **named: Any) -> None:
-        self.launched(args, named)
+        self.launch(args, named)
 
-    def launched(self, args: tuple[Any, ...], named: dict[str, Any], synchronized: bool = False) -> None:
-        """Queues it on the caller's stream. synchronized: and waits until it is done."""
+    def launch(self, args: tuple[Any, ...], named: dict[str, Any], synchronized: bool = False) -> None:
+        """Queue it on the caller's stream. synchronized: and waits until it is done."""
         find_driver()  # what is missing on this machine is said before what is wrong with the arguments
         given = DeviceArguments(self.signature, self._check, args, named)
         with context(given.index) as driver:
@@ -69,7 +69,7 @@ class _LoadedDeviceKernel(Kernel):
         entry = self._entry
         assert isinstance(entry, _LoadedEntry)
         return time_calls(
-            lambda *given: entry.launched(given, {}, synchronized=True),
+            lambda *given: entry.launch(given, {}, synchronized=True),
             args,
             number=number,
             repeat=repeat,

@@ -60,7 +60,7 @@ class Device:
 
     @property
     def exist(self) -> bool:
-        """Whether it can be used here: the host always, a GPU where the driver finds it."""
+        """Return whether it can be used here: the host always, a GPU where the driver finds it."""
         if self.kind == "cpu":
             return True
         from .cuda_driver import find_driver  # stands on devices
@@ -72,7 +72,7 @@ class Device:
         return True
 
     def sync(self) -> None:
-        """Waits until everything that was begun on it is done; on the host everything is. Raises DriverMissing (TW0830) or
+        """Wait until everything that was begun on it is done; on the host everything is. Raises DriverMissing (TW0830) or
         GpuMissing (TW0831) for a GPU that is not there, and LaunchFailed (TW0834) for a kernel that failed on it."""
         if self.kind == "cuda":
             from .cuda_driver import find_driver

@@ -42,7 +42,7 @@ def argument(signature: Signature, i: int) -> str:
     return f"'{signature.params[i].name}' (argument {i + 1} of {signature.name})"
 
 
-def _raise_at(signature: Signature) -> dict[str, Any]:
+def _raise_error(signature: Signature) -> dict[str, Any]:
     return {"called": user_source(), "allowed": str(signature)}
 
 
@@ -56,7 +56,7 @@ def wrong_count(signature: Signature, given: int) -> CallError:
         f"{signature.name} takes {len(signature.params)} arguments, {given} were given",
         reason=reason,
         fix="pass every tensor, outputs included, in the order shown",
-        **_raise_at(signature),
+        **_raise_error(signature),
     )
 
 
@@ -66,34 +66,34 @@ def wrong_keyword(signature: Signature, name: str) -> CallError:
     return WrongKeyword(
         f"{signature.name} {what}",
         fix="name each parameter once, or pass arguments by position",
-        **_raise_at(signature),
+        **_raise_error(signature),
     )
 
 
 def missing_argument(signature: Signature, i: int) -> CallError:
     return WrongArgumentCount(
-        f"no value for {argument(signature, i)}", fix="pass it by position or by name", **_raise_at(signature)
+        f"no value for {argument(signature, i)}", fix="pass it by position or by name", **_raise_error(signature)
     )
 
 
 def not_a_tensor(signature: Signature, i: int, value: object, hint: str) -> CallError:
     param = signature.params[i]
     return NotATensor(
-        f"{argument(signature, i)} is {_kind_of(value)}, not a tensor",
+        f"{argument(signature, i)} is {_describe_kind(value)}, not a tensor",
         reason=f"expected {param}",
         fix=JAX_ADVICE
         if is_traced_by_jax(value)
         else hint or "pass a numpy array, a tw.Array, or anything with DLPack",
-        **_raise_at(signature),
+        **_raise_error(signature),
     )
 
 
 def unreadable(signature: Signature, i: int, value: object, reason: str) -> CallError:
     return UnreadableTensor(
-        f"{argument(signature, i)}, {_kind_of(value)}, does not hand out its memory",
+        f"{argument(signature, i)}, {_describe_kind(value)}, does not hand out its memory",
         reason=reason,
-        fix=how_to_hand_out(value),
-        **_raise_at(signature),
+        fix=handout_advice(value),
+        **_raise_error(signature),
     )
 
 
@@ -101,13 +101,13 @@ JAX_ADVICE = "under jax.jit or jax.grad call f.as_jax() of a kernel f that tw.bu
 
 
 def is_traced_by_jax(value: object) -> bool:
-    """Whether it stands for an array while jax traces a function: it has no elements."""
+    """Return whether it stands for an array while jax traces a function: it has no elements."""
     kind = type(value)
     return kind.__module__.partition(".")[0] in ("jax", "jaxlib") and kind.__name__.endswith("Tracer")
 
 
-def how_to_hand_out(value: object) -> str:
-    """What to pass in the place of a tensor that does not hand out its memory."""
+def handout_advice(value: object) -> str:
+    """Return what to pass in the place of a tensor that does not hand out its memory."""
     if getattr(value, "requires_grad", False) is True:
         return 'pass x.detach(); for a gradient make an operator of the kernel: f.as_torch_op("mine::name")'
     if is_negative_view(value):
@@ -123,17 +123,17 @@ def swapped_bytes(signature: Signature, i: int, found: Found) -> CallError:
         "byte order",
         reason=f"expected {signature.params[i]} in this machine's order",
         fix="pass x.astype(x.dtype.newbyteorder('='))",
-        **_raise_at(signature),
+        **_raise_error(signature),
     )
 
 
 def wrong_scalar(signature: Signature, i: int, value: object) -> CallError:
     param = signature.params[i]
     return WrongScalar(
-        f"{argument(signature, i)} is {_kind_of(value)}, not a number that {param.dtype} takes",
+        f"{argument(signature, i)} is {_describe_kind(value)}, not a number that {param.dtype} takes",
         reason=f"expected a scalar, {param}",
         fix=f"pass a Python {_python_kind(param.dtype)}",
-        **_raise_at(signature),
+        **_raise_error(signature),
     )
 
 
@@ -142,7 +142,7 @@ def scalar_out_of_range(signature: Signature, i: int, value: object, least: int,
         f"{argument(signature, i)} is {value}; it must lie in {least} to {greatest}",
         reason=f"expected a scalar, {signature.params[i]}",
         fix="pass a number within the range",
-        **_raise_at(signature),
+        **_raise_error(signature),
     )
 
 
@@ -150,7 +150,7 @@ def _python_kind(dtype: str) -> str:
     return "bool" if dtype == "bool" else "float" if "float" in dtype else "int"
 
 
-def _kind_of(value: object) -> str:
+def _describe_kind(value: object) -> str:
     if value is None:
         return "None"
     name = type(value).__name__
@@ -200,7 +200,7 @@ class _Report:
         return text if self.found is not None else "another"
 
     def known_values(self) -> Mapping[str, int]:
-        """What the symbols and scalars stand for in this call, as far as its arguments tell."""
+        """Return what the symbols and scalars stand for in this call, as far as its arguments tell."""
         known: dict[str, int] = {}
         for name, i in self.signature.scalars.items():
             value = self.values[i] if self.values else None
@@ -209,7 +209,7 @@ class _Report:
         for name, binding in self.signature.bindings.items():
             values = self.values[binding.param] if self.values else None
             if isinstance(values, Found) and binding.dim < len(values.shape):
-                known[name] = binding.solved(values.shape[binding.dim])
+                known[name] = binding.solve(values.shape[binding.dim])
         return known
 
 
@@ -264,7 +264,7 @@ def _wrong_shape(r: _Report) -> CallError:
     )
 
 
-def _beyond_memory(r: _Report) -> CallError:
+def _memory_bound_error(r: _Report) -> CallError:
     return r.error(
         WrongShape,
         f"has an extent in dimension {r.detail} that no tensor has: below 0, or beyond all memory",
@@ -310,7 +310,7 @@ def _wrong_stride(r: _Report) -> CallError:
     )
 
 
-def _misaligned(r: _Report) -> CallError:
+def _alignment_error(r: _Report) -> CallError:
     got = f"lies at address {r.found.data:#x}" if r.found else "lies at an address"
     if isinstance(r.param, BufferParam) and r.param.alignment > ITEM_BYTES[r.param.dtype]:
         if r.signature.on_stream:
@@ -374,10 +374,10 @@ _REPORTS = {
     Check.DEVICE: _wrong_device,
     Check.READ_ONLY: _read_only,
     Check.SHAPE: _wrong_shape,
-    Check.EXTENT: _beyond_memory,
+    Check.EXTENT: _memory_bound_error,
     Check.SYMBOL: _symbol_disagrees,
     Check.STRIDE: _wrong_stride,
-    Check.ALIGNMENT: _misaligned,
+    Check.ALIGNMENT: _alignment_error,
     Check.TOO_LARGE: _too_large,
     Check.OVERLAP: _overlaps,
     Check.SCALAR_RANGE: _scalar_range,

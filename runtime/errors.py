@@ -1,4 +1,4 @@
-"""What can be wrong with a call, a device, the way a kernel is timed, or a library that is loaded."""
+"""Errors of calls, devices, timing, and loaded libraries."""
 
 from __future__ import annotations
 

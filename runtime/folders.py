@@ -42,7 +42,7 @@ def sweep(purpose: str, within: Path | None = None) -> None:
 
 
 def _space() -> str:
-    """Which numbering of processes this one belongs to; 0 where the system has one alone."""
+    """Return which numbering of processes this one belongs to; 0 where the system has one alone."""
     try:
         return str(os.stat("/proc/self/ns/pid").st_ino)
     except OSError:

@@ -28,7 +28,16 @@ from .errors import NoFramework, NoSuchSource, NothingToExport
 from .records import make_records
 from .signature import ScalarParam, Signature, extent_text
 from .tables import html_table
-from .tensors import Found, NoMemory, RefusedMemory, array_of, describing_function, find_tensor, is_ordinary, quick_view
+from .tensors import (
+    Found,
+    NoMemory,
+    RefusedMemory,
+    describing_function,
+    find_tensor,
+    is_ordinary,
+    make_array,
+    quick_view,
+)
 from .timing import TimingResult, time_calls
 
 if TYPE_CHECKING:
@@ -53,7 +62,7 @@ _Raw = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Entry(Protocol):
-    """What a kernel calls."""
+    """Machine code that a kernel calls."""
 
     @property
     def signature(self) -> Signature: ...
@@ -62,13 +71,13 @@ class Entry(Protocol):
 
 
 class Origin(Protocol):
-    """What a kernel was built from."""
+    """Program that a kernel was built from."""
 
     def torch_operator(self, kernel: Kernel, name: str, gradient: bool) -> Any: ...
 
     def jax_function(self, kernel: Kernel) -> Callable[..., Any]: ...
 
-    def reduced(self) -> tuple[Any, ...]: ...
+    def pickled_parts(self) -> tuple[Any, ...]: ...
 
 
 class _MethodDef(ctypes.Structure):
@@ -119,7 +128,7 @@ class _Entry:
             self._carefully(plain)
 
     def _meets_exchanging(self, values: Sequence[object]) -> bool:
-        """Whether a type of tensors that describe themselves is met for the first time: from now on the code reads them."""
+        """Return whether a type of tensors that describe themselves is met for the first time: from now on the code reads them."""
         if self.table.exchange_type or not self.table.array_type:
             return False
         for kind in {type(value) for value in values}:
@@ -205,7 +214,7 @@ def _plain(signature: Signature, i: int, value: object) -> Any:
         if view is not None:
             return view
     tensor = _find(signature, i, value)
-    return array_of(tensor) if isinstance(tensor, Found) and is_ordinary(tensor) else tensor
+    return make_array(tensor) if isinstance(tensor, Found) and is_ordinary(tensor) else tensor
 
 
 def _find(signature: Signature, i: int, value: Any) -> Found | int | float:
@@ -282,7 +291,7 @@ class Prepared:
         self([BEYOND_MEMORY * at for at, _ in enumerate(self.places, 1)], run=False)
 
     def __call__(self, addresses: Sequence[int], run: bool = True) -> None:
-        """Raises what a call raises. run: not only check."""
+        """Raise what a call raises. run: not only check."""
         entry, signature = self._entry, self._entry.signature
         records = (ArgumentRecord * max(len(self._found), 1)).from_buffer_copy(self.records)
         symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
@@ -349,7 +358,7 @@ class Kernel:
 
     @property
     def signature(self) -> Signature:
-        """What the kernel takes: each parameter's name, dtype and shape, and the symbols of the shapes."""
+        """Return what the kernel takes: each parameter's name, dtype and shape, and the symbols of the shapes."""
         return self._entry.signature
 
     @property
@@ -377,7 +386,7 @@ class Kernel:
         NoFramework (TW0746) where jax is not there, or nothing is known of what was built."""
         return self._program("a function of jax").jax_function(self)
 
-    def prepared(self, values: Sequence[Any]) -> Prepared:
+    def prepare(self, values: Sequence[Any]) -> Prepared:
         """A call whose tensors only lack their addresses. values: for each parameter its shape and dtype, or its number, which are
         checked here. Raises what a call raises."""
         return Prepared(self._entry, values)
@@ -394,7 +403,7 @@ class Kernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A kernel is pickled as its program, and built where it is loaded."""
-        return self._program("a pickle").reduced()
+        return self._program("a pickle").pickled_parts()
 
     def time(self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0) -> TimingResult:
         """Seconds a call: `repeat` measurements of `number` calls each, `number` growing until a measurement takes
@@ -415,7 +424,7 @@ class Kernel:
 
     @property
     def is_exact(self) -> Any:
-        """Whether the results have the bits of the program without a schedule: as `is_exact` of the schedule that was built, true
+        """Return whether the results have the bits of the program without a schedule: as `is_exact` of the schedule that was built, true
         or false and printed with the reason; and false of a build with fast_math or fp_contract. Raises NoSuchSource (TW0522) for a
         kernel that was loaded."""
         if self.exactness is None:

@@ -33,7 +33,7 @@ _MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 class Loaded(Protocol):
-    """What a library gives, as checkers of types see it: the kernel of one that `f.export` wrote is called and has a signature, of
+    """Contents of a library, as type checkers see it: the kernel of one that `f.export` wrote is called and has a signature, of
     any other one the kernels are found by their names."""
 
     @property
@@ -188,7 +188,7 @@ class _SymbolInfo(ctypes.Structure):
 
 
 def _base_address(library: ctypes.CDLL, metadata: Metadata) -> int:
-    """Where the library's file begins in memory."""
+    """Return where the library's file begins in memory."""
     name = (*metadata.functions, *metadata.gpu_functions)[0].name
     info = _SymbolInfo()
     try:

@@ -25,7 +25,7 @@ __all__ = ["LoadedModel", "ModelRoles"]
 
 @dataclass(frozen=True, slots=True)
 class ModelRoles:
-    """What the parameters of a model's function are. inputs: those that a user passes, in the order of the model, by its names;
+    """Roles of the parameters of a model's function. inputs: those that a user passes, in the order of the model, by its names;
     some of them are state. outputs: likewise. arena: memory to work in. weights: what its file holds; "" where they are in the
     library."""
 
@@ -36,7 +36,7 @@ class ModelRoles:
 
     @staticmethod
     def of(plain: Any, signature: Signature) -> ModelRoles:
-        """Raises ValueError, TypeError, KeyError or AttributeError for what is none."""
+        """Raise ValueError, TypeError, KeyError or AttributeError for what is none."""
         inputs, outputs = ({str(name): str(spelled) for name, spelled in plain[side]} for side in ("inputs", "outputs"))
         roles = ModelRoles(inputs, outputs, str(plain["arena"]), str(plain["weights"]))
         named = [*inputs.values(), *outputs.values(), roles.arena, *([roles.weights] if roles.weights else [])]
@@ -44,7 +44,7 @@ class ModelRoles:
             raise ValueError("a model of other parameters than its function's")
         return roles
 
-    def as_json(self) -> dict[str, Any]:
+    def plain_json(self) -> dict[str, Any]:
         """Plain data, in which order is kept; `of` reads it back."""
         sides = {"inputs": list(self.inputs.items()), "outputs": list(self.outputs.items())}
         return {**sides, "arena": self.arena, "weights": self.weights}
@@ -132,11 +132,11 @@ class LoadedModel(Kernel):
         return given, results, self._arena(sizes)
 
     def _sizes(self, values: Sequence[Any]) -> dict[str, int]:
-        """What the inputs say of the symbols; 0 of what they do not, which the call finds wrong."""
+        """Return what the inputs say of the symbols; 0 of what they do not, which the call finds wrong."""
         sizes: dict[str, int] = {}
         for name, binding in self._sides.bindings.items():
             shape = tuple(getattr(values[binding.param], "shape", ()))
-            sizes[name] = binding.solved(int(shape[binding.dim]) if binding.dim < len(shape) else 0)
+            sizes[name] = binding.solve(int(shape[binding.dim]) if binding.dim < len(shape) else 0)
         return sizes
 
     def _arena(self, sizes: Mapping[str, int]) -> Array:

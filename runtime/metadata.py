@@ -1,4 +1,4 @@
-"""What a shared library of ours knows about itself, and reading it from the file before the file is loaded.
+"""Metadata of exported libraries, read from the file before the system loads it.
 
 The section SECTION of the ELF file holds, in little-endian numbers of 32 bits but for MAGIC: MAGIC (8 bytes), VERSION,
 the size of a JSON text, its CRC-32, the number of offsets, the seal, the offsets, the JSON text. An offset is the distance of a
@@ -34,7 +34,7 @@ __all__ = [
     "Metadata",
     "NoMetadata",
     "read_metadata",
-    "sealed",
+    "seal_file",
 ]
 
 SECTION = ".tilewright"
@@ -78,7 +78,7 @@ class LoadedFunction:
 
     @staticmethod
     def of(plain: Any) -> LoadedFunction:
-        """Raises what Signature.from_json raises for what is no function."""
+        """Raise what Signature.from_json raises for what is no function."""
         messages = tuple(plain["messages"])
         variants = tuple(tuple(needed) for needed in plain["variants"])
         texts = (plain["name"], plain["key"], *messages, *(name for needed in variants for name in needed))
@@ -111,7 +111,7 @@ class Metadata:
 
 
 def read_metadata(content: bytes) -> Metadata:
-    """What a file says of itself. Raises NoMetadata where it is no whole ELF library of ours; other versions than
+    """Return what a file says of itself. Raises NoMetadata where it is no whole ELF library of ours; other versions than
     VERSION come without description."""
     machine, address, at, raw = _section(content)
     if len(raw) < _HEADER.size or raw[:8] != MAGIC:
@@ -119,7 +119,7 @@ def read_metadata(content: bytes) -> Metadata:
     _, version, size, checksum, count, seal = _HEADER.unpack_from(raw)
     if version != VERSION:
         return Metadata(machine, version, address, raw)
-    if seal and seal != _seal_of(content, at):
+    if seal and seal != _compute_seal(content, at):
         raise NoMetadata("it is not as it was written: what is loaded of it has changed")
     begin = _HEADER.size + 4 * count
     if begin + size > len(raw):
@@ -129,23 +129,23 @@ def read_metadata(content: bytes) -> Metadata:
     if zlib.crc32(text) != checksum:
         raise NoMetadata("its section of tilewright's is damaged")
     try:
-        described = _described(plain_json(text, len(text)))
+        described = _parse_description(plain_json(text, len(text)))
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as fault:
         raise NoMetadata(f"its description is not one of a library: {type(fault).__name__}: {fault}"[:300]) from None
     roles = [*COMMON, *ROLES * len(described["functions"]), *GPU_ROLES * len(described["gpu_functions"])]
     if count != len(roles):
         raise NoMetadata("its section of tilewright's is damaged")
-    _require_places(content, address, list(zip(roles, offsets, strict=True)))
+    _require_offsets(content, address, list(zip(roles, offsets, strict=True)))
     return Metadata(machine, version, address, raw, **described, offsets=offsets)
 
 
-def sealed(content: bytes) -> bytes:
+def seal_file(content: bytes) -> bytes:
     """A library with its seal. Raises NoMetadata where it is no library of ours."""
     at = _section(content)[2]
-    return content[: at + _SEAL] + _seal_of(content, at).to_bytes(4, "little") + content[at + _HEADER.size :]
+    return content[: at + _SEAL] + _compute_seal(content, at).to_bytes(4, "little") + content[at + _HEADER.size :]
 
 
-def _seal_of(content: bytes, section: int) -> int:
+def _compute_seal(content: bytes, section: int) -> int:
     """Of what is loaded, but for the seal itself and what the header says of sections, which strip changes. Never 0."""
     sound = bytearray(content)
     for left_out in (slice(section + _SEAL, section + _HEADER.size), _SECTION_TABLE, _OF_SECTIONS):
@@ -156,8 +156,8 @@ def _seal_of(content: bytes, section: int) -> int:
     return checksum or 1
 
 
-def _described(plain: Any) -> dict[str, Any]:
-    """What a description says, by the fields of Metadata."""
+def _parse_description(plain: Any) -> dict[str, Any]:
+    """Return what a description says, by the fields of Metadata."""
     functions, gpu_functions = (tuple(map(LoadedFunction.of, plain[kind])) for kind in ("functions", "gpu_functions"))
     target, features = plain["target"], tuple(plain["target"]["features"])
     texts = (target["text"], target["cpu"], plain["threads"], *features)
@@ -187,7 +187,7 @@ def _described(plain: Any) -> dict[str, Any]:
     }
 
 
-def _require_places(content: bytes, address: int, offsets: Sequence[tuple[str, int]]) -> None:
+def _require_offsets(content: bytes, address: int, offsets: Sequence[tuple[str, int]]) -> None:
     """Functions lie in code, and variables in memory that is written to."""
     segments = _segments(content)
     for role, offset in offsets:
@@ -198,7 +198,7 @@ def _require_places(content: bytes, address: int, offsets: Sequence[tuple[str, i
 
 
 class _Segment(NamedTuple):
-    """What is loaded of a file: `stored` bytes from `offset`, to `size` bytes from the address `begin`."""
+    """Loaded segment of a file: `stored` bytes from `offset`, to `size` bytes from the address `begin`."""
 
     kind: int
     flags: int
@@ -211,7 +211,7 @@ class _Segment(NamedTuple):
 
 
 def _segments(content: bytes) -> list[_Segment]:
-    """What is loaded of an ELF file."""
+    """Return what is loaded of an ELF file."""
     fields = _ELF_HEADER.unpack_from(content)
     table, entry, count = fields[5], fields[9], fields[10]
     if entry != _SEGMENT.size or table + entry * count > len(content):

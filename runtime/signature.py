@@ -1,4 +1,4 @@
-"""What a kernel takes: plain data that a call stub, a library's manifest and an error message can all be made from.
+"""Signatures of kernels: plain data that a call stub, a library's manifest and an error message can all be made from.
 
 An extent is an int, the name of a shape symbol (or of a scalar parameter), or a prefix tuple: ("+", "n", 2). Operators:
 + - * // % min max, with Python's meaning (and x // 0 = x % 0 = 0).
@@ -76,13 +76,13 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Where a symbol gets its value: extent `dim` of parameter `param`, after undoing `steps` one after the other."""
+    """Source of a symbol's value: extent `dim` of parameter `param`, after undoing `steps` one after the other."""
 
     param: int
     dim: int
     steps: tuple[tuple[str, int], ...] = ()
 
-    def solved(self, extent: int) -> int:
+    def solve(self, extent: int) -> int:
         """The symbol's value where that extent is this number."""
         for operator, number in self.steps:
             extent = _OPERATORS[operator](extent, number)
@@ -121,7 +121,7 @@ class Signature:
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.params))})"
 
-    def as_json(self) -> dict[str, Any]:
+    def plain_json(self) -> dict[str, Any]:
         """Plain lists, dicts and numbers; `from_json` reads them back."""
         return {
             "name": self.name,

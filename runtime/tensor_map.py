@@ -1,4 +1,4 @@
-"""How boxes of a tensor lie, for the copy engine of sm_90 (cp.async.bulk.tensor): as plain data, and as the driver encodes it.
+"""Layouts of tensor boxes for the copy engine of sm_90 (cp.async.bulk.tensor): as plain data, and as the driver encodes it.
 
 The driver's form is 128 opaque bytes. The emulator, and kernels for arguments that are aligned to their elements alone, take as
 many bytes of 16 words: the address; the rank, the bytes of an element and the swizzle; 5 extents; 4 strides in bytes; 5 extents of
@@ -67,7 +67,7 @@ class TensorMap:
         """The map of a tensor at an address as words."""
         return struct.pack("16Q", address, *self.words(values))
 
-    def encoded(self, address: int, values: Mapping[str, int], driver: Driver) -> bytes:
+    def encode(self, address: int, values: Mapping[str, int], driver: Driver) -> bytes:
         """The map of a tensor at an address, a multiple of 16, as the driver encodes it. Raises LaunchFailed (TW0834)."""
         shape, strides = self._sizes(values)
         rank = len(shape)

@@ -28,7 +28,7 @@ __all__ = [
     "Found",
     "NoMemory",
     "RefusedMemory",
-    "array_of",
+    "make_array",
     "capsule_tensor",
     "describing_function",
     "find_device_tensor",
@@ -116,13 +116,13 @@ with a tensor of somebody's does."""
 
 
 @cache
-def _layout_of(rank: int) -> tuple[struct.Struct, type[Any]]:
+def _read_layout(rank: int) -> tuple[struct.Struct, type[Any]]:
     return struct.Struct(f"={rank}q"), ctypes.c_char * (8 * rank)
 
 
 def _integers(rank: int, address: int) -> tuple[int, ...]:
     """The int64 numbers at an address."""
-    numbers, memory = _layout_of(rank)
+    numbers, memory = _read_layout(rank)
     return numbers.unpack_from(memory.from_address(address))
 
 
@@ -163,12 +163,12 @@ def find_tensor(value: object) -> Found:
         return _find_array(value, value)
     if hasattr(type(value), "__dlpack__") and hasattr(type(value), "__dlpack_device__"):
         return _find_dlpack(value)
-    if _interface_of(value, "__array_interface__") is not None:
+    if _read_interface(value, "__array_interface__") is not None:
         return _find_interface(value)
     return _find_buffer(value)
 
 
-def _interface_of(value: object, name: str) -> Any:
+def _read_interface(value: object, name: str) -> Any:
     """An interface that describes arrays, None where there is none. Raises RefusedMemory for whatever a property raises."""
     try:
         return getattr(value, name, None)
@@ -183,12 +183,12 @@ def find_device_tensor(value: object, stream: int | None = None) -> Found:
     `device` of what is found is "cuda(0)" and the like for GPU memory. stream: on which it will be used, as DLPack numbers it.
     Raises NoMemory or RefusedMemory."""
     if hasattr(type(value), "__dlpack__") and hasattr(type(value), "__dlpack_device__") and not is_array(value):
-        kind, index = _device_of(value)
+        kind, index = _find_device(value)
         if kind in _CUDA_KINDS:
             tensor = _find_capsule(value, {} if stream is None else {"stream": stream})
             tensor.device = f"cuda({index})"
             return tensor
-    interface = _interface_of(value, "__cuda_array_interface__")
+    interface = _read_interface(value, "__cuda_array_interface__")
     return find_tensor(value) if interface is None else _find_cuda_interface(value, interface)
 
 
@@ -196,7 +196,7 @@ def _find_cuda_interface(value: Any, interface: Mapping[str, Any]) -> Found:
     try:
         data, read_only = interface["data"]
         dtype = np.dtype(interface["typestr"])
-        shape, strides = (_whole_numbers(interface.get(field)) for field in ("shape", "strides"))
+        shape, strides = (_read_integers(interface.get(field)) for field in ("shape", "strides"))
         device = getattr(value, "device", None)
         index = getattr(device, "index", None)
         if index is None:
@@ -219,11 +219,11 @@ def _find_cuda_interface(value: Any, interface: Mapping[str, Any]) -> Found:
     )
 
 
-def _whole_numbers(given: Iterable[Any] | None) -> tuple[int, ...] | None:
+def _read_integers(given: Iterable[Any] | None) -> tuple[int, ...] | None:
     return None if given is None else tuple(map(operator.index, given))
 
 
-def array_of(found: Found) -> NDArray[Any]:
+def make_array(found: Found) -> NDArray[Any]:
     """A numpy array on a host tensor's memory; its dtype must be one of ours."""
     owner: object = found.owner
     if is_array(owner):
@@ -232,14 +232,14 @@ def array_of(found: Found) -> NDArray[Any]:
 
 
 def is_ordinary(found: Found) -> bool:
-    """Whether numpy can hold it: on the host, of a dtype that we have."""
+    """Return whether numpy can hold it: on the host, of a dtype that we have."""
     return not found.device and found.dtype in ITEM_BYTES
 
 
 def quick_view(value: Any, writable: bool) -> NDArray[Any] | None:
     """A numpy array on the memory of a DLPack tensor by numpy's own quick import; None where that does not serve."""
     try:
-        capsule = _exported(value)
+        capsule = _export(value)
         _sound_tensor(capsule)  # numpy believes what it says
         view = np.from_dlpack(_Exported(capsule))
     except (RefusedMemory, BufferError, RuntimeError, TypeError, ValueError):
@@ -319,8 +319,8 @@ def require_array(values: NDArray[Any]) -> None:
         require_span(data, values.shape, values.strides, values.itemsize, on_host=True)
 
 
-def _device_of(value: Any) -> tuple[int, int]:
-    """What `__dlpack_device__` says. Raises RefusedMemory."""
+def _find_device(value: Any) -> tuple[int, int]:
+    """Return what `__dlpack_device__` says. Raises RefusedMemory."""
     try:
         kind, index = value.__dlpack_device__()
         return int(kind), int(index)
@@ -331,7 +331,7 @@ def _device_of(value: Any) -> tuple[int, int]:
 
 
 def _find_dlpack(value: Any) -> Found:
-    kind, index = _device_of(value)
+    kind, index = _find_device(value)
     if kind in HOST_KINDS:
         return _find_capsule(value)
     try:
@@ -343,7 +343,7 @@ def _find_dlpack(value: Any) -> Found:
 
 
 def _find_capsule(value: Any, named: Mapping[str, int] = _NO_MORE) -> Found:
-    capsule = _exported(value, named)
+    capsule = _export(value, named)
     tensor, read_only = capsule_tensor(capsule)
     shape = tuple(tensor.shape[d] for d in range(tensor.ndim))
     code, bits, lanes = tensor.dtype & 0xFF, tensor.dtype >> 8 & 0xFF, tensor.dtype >> 16
@@ -357,7 +357,7 @@ def _find_capsule(value: Any, named: Mapping[str, int] = _NO_MORE) -> Found:
     return Found(data, dtype, shape, usable_strides(shape, strides), read_only, (capsule, value), device)
 
 
-def _exported(value: Any, named: Mapping[str, int] = _NO_MORE) -> Any:
+def _export(value: Any, named: Mapping[str, int] = _NO_MORE) -> Any:
     """The capsule that a value gives. named: what else it is asked. Raises RefusedMemory for whatever its class raises, and for a
     negative view of torch's, of which DLPack cannot tell that its elements have the other sign in memory."""
     try:
@@ -376,7 +376,7 @@ def _exported(value: Any, named: Mapping[str, int] = _NO_MORE) -> Any:
 
 
 def is_negative_view(value: Any) -> bool:
-    """Whether it is a tensor of torch's with the negative bit, as `z.conj().imag` has it and a clone of that keeps it."""
+    """Return whether it is a tensor of torch's with the negative bit, as `z.conj().imag` has it and a clone of that keeps it."""
     asked = getattr(value, "is_neg", None)
     return asked is not None and bool(asked())
 

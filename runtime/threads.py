@@ -48,7 +48,7 @@ _WIPE_ON_FORK = 18
 
 
 class ThreadState(ctypes.Structure):
-    """What tw_parallel_for reads. Null functions: no threads here, or not yet, or not any more. unplaced: not 0 where the pool leaves
+    """State that tw_parallel_for reads. Null functions: no threads here, or not yet, or not any more. unplaced: not 0 where the pool leaves
     CPUs to the system (codegen.abi.placement); always 0 with OpenMP, which would take it for a policy."""
 
     _fields_ = (
@@ -82,10 +82,10 @@ _known: dict[str, _Threads] = {}
 
 def _threads() -> _Threads:
     """Made on first use. Of two threads that come at once the first to end is heard."""
-    return _known.get("threads") or _known.setdefault("threads", _made())
+    return _known.get("threads") or _known.setdefault("threads", _make_pool())
 
 
-def _made() -> _Threads:
+def _make_pool() -> _Threads:
     page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):  # kernels before 4.14; forks by Python are seen below all the same
         page.madvise(_WIPE_ON_FORK)
@@ -95,7 +95,7 @@ def _made() -> _Threads:
     openmp = _find_openmp(_loaded_libraries()) if own else _find_openmp(_all_libraries())
     if openmp is not None:
         # Under OMP_PROC_BIND the library has pinned this thread by now, but knows what there was before.
-        bound, cpus = cpus, max(cpus, _within_quota(openmp[1].omp_get_num_procs()))
+        bound, cpus = cpus, max(cpus, _limit_by_quota(openmp[1].omp_get_num_procs()))
         own = own and cpus == bound  # our threads would be pinned like this one; OpenMP's are not
     if openmp is not None and not own:
         state.parallel = _address(openmp[1], "GOMP_parallel")
@@ -106,7 +106,7 @@ def _made() -> _Threads:
 
 
 def _may_have_pool() -> bool:
-    """Whether the pool is what is wanted, and works on this machine."""
+    """Return whether the pool is what is wanted, and works on this machine."""
     here = sys.platform == "linux" and sys.maxsize > 1 << 32 and os.uname().machine in _POOL_MACHINES
     return here and read_choice(VARIABLE, "openmp") != "openmp"
 
@@ -127,7 +127,7 @@ def _address(library: ctypes.CDLL, function: str) -> int | None:
 
 
 def state_address() -> int:
-    """Where generated code finds the ThreadState."""
+    """Return where generated code finds the ThreadState."""
     return ctypes.addressof(_threads().state)
 
 
@@ -137,7 +137,7 @@ def openmp_library() -> str | None:
 
 
 def num_threads() -> int:
-    """How many threads parallel loops use, from 1 on: 1 where there is neither pool nor OpenMP, and in a forked child. Raises
+    """Return how many threads parallel loops use, from 1 on: 1 where there is neither pool nor OpenMP, and in a forked child. Raises
     nothing."""
     threads = _threads()
     return max(1, threads.state.count) if threads.has_pool or threads.state.parallel else 1
@@ -171,10 +171,10 @@ def describe() -> tuple[bool, str]:
 
 def available_cpus() -> int:
     """CPUs that this process may use: its affinity mask, cut to its control group's quota."""
-    return _within_quota(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return _limit_by_quota(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
-def _within_quota(cpus: int) -> int:
+def _limit_by_quota(cpus: int) -> int:
     quota = _cgroup_quota()
     return max(1, cpus if quota is None else min(cpus, math.ceil(quota)))
 
@@ -200,7 +200,7 @@ def _cgroup_quota() -> float | None:
 
 
 def _all_libraries() -> list[str]:
-    """Where OpenMP may be: what is loaded already (two pools would fight for the CPUs), else the system's, else the one in
+    """Return where OpenMP may be: what is loaded already (two pools would fight for the CPUs), else the system's, else the one in
     xgboost's wheel."""
     return [*_loaded_libraries(), "libgomp.so.1", *_shipped_libraries()]
 

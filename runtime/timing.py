@@ -18,7 +18,7 @@ __all__ = ["TimingResult", "time_calls"]
 
 @dataclass(frozen=True, slots=True)
 class TimingResult:
-    """What Kernel.time measured. results: seconds a call, one for each repeat. number: calls in each repeat."""
+    """Times that Kernel.time measured. results: seconds a call, one for each repeat. number: calls in each repeat."""
 
     results: tuple[float, ...]
     number: int

@@ -149,7 +149,7 @@ def acosh(x: Tensor, /) -> Tensor: ...
 
 @overload
 def all(*conditions: _Scalar) -> Expr:
-    """Whether every condition holds (true for none), as bool. Tensors broadcast. Raises NotAnExpression (TW0106),
+    """Return whether every condition holds (true for none), as bool. Tensors broadcast. Raises NotAnExpression (TW0106),
     ShapesDoNotBroadcast (TW0121)."""
 @overload
 def all(first: Tensor, *conditions: _Operand) -> Tensor: ...
@@ -158,7 +158,7 @@ def all(first: _Scalar, second: Tensor, *conditions: _Operand) -> Tensor: ...
 
 @overload
 def any(*conditions: _Scalar) -> Expr:
-    """Whether some condition holds (false for none), as bool. Tensors broadcast. Raises NotAnExpression (TW0106),
+    """Return whether some condition holds (false for none), as bool. Tensors broadcast. Raises NotAnExpression (TW0106),
     ShapesDoNotBroadcast (TW0121)."""
 @overload
 def any(first: Tensor, *conditions: _Operand) -> Tensor: ...

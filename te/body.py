@@ -1,4 +1,4 @@
-"""What the body of a compute may be: checks, and several reductions over the same axes joined into one."""
+"""Bodies of computes: checks, and several reductions over the same axes joined into one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["check_body", "join_reductions"]
 
 
 def check_body(name: str, axis: tuple[IterVar, ...], values: tuple[Expr, ...]) -> None:
-    """Refuses a value that is not what the element at `axis` of the compute `name` may be: NestedReduction (TW0116),
+    """Refuse a value that is not what the element at `axis` of the compute `name` may be: NestedReduction (TW0116),
     UnreducedAxis (TW0119), ForeignAxis (TW0120), BadReducer (TW0122)."""
     for value in values:
         if not isinstance(value, Reduce):
@@ -136,7 +136,7 @@ def _names(value: Reduce) -> str:
 
 
 def _one_reduction(a: Reduce, b: Reduce) -> bool:
-    """Whether these are elements of one tuple reduction."""
+    """Return whether these are elements of one tuple reduction."""
     parts = zip(children(a), children(b), strict=False)
     return (
         a.combiner is b.combiner

@@ -162,5 +162,5 @@ def _inside(i: Expr, n: Expr) -> Expr:
 
 
 def _never_leaves(i: Expr, n: Expr) -> bool:
-    """Whether an index is an axis over the dimension itself."""
+    """Return whether an index is an axis over the dimension itself."""
     return isinstance(i, IterVar) and i.dom is not None and is_const(i.dom.begin, 0) and same_extent(i.dom.extent, n)

@@ -214,7 +214,7 @@ def _check_labels(name: str, tag: object, attrs: object) -> None:
 
 
 def _element(fcompute: Callable[..., Any], axis: tuple[IterVar, ...], extents: tuple[Expr, ...], name: str) -> Any:
-    """What fcompute gives for the element at these axes."""
+    """Return what fcompute gives for the element at these axes."""
     try:
         return fcompute(*axis)
     except WrongNumberOfIndices:
@@ -274,7 +274,7 @@ def _wrong_parameters(fcompute: Callable[..., Any], shape: tuple[Expr, ...], nam
 
 
 def _values(returned: Any, name: str, source: SourceLine | None) -> tuple[Expr, ...]:
-    """What fcompute returned, as one expression for each output."""
+    """Return what fcompute returned, as one expression for each output."""
     values: list[Expr] = []
     for item in as_list(returned):
         if isinstance(item, Tensor) and item.ndim:

@@ -43,7 +43,7 @@ class DeclaredLoops:
 
     @cached_property
     def remembered(self) -> dict[Any, Any]:
-        """What was found out about the body, by whoever did."""
+        """Return what was found out about the body, by whoever did."""
         return {}
 
     @cached_property

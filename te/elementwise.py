@@ -50,7 +50,7 @@ def operate(
 
 
 def _is_value(operand: Any) -> bool:
-    """Whether this is an expression of more than a symbol or constant: it belongs to the body of some compute."""
+    """Return whether this is an expression of more than a symbol or constant: it belongs to the body of some compute."""
     return isinstance(operand, IterVar) or (
         isinstance(operand, Expr) and not isinstance(operand, (Var, IntImm, FloatImm))
     )

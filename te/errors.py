@@ -1,4 +1,4 @@
-"""What can be wrong with a tensor expression."""
+"""Errors of tensor expressions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class IndexOutOfRange(TensorExpressionError):
 
 
 class BadBody(TensorExpressionError):
-    """What a compute's function returned is no value of an element."""
+    """A compute's function that returns no value of an element."""
 
     code = "TW0115"
 

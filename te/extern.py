@@ -260,5 +260,5 @@ def _check_body(name: str, body: Stmt, ins: tuple[Buffer, ...], outs: tuple[Buff
 
 
 def _reads_pointer(body: Stmt, buffer: Buffer) -> bool:
-    """Whether the body hands on the bare pointer of a buffer (`buffer.data`)."""
+    """Return whether the body hands on the bare pointer of a buffer (`buffer.data`)."""
     return buffer.data is not None and any(isinstance(node, Var) and node is buffer.data for node in post_order(body))

@@ -129,7 +129,7 @@ def call_intrin(dtype: object, name: str, *args: Any) -> Expr:
 
 
 def target_has(feature: str) -> Expr:
-    """Whether the target has a feature: a CPU's, by LLVM's name ("avx512vnni"), or "interpreter". Decided when code is
+    """Return whether the target has a feature: a CPU's, by LLVM's name ("avx512vnni"), or "interpreter". Decided when code is
     made, so that what is not chosen leaves no trace. A bool; a feature that no target has is one that this one has not. Raises
     BadOutsideCall (TW0134) for what is no text."""
     if not is_a(feature, str):

@@ -1,4 +1,4 @@
-"""What sums of products multiply."""
+"""Factors of sums of products."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["factors", "guarded_load", "product_factors"]
 
 
 def factors(op: Operation) -> tuple[Expr, Expr] | None:
-    """What an operation multiplies, if it is a plain sum of products."""
+    """Return what an operation multiplies, if it is a plain sum of products."""
     reduction = op.reduction
     if reduction is None or len(op.values) > 1 or reduction.init or not is_const(reduction.condition, 1):
         return None
@@ -21,7 +21,7 @@ def factors(op: Operation) -> tuple[Expr, Expr] | None:
 
 
 def product_factors(value: Expr) -> list[Expr]:
-    """What a product multiplies, left to right, however it is put in brackets."""
+    """Return what a product multiplies, left to right, however it is put in brackets."""
     factors: list[Expr] = []
     stack = [value]
     while stack:
@@ -34,7 +34,7 @@ def product_factors(value: Expr) -> list[Expr]:
 
 
 def guarded_load(value: Expr) -> ProducerLoad | None:
-    """What an element of a padded image reads, `te.if_then_else(0 < i, A[i - 1], 0.0)`: the load that happens where a condition of
+    """Return what an element of a padded image reads, `te.if_then_else(0 < i, A[i - 1], 0.0)`: the load that happens where a condition of
     axes holds, a constant being there otherwise; None of any other expression."""
     if (
         isinstance(value, IfThenElse)

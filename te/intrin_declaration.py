@@ -183,7 +183,7 @@ def _check_bind(name: str, tensor: Tensor, buffer: Buffer) -> None:
 
 
 def _bodies(name: str, op: ComputeOp, returned: Any) -> tuple[Stmt, Stmt | None, Stmt | None]:
-    """What fcompute returned, as (body, reduce_init, reduce_update)."""
+    """Return what fcompute returned, as (body, reduce_init, reduce_update)."""
     given: list[object] = as_list(returned)
     parts = [Evaluate(part) if isinstance(part, Expr) else part for part in given]
     if len(parts) not in (1, 3) or any(

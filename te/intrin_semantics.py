@@ -1,4 +1,4 @@
-"""What a tensor intrinsic computes, as plain loops over its buffers.
+"""Semantics of a tensor intrinsic, as plain loops over its buffers.
 
 The loops stand beside a body that only hardware or outside code can run, under te.target_has("interpreter"), so that a
 tensorized function can be interpreted and checked.
@@ -41,7 +41,7 @@ def interpretable(intrinsic: TensorIntrin, part: Stmt, begins: bool, goes_on: bo
 
 
 def _is_opaque(part: Stmt) -> bool:
-    """Whether the interpreter would meet code that it does not know."""
+    """Return whether the interpreter would meet code that it does not know."""
     interpreted = resolve_target(part, lambda name: name == "interpreter")
     return any(
         isinstance(node, Call)
@@ -53,7 +53,7 @@ def _is_opaque(part: Stmt) -> bool:
 
 
 def _is_known(kind: str, name: str) -> bool:
-    """Whether the interpreter can call this: a registered function of Python, which may simulate hardware, or one that
+    """Return whether the interpreter can call this: a registered function of Python, which may simulate hardware, or one that
     has been said to be the like of a C function."""
     return find_func(name) is not None if kind == "call_packed" else name in EXTERNS
 

@@ -25,7 +25,7 @@ __all__ = ["sized_body", "sized_buffer", "sized_operation", "sized_placeholder",
 
 
 def solved(extents: Sequence[Expr | int], wanted: Sequence[Expr], values: dict[Var, Expr]) -> tuple[int, ...] | None:
-    """Which dimensions of a box are those `wanted`, paired from the last on; dimensions of one element may be left out.
+    """Return which dimensions of a box are those `wanted`, paired from the last on; dimensions of one element may be left out.
     Symbols among `wanted` take the extents that they meet, in `values`. None where it does not fit."""
     sizes = [constant_of(extent, extent) for extent in extents]
     rest = list(range(len(sizes)))

@@ -244,14 +244,14 @@ def select(condition: Any, true_value: Any, false_value: Any) -> Any:
 
 @lifted
 def all(*conditions: Any) -> Any:
-    """Whether every condition holds (true for none), as bool. Tensors broadcast. Raises NotAnExpression (TW0106),
+    """Return whether every condition holds (true for none), as bool. Tensors broadcast. Raises NotAnExpression (TW0106),
     ShapesDoNotBroadcast (TW0121)."""
     return ops.all_of(*conditions)
 
 
 @lifted
 def any(*conditions: Any) -> Any:
-    """Whether some condition holds (false for none), as bool. Tensors broadcast. Raises NotAnExpression (TW0106),
+    """Return whether some condition holds (false for none), as bool. Tensors broadcast. Raises NotAnExpression (TW0106),
     ShapesDoNotBroadcast (TW0121)."""
     return ops.any_of(*conditions)
 

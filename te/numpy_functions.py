@@ -1,4 +1,4 @@
-"""What is written for the methods of numpy's arrays, and for its functions of whole arrays, which te's tensors do not have."""
+"""Advice for methods and functions of numpy's arrays that te's tensors do not have."""
 
 from __future__ import annotations
 

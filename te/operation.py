@@ -17,11 +17,11 @@ from ..ir.dtype import DType
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
 from ..ir.stmt import Seq, Stmt
 from ..ir.visit import substitute
-from .additions import Addition
 from .declared_loops import NOT_DECLARED, DeclaredLoops
 from .errors import AmbiguousTensorTruth
 from .loops import compute_loops
 from .rewrite import collect_loads, redirect, rewrite_reduction
+from .scatter_add import Addition
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _set = object.__setattr__
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Operation:
-    """What every operation has.
+    """Base class of operations.
 
     tag: a word that schedules may look for. algorithm: the same word where the operation is of an operator of ours whose algorithm
     rules know, else "" (AlgorithmTag). attrs: anything the author wants to hand to a schedule. source: the user's
@@ -82,7 +82,7 @@ class Operation:
         _set(self, "outputs", outputs)
 
     def same_as(self, other: object) -> bool:
-        """Whether it is this very operation (TVM's spelling)."""
+        """Return whether it is this very operation (TVM's spelling)."""
         return self is other
 
     @property
@@ -158,17 +158,17 @@ class Operation:
 
     @property
     def begins_with(self) -> tuple[Tensor, ...]:
-        """What holds the first of its states, where it goes through time."""
+        """Return what holds the first of its states, where it goes through time."""
         return ()
 
     @property
     def additions(self) -> Addition | None:
-        """What is added to its elements, which begin as zeros; None where it was not declared as such sums."""
+        """Return what is added to its elements, which begin as zeros; None where it was not declared as such sums."""
         return None
 
     @property
     def input_parts(self) -> Sequence[tuple[Tensor, Sequence[tuple[Expr, Expr] | None]]]:
-        """Where it is made of no expressions, which part of its inputs it takes: the first and the last index in each dimension,
+        """Return where it is made of no expressions, which part of its inputs it takes: the first and the last index in each dimension,
         None where it takes all of them."""
         return [(tensor, [None] * tensor.ndim) for tensor in self.input_tensors]
 
@@ -238,7 +238,7 @@ class Operation:
             sizes.need(tensor, [None] * tensor.ndim)
 
     def asks_for_more(self, sizes: Sizes, whole: bool) -> bool:
-        """Whether it needs more than was chosen, which is noted, so that all choose again. whole: it may ask for all there is."""
+        """Return whether it needs more than was chosen, which is noted, so that all choose again. whole: it may ask for all there is."""
         del sizes, whole
         return False
 
@@ -248,7 +248,7 @@ class Operation:
         return self.replace_inputs(tensors)
 
     def statement(self) -> Stmt:
-        """What it does without a schedule, as loops over buffers and what it reads: nothing, unless it computes."""
+        """Return what it does without a schedule, as loops over buffers and what it reads: nothing, unless it computes."""
         return Seq(())
 
     def truth(self) -> bool:

@@ -173,7 +173,7 @@ def _parameter_names(combine: Callable[[Any, Any], Any]) -> tuple[str, str]:
 
 
 def _takes(function: Any, count: int) -> bool:
-    """Whether this is a function of `count` arguments; some builtins do not say, and may be."""
+    """Return whether this is a function of `count` arguments; some builtins do not say, and may be."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:

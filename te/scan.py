@@ -108,7 +108,7 @@ class ScanOp(Operation):
         return parts
 
     def steps(self, order: Sequence[Operation]) -> dict[Operation, None]:
-        """What it begins with, its updates, and what lies between its states or inputs and its updates."""
+        """Return what it begins with, its updates, and what lies between its states or inputs and its updates."""
         needed = {tensor.op for tensor in self.update}
         for op in reversed(order):
             if op in needed:
@@ -142,7 +142,7 @@ class ScanOp(Operation):
             sizes.need(init, [None, *needs[1:]])
 
     def asks_for_more(self, sizes: Sizes, whole: bool) -> bool:
-        """Where a state has fewer elements than its steps read, or compute of it."""
+        """Return where a state has fewer elements than its steps read, or compute of it."""
         asked = False
         for state, init, update in zip(self.states, self.init, self.update, strict=True):
             needs = [sizes.most(both) for both in zip(sizes.wanted(state), sizes.wanted(update), strict=True)]

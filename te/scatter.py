@@ -18,8 +18,8 @@ from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Expr, IterVar, ProducerLoad, Range
 from ..ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ..ir.visit import seq
-from .additions import Addition
 from .hybrid.op import HybridOp
+from .scatter_add import Addition
 from .shape import axes_over
 from .tensor import Tensor
 from .wraparound import wrapping

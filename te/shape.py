@@ -184,7 +184,7 @@ def constant_extent(axis: IterVar) -> int | None:
 
 
 def same_extent(a: Expr, b: Expr) -> bool:
-    """Whether two extents are certainly equal: the same number, symbol, or expression over the same symbols, in its
+    """Return whether two extents are certainly equal: the same number, symbol, or expression over the same symbols, in its
     simplest form."""
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value == b.value

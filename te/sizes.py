@@ -1,4 +1,4 @@
-"""How many elements operations have, and read, where fewer are computed than were declared: see Operation.choose_extents."""
+"""Extents of operations that compute fewer elements than were declared: see Operation.choose_extents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Need = int | None
 
 
 class Sizes:
-    """What was chosen so far. Operations choose theirs after all that read them.
+    """Extents that were chosen so far. Operations choose theirs after all that read them.
 
     length: of the axis number n that is free to be shorter, in the order in which they are chosen, which has so many elements.
     """
@@ -40,7 +40,7 @@ class Sizes:
 
     @staticmethod
     def most(needs: Iterable[Need]) -> Need:
-        """What serves all of these needs."""
+        """Return what serves all of these needs."""
         listed = list(needs)
         return None if None in listed else max((need for need in listed if need is not None), default=0)
 
@@ -65,7 +65,7 @@ class Sizes:
         self.extents[axis] = self.extent(axis.dom.extent, need, is_free)
 
     def spans(self, axes: Iterable[IterVar]) -> SpanEvaluator:
-        """What values expressions over these axes take."""
+        """Return what values expressions over these axes take."""
 
         def span(axis: IterVar) -> Span:
             assert axis.dom is not None, "axes of operations have a domain"
@@ -83,7 +83,7 @@ class Sizes:
         return needs
 
     def wanted(self, tensor: Producer) -> list[Need]:
-        """What is needed of each dimension."""
+        """Return what is needed of each dimension."""
         return self.needed.get(tensor, [0] * len(tensor.shape))
 
     def need(self, tensor: Producer, needs: Sequence[Need]) -> None:

@@ -176,7 +176,7 @@ class Tensor(TensorOperators, Producer):
             object.__setattr__(self, field, value)
 
     def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
-        """What copies and pickles hold of it, which they would assign."""
+        """Return what copies and pickles hold of it, which they would assign."""
         for field, value in state[1].items():
             object.__setattr__(self, field, value)
 
@@ -186,7 +186,7 @@ class Tensor(TensorOperators, Producer):
         return len(self.shape)
 
     def same_as(self, other: object) -> bool:
-        """Whether it is this very tensor (TVM's spelling: `==` compares the elements)."""
+        """Return whether it is this very tensor (TVM's spelling: `==` compares the elements)."""
         return self is other
 
     @property
@@ -213,7 +213,7 @@ class Tensor(TensorOperators, Producer):
         return self if target == self.dtype else _elementwise.operate("cast", converted, self)
 
     def __bool__(self) -> bool:
-        """Whether there is a tensor at all: True. A comparison `A == B` answers for the identity of A and B."""
+        """Return whether there is a tensor at all: True. A comparison `A == B` answers for the identity of A and B."""
         return self.op.truth()
 
     def __iter__(self) -> Iterator[Any]:
@@ -403,7 +403,7 @@ def _range(tensor: Tensor, at: int, index: Expr | slice[Any, Any, Any]) -> Expr 
 
 
 def checked_index(tensor: Tensor, at: int, index: Any) -> Expr:
-    """What is given as an index, wherever it points, as an integer expression. Raises BadIndex (TW0113)."""
+    """Return what is given as an index, wherever it points, as an integer expression. Raises BadIndex (TW0113)."""
     if is_a(index, (slice, str, bool, type(None), type(...))):
         raise _bad_index(tensor, at, index, type(index).__name__)
     expr = ops.convert(index)

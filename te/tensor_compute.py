@@ -154,7 +154,7 @@ def tensor_compute(
 
 
 def _body(call: IntrinsicCall, axes: Mapping[Var, Expr], reduce_axis: Sequence[IterVar]) -> tuple[Expr, ...]:
-    """What the intrinsic's operation computes, on the parts of the call."""
+    """Return what the intrinsic's operation computes, on the parts of the call."""
     intrinsic = call.intrinsic
     parts = dict(zip(intrinsic.inputs, call.parts, strict=True))
     known = {**axes, **dict(zip(intrinsic.scalar_params, call.scalars, strict=True))}

@@ -39,7 +39,7 @@ class TensorPart:
 
 @dataclass(frozen=True, slots=True)
 class IntrinsicCall:
-    """What a tensor intrinsic gives when it is called: the value of a whole part of the compute.
+    """Call of a tensor intrinsic: the value of a whole part of the compute.
 
     parts: one for each tensor that the intrinsic reads. scalars: one for each scalar parameter. reduce_axis: the axes
     that the compute reduces over beside the intrinsic's own.
@@ -53,7 +53,7 @@ class IntrinsicCall:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TensorIntrin:
-    """What te.decl_tensor_intrin makes.
+    """Tensor intrinsic that te.decl_tensor_intrin makes.
 
     op: what it computes. inputs: the tensors that op reads, in order. buffers: those that stand for each input and each
     output. body: computes the outputs anew. reduce_init, reduce_update: a reduction's beginning, and one more piece of it

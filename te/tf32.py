@@ -36,7 +36,7 @@ def _rounded(value: Expr) -> Expr:
 
 
 def within_tf32(value: Expr) -> Expr:
-    """What is rounded, where a value is something rounded to TF32; else the value."""
+    """Return what is rounded, where a value is something rounded to TF32; else the value."""
     if not isinstance(value, Select) or not isinstance(value.condition, EQ):
         return value
     return value.condition.a if structural_key(value) == structural_key(_rounded(value.condition.a)) else value

@@ -64,7 +64,7 @@ def wrapping(axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> tuple[Expr, .
 
 
 def _is_index_arithmetic(node: Any) -> bool:
-    """Whether this may be an operator of index arithmetic, as far as one look tells."""
+    """Return whether this may be an operator of index arithmetic, as far as one look tells."""
     return isinstance(node, (Add, Sub, Mul)) and _may_be_index(node.dtype)
 
 
@@ -142,7 +142,7 @@ class _Wrapper(Rewriter):
         return ops.cast(self._unsigned(node, DType(f"uint{node.dtype.bits}")), node.dtype)
 
     def _fits(self, node: BinaryOp) -> bool:
-        """Whether the sum, and those that it is made of, are their values over the integers."""
+        """Return whether the sum, and those that it is made of, are their values over the integers."""
         fits = self.fits.get(node)
         if fits is None:
             values = INTERVAL_OF[type(node)](self.bounds(node.a), self.bounds(node.b))
@@ -164,7 +164,7 @@ class _Wrapper(Rewriter):
         return unsigned
 
     def _is_index(self, node: Expr) -> bool:
-        """Whether lowering takes this for index arithmetic."""
+        """Return whether lowering takes this for index arithmetic."""
         is_index = self.index.get(node)
         if is_index is None:
             is_index = self.index[node] = _may_be_index(node.dtype) and (

@@ -14,7 +14,7 @@ from tilewright import environment, te
 from tilewright.compat.tvm.nd import is_emulated
 from tilewright.driver.helpers import compile_jobs
 from tilewright.errors import BadVariable
-from tilewright.runtime.places import cache_folder, default_database
+from tilewright.runtime.cache_paths import cache_folder, default_database
 from tilewright.runtime.threads import _may_have_pool
 
 ROOT = Path(tw.__file__).parent

@@ -130,12 +130,12 @@ def allowed(own: str, module: str) -> bool:
     return floor_of(module) in (own, *COMMON) or any(f"{module}.".startswith(f"{one}.") for one in ALLOWED[own])
 
 
-DOORS = {
+LAZY_API = {
     ("te/__init__.py", "schedule"),
     ("graph/model.py", "views.model_page"),
     ("graph/graph.py", "views.model_page"),
 } | {
-    ("schedule/model/doors.py", module)
+    ("schedule/model/lazy_api.py", module)
     for module in (
         "schedule.lowering.normalize",
         "schedule.lowering.text",
@@ -165,8 +165,8 @@ LATE = {
     "cli/passes.py": "codegen.c.pipeline codegen.llvm.pipeline codegen.target ir.passes.common.options "
     "ir.passes.common.runner ir.text.parser ir.text.printer",
     "cli/doctor.py": "codegen.calibration codegen.host codegen.target driver.cache.store runtime.threads",
-    "cli/database.py": "autotune.checked autotune.lines autotune.progress autotune.records autotune.report autotune.task "
-    "autotune.templates compat.tvm.logs cli.tuning schedule schedule.model.code_by_places",
+    "cli/database.py": "autotune.record_lookup autotune.lines autotune.progress autotune.records autotune.report autotune.task "
+    "autotune.templates compat.tvm.logs cli.tuning schedule schedule.model.positional_code",
     "cli/models.py": "driver.build graph graph.errors graph.types",
     "cli/tuning.py": "autotune.progress autotune.task autotune.templates autotune.tuner",
     "compat/tvm/autotvm/task/__init__.py": "compat.tvm.autotvm.history",
@@ -174,14 +174,14 @@ LATE = {
     "compat/tvm/topi/schedules.py": "compat.tvm.topi compat.tvm.topi.nn",
     "demo/__init__.py": "autotune",
     "driver/jit.py": "topi",
-    "driver/schedule.py": "autoschedule.scheduler autotune.checked",
+    "driver/schedule.py": "autoschedule.scheduler autotune.record_lookup",
     "errors.py": "untrusted",
     "graph/model.py": "views.model_page",
     "graph/graph.py": "views.model_page",
     "importing.py": "errors",
     "ir/passes/common/runner.py": "ir.errors ir.verify",
     "runtime/device.py": "runtime.cuda_driver",
-    "schedule/model/doors.py": "autoschedule.lowered schedule.lowering.normalize schedule.lowering.text schedule.model.exactness "
+    "schedule/model/lazy_api.py": "autoschedule.lowered schedule.lowering.normalize schedule.lowering.text schedule.model.exactness "
     "schedule.model.python_code schedule.model.replay views.explain views.options views.report views.verify",
     "schedule/model/replay.py": "te.intrinsics",
     "schedule/primitives/tensorize.py": "te.intrinsics",
@@ -205,7 +205,7 @@ def test_modules_import_lower_floors_only() -> None:
         for name, path in modules().items()
         if (own := floor_of(name)) in ALLOWED
         for one in imports_of(path)
-        if not allowed(own, one.module) and ((file := path.relative_to(ROOT).as_posix()), one.module) not in DOORS
+        if not allowed(own, one.module) and ((file := path.relative_to(ROOT).as_posix()), one.module) not in LAZY_API
     ] == []
 
 
@@ -216,7 +216,7 @@ def test_every_door_is_there_and_opens_late() -> None:
         for one in imports_of(path)
         if one.late
     }
-    assert late >= DOORS
+    assert late >= LAZY_API
 
 
 def test_imports_inside_the_package_are_relative() -> None:
@@ -248,7 +248,9 @@ def test_few_files_import_each_other() -> None:
 def circles() -> list[set[str]]:
     """The strongly connected components of the files' imports, by Tarjan's algorithm."""
     graph = {
-        name: {one.module for one in imports_of(path) if (path.relative_to(ROOT).as_posix(), one.module) not in DOORS}
+        name: {
+            one.module for one in imports_of(path) if (path.relative_to(ROOT).as_posix(), one.module) not in LAZY_API
+        }
         for name, path in modules().items()
     }
     order: dict[str, int] = {}
@@ -305,7 +307,7 @@ def test_lowering_stands_on_the_model_and_knows_no_primitive() -> None:
         for name, path in modules().items()
         if name.startswith("schedule.") and (own := name.split(".")[1])
         for one in imports_of(path)
-        if one.module.startswith("schedule.") and (path.relative_to(ROOT).as_posix(), one.module) not in DOORS
+        if one.module.startswith("schedule.") and (path.relative_to(ROOT).as_posix(), one.module) not in LAZY_API
         if one.module.split(".")[1] not in INSIDE_SCHEDULE[own] | {own}
     ] == []
 

@@ -11,7 +11,7 @@ from typing import Any
 import drawn
 import pytest
 import tilewright as tw
-from tilewright.cli.export import _described
+from tilewright.cli.export import _read_description
 from tilewright.cli.models import read_model
 from tilewright.errors import RecordError
 from tilewright.untrusted import depth_above, open_regular, plain_json, printable, read_regular
@@ -112,7 +112,7 @@ def test_no_reader_of_foreign_files_waits_for_a_pipe_or_reads_a_device(tmp_path:
         ".safetensors": tw.graph.load,
         ".txt": lambda path: read_model(str(path), {}),
         ".so": tw.load,
-        ".toml": lambda path: _described(str(path)),
+        ".toml": lambda path: _read_description(str(path)),
     }
     if find_spec("onnx"):  # without the package no model is read
         readers[".onnx"] = tw.graph.from_onnx

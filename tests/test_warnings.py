@@ -36,5 +36,5 @@ def test_long_work_is_logged_below_the_packages_name(caplog: pytest.LogCaptureFi
     graph = tw.graph.parse("graph g {\n  input x: float32[4]\n  y: float32[4] = exp(x)\n  output y\n}\n")
     with caplog.at_level("INFO", "tilewright"):
         tw.build(graph)
-    assert [each.name for each in caplog.records][:1] == ["tilewright.driver.linked"]
+    assert [each.name for each in caplog.records][:1] == ["tilewright.driver.linking"]
     assert "1 kernels" in caplog.messages[0]

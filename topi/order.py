@@ -21,10 +21,10 @@ from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar
 from ..ir.ops import constant_of
 from ..te import either as te
-from ..te.additions import Addition
 from ..te.hybrid.forms import where_target_has
 from ..te.indices import clipped_index, index_from_end, is_in_range
 from ..te.scatter import Combine, scatter
+from ..te.scatter_add import Addition
 from ..te.shape import axes_over, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .block_orders import sorted_in_blocks

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar, ProducerLoad
 from ...schedule import Stage
-from ...schedule.model.inlined import expanded
+from ...schedule.model.inlining import expanded
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar, ProducerLoad
-from ...schedule.model.inlined import expanded
+from ...schedule.model.inlining import expanded
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent

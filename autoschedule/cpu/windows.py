@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IfThenElse, IterVar
 from ...ir.visit import post_order
 from ...schedule import Stage
-from ...schedule.model.inlined import expanded
+from ...schedule.model.inlining import expanded
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads, inline
 from ...te.shape import constant_extent

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from ...ir.expr import Cast, Expr, FloorMod, IntImm, IterVar, ProducerLoad
 from ...ir.structural import structural_key
 from ...schedule.errors import BadOnline
-from ...schedule.model.inlined import expanded
+from ...schedule.model.inlining import expanded
 from ...te.factors import factors, guarded_load
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
+from ...te.softmax_sums import weighted_sum
 from ...te.tensor import Tensor, tensor_of
-from ...te.weighted import weighted_sum
 from ..accesses import dimension, domain_axes, find_axes, load_axes, source
 from ..loops import fused
 from ..operations import elements, fixed_extent, is_plain

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.dtype import DType
 from ...ir.expr import IntImm
-from ...schedule.model.inlined import expanded
+from ...schedule.model.inlining import expanded
 from ...te.rewrite import collect_loads
 from ...te.tensor import tensor_of
 from ..accesses import source

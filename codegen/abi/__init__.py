@@ -1,1 +1,1 @@
-"""How kernels are called: signatures, stubs, packed calls, callbacks, threads."""
+"""Calling convention of kernels: signatures, stubs, packed calls, callbacks, threads."""

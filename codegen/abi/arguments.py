@@ -29,7 +29,7 @@ RECORD_BYTES = ArgumentRecord.__dict__["reserved"].offset + 4
 
 
 def record_offset(param: int, name: str) -> int:
-    """Where a field of parameter `param` stands among the ArgumentRecords of a call."""
+    """Return where a field of parameter `param` stands among the ArgumentRecords of a call."""
     return param * RECORD_BYTES + getattr(ArgumentRecord, name).offset
 
 

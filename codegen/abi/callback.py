@@ -54,7 +54,7 @@ class _WayBack:
         return ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
     def failure(self, status: int) -> BaseException:
-        """What was raised on this thread."""
+        """Return what was raised on this thread."""
         del status
         error: BaseException | None = self._raised.__dict__.pop("error", None)
         return error or KeyboardInterrupt("the call was interrupted on its way from machine code into Python")
@@ -72,10 +72,10 @@ class _WayBack:
         slots = (ctypes.c_int64 * (len(params) + len(symbols))).from_address(address)
         values = {symbol.name: slots[len(params) + i] for i, symbol in enumerate(symbols)}
         values |= {p.name: slots[i] for i, p in enumerate(params) if isinstance(p, ScalarParam)}
-        return [_argument_at(param, slots[i], values) for i, param in enumerate(params)], values
+        return [_read_argument(param, slots[i], values) for i, param in enumerate(params)], values
 
 
-def _argument_at(param: BufferParam | ScalarParam, slot: int, values: Mapping[str, int]) -> Any:
+def _read_argument(param: BufferParam | ScalarParam, slot: int, values: Mapping[str, int]) -> Any:
     """The array at an address, or the number whose bits a slot holds."""
     dtype = numpy_dtype(param.dtype)
     if isinstance(param, ScalarParam):

@@ -68,7 +68,7 @@ def check_overlaps(text: StraightLine, outputs: Sequence[int], spans: Mapping[in
     """Leave where an output shares a byte with another argument. spans: (begin, end) by the argument's position."""
     if not outputs or len(spans) < 2:
         return
-    table = text.at_entry(f"alloca [{len(spans)} x {_SPAN}]")
+    table = text.emit_at_entry(f"alloca [{len(spans)} x {_SPAN}]")
     for place, i in enumerate([*outputs, *(each for each in spans if each not in set(outputs))]):
         for part, value in enumerate(spans[i]):
             text.store("i64", value, table, 24 * place + 8 * part)

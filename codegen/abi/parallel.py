@@ -19,7 +19,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from ...runtime.shield import in_turn
+from ...runtime.critical_section import run_in_turn
 from ...runtime.threads import ThreadState, join_threads
 from .pool import POOL_NUMBER, POOL_RUN, pool_text
 
@@ -171,7 +171,7 @@ def parallel_for_address() -> int:
     return _compiled[0]
 
 
-@in_turn
+@run_in_turn
 def _compile() -> None:
     global _compiled
     if _compiled is not None:  # by another thread meanwhile

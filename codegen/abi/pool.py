@@ -397,5 +397,5 @@ def pool_text(architecture: str, system: str) -> str:
 
 
 def has_pool(architecture: str, system: str) -> bool:
-    """Whether pool_text has something for a machine by LLVM's names."""
+    """Return whether pool_text has something for a machine by LLVM's names."""
     return system == "linux" and architecture in _CALLS

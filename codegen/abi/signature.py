@@ -1,4 +1,4 @@
-"""What a function takes, as plain data: the signature that its call stub and its error messages are made from."""
+"""Signature of a function as plain data, that its call stub and its error messages are made from."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ...limits import INT32_EXTENT_LIMIT
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature, Symbol
 from ..errors import ExtentNotCheckable
 
-__all__ = ["is_checkable", "shape_symbols", "signature_of", "unique_names", "with_buffers"]
+__all__ = ["is_checkable", "shape_symbols", "make_signature", "unique_names", "add_buffers"]
 
 _EXTENT_OPERATORS: dict[type[BinaryOp], str] = {
     Add: "+",
@@ -48,7 +48,7 @@ _LONG_RUN = 200_000
 """Iterations of the innermost statements from which a kernel counts as long-running, whatever its arguments' size."""
 
 
-def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
+def make_signature(function: Function, symbols: Sequence[Var]) -> Signature:
     """The signature of a lowered function (before its buffers are flattened); `symbols`: its free shape symbols, in the
     order in which the kernel takes them. Raises ExtentNotCheckable for an extent that is no integer arithmetic."""
     names = unique_names(function, symbols)
@@ -71,7 +71,7 @@ def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
     )
 
 
-def with_buffers(signature: Signature, buffers: Sequence[Buffer | Var]) -> Signature:
+def add_buffers(signature: Signature, buffers: Sequence[Buffer | Var]) -> Signature:
     """A signature with further parameters: buffers that the function writes, whose sizes are known or told by its scalars."""
     names: dict[Buffer | Var, str] = {
         var: var.name
@@ -100,7 +100,7 @@ def shape_symbols(function: Function) -> tuple[Var, ...]:
 
 
 def is_checkable(extent: Expr) -> bool:
-    """Whether an extent is integer arithmetic, which callers can do."""
+    """Return whether an extent is integer arithmetic, which callers can do."""
     return (
         isinstance(extent, (IntImm, Var))
         or isinstance(extent, Cast)
@@ -146,7 +146,7 @@ def _extent(extent: Expr, names: Mapping[Buffer | Var, str], buffer: Buffer) -> 
 
 
 def _runs_long(function: Function) -> bool:
-    """Whether the loops whose extents are known take so many turns that other Python threads should run meanwhile."""
+    """Return whether the loops whose extents are known take so many turns that other Python threads should run meanwhile."""
     return any(
         work.loop is not None and (work.loop.kind is LoopKind.PARALLEL or turns >= _LONG_RUN)
         for work, turns in executions(work_of(function, bounds=False), unknown=1)

@@ -22,7 +22,7 @@ class StraightLine:
         self.add(f"%v{self._count} = {text}")
         return f"%v{self._count}"
 
-    def at_entry(self, text: str) -> str:
+    def emit_at_entry(self, text: str) -> str:
         """A value that is made before all others."""
         self._count += 1
         self.lines.insert(1, f"  %v{self._count} = {text}")

@@ -75,7 +75,7 @@ _WIDE = {"+": "sadd", "-": "ssub", "*": "smul"}
 """LLVM's name of each operator that tells whether its result fits."""
 
 
-def _with_overflow(text: StraightLine, operation: str, a: str, b: str) -> tuple[str, str]:
+def _emit_overflow_check(text: StraightLine, operation: str, a: str, b: str) -> tuple[str, str]:
     """(the result, whether it does not fit 64 bits)."""
     both = text.value(f"call {{ i64, i1 }} @llvm.{operation}.with.overflow.i64(i64 {a}, i64 {b})")
     value, lost = (text.value(f"extractvalue {{ i64, i1 }} {both}, {part}") for part in (0, 1))
@@ -197,7 +197,7 @@ def check_span(text: StraightLine, i: int, item: int, extents: list[str]) -> Non
             continue
         none = text.compare("eq", "i64", extent, 0)
         factor = text.value(f"select i1 {none}, i64 1, i64 {extent}")
-        span, lost = _with_overflow(text, "umul", span, factor)  # an extent below 0 is a factor of 2^63 and more
+        span, lost = _emit_overflow_check(text, "umul", span, factor)  # an extent below 0 is a factor of 2^63 and more
         beyond = text.compare("uge", "i64", span, BEYOND_MEMORY)
         text.leave_if(text.either(lost, beyond), "fail", pack_status(Check.EXTENT, i, d))
 
@@ -211,7 +211,7 @@ def _check_strides(text: StraightLine, i: int, extents: list[str], expected: lis
     for d, (extent, stride) in enumerate(zip(extents, expected, strict=True)):
         if extent in ("0", "1"):
             continue
-        actual, lost = _with_overflow(text, "smul", text.load("i64", strides, 8 * d), unit)
+        actual, lost = _emit_overflow_check(text, "smul", text.load("i64", strides, 8 * d), unit)
         other = text.either(lost, text.compare("ne", "i64", actual, stride))
         wrong = text.both(other, text.compare("ne", "i64", extent, 1))
         text.leave_if(text.both(wrong, filled), "fail", pack_status(Check.STRIDE, i, d))
@@ -263,7 +263,7 @@ def extent_value(text: StraightLine, extent: Extent, known: dict[str, str], over
     operator, left, right = extent
     a, b = extent_value(text, left, known, overflow), extent_value(text, right, known, overflow)
     if operator in _WIDE:
-        value, lost = _with_overflow(text, _WIDE[operator], a, b)
+        value, lost = _emit_overflow_check(text, _WIDE[operator], a, b)
         text.leave_if(lost, "fail", overflow)
         return value
     if operator in ("min", "max"):

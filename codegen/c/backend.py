@@ -18,8 +18,8 @@ from ...runtime.module import Module
 from ...runtime.signature import Signature
 from ...runtime.threads import ThreadState, state_address
 from ..abi.callback import kernel_text
-from ..abi.packed import PackedCalls
-from ..abi.signature import shape_symbols, signature_of
+from ..abi.packed_calls import PackedCalls
+from ..abi.signature import make_signature, shape_symbols
 from ..abi.stub import stub_symbols, stub_text
 from ..errors import UnresolvedSymbol
 from ..export.errors import NotACName
@@ -53,7 +53,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
     fuses = target.fuses and not options.contracts
     symbols = {function.name: shape_symbols(function) for function in functions}
     functions, _ = without_constant_parts(functions, Target(), OF_ANOTHER_TARGET, options, fuses=fuses)
-    signatures = [signature_of(function, symbols[function.name]) for function in functions]
+    signatures = [make_signature(function, symbols[function.name]) for function in functions]
     pipeline = c_pipeline(options.bounds_check, options.passes, fuses)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
     imported = tuple(dict.fromkeys(text for function in final for text in function.attrs.get("import_c", ())))

@@ -36,7 +36,7 @@ class CExporter(KernelExporter):
         place = check_place(path)
         self._check(place, threads, loadable)
         stem = place.stem.removeprefix("lib") or place.stem
-        programs = tuple(program.named_for(stem) for program in self.programs)
+        programs = tuple(program.take_name(stem) for program in self.programs)
         names = [program.signature.name for program in programs]
         text = c_text(programs, self.fast_math, self.fp_contract)
         check_names(names, (), ())

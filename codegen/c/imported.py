@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ...errors import user_source
-from ...runtime.shield import shielded_call
+from ...runtime.critical_section import shielded_call
 from ..errors import RejectedSource
 from ..tools import run_tool, tool_result, working_folder
 from .source import load_c

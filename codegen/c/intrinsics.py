@@ -6,7 +6,7 @@ from ...errors import user_source
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ...ir.pointers import pointed_to
-from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX, bound_symbol
+from ..abi.packed_calls import CALLBACK_RAISED, FAILED, PACKED_PREFIX, bound_symbol
 from ..clike import intrinsics as clike
 from ..clike.emit_expr import CallTable
 from ..clike.types import bare

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import user_source
+from ...runtime.critical_section import shielded_call
 from ...runtime.folders import temporary_folder
-from ...runtime.shield import shielded_call
 from ..errors import NoCompiler, RejectedSource
 from ..tools import chosen_tool, run_tool, tool_failed, tool_result, working_folder
 

@@ -18,8 +18,8 @@ from ...ir.visit import free_vars, seq
 from ...runtime.cuda_launch import KernelLaunch, Workspace
 from ...runtime.errors import KernelAssertion
 from ...runtime.signature import BufferParam, ScalarParam, Signature
-from ..abi.packed import calls_packed
-from ..abi.signature import shape_symbols, signature_of, unique_names
+from ..abi.packed_calls import calls_packed
+from ..abi.signature import make_signature, shape_symbols, unique_names
 from ..export.cpu import baseline_target
 from ..export.final_kernel import FinalKernel
 from ..export.gpu import GpuFunction, GpuImage, GpuVariant
@@ -81,7 +81,7 @@ class DeviceUnit:
             return None
         names = self.trial.names
         host = replace(self.trial.function, name=f"{self.function.name}__checks")
-        signature = signature_of(host, ())
+        signature = make_signature(host, ())
         named = replace(
             signature,
             params=tuple(
@@ -118,7 +118,7 @@ def unit_of(function: Function, target: Target, options: BuildOptions) -> Device
     return DeviceUnit(
         function,
         target,
-        signature_of(function, symbols),
+        make_signature(function, symbols),
         text,
         launches(program, text, names),
         workspaces(program, names),

@@ -27,7 +27,7 @@ _OF_ANOTHER_CASE = (Check.DTYPE, Check.RANK, Check.SHAPE, Check.SYMBOL, Check.TO
 
 
 def same_kinds(a: Signature, b: Signature) -> bool:
-    """Whether two kernels are called alike: tensors, outputs and kinds of numbers in the same places."""
+    """Return whether two kernels are called alike: tensors, outputs and kinds of numbers in the same places."""
 
     def kinds(signature: Signature) -> list[object]:
         return [p.is_output if isinstance(p, BufferParam) else p.dtype for p in signature.params]

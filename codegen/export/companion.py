@@ -1,4 +1,4 @@
-"""What a library has beside its kernels."""
+"""Companion code of a library: what stands beside its kernels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ...runtime.loaded_model import ModelRoles
 
-__all__ = ["ALONE", "Companion", "handles_of"]
+__all__ = ["ALONE", "Companion", "find_handles"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Companion:
     model: ModelRoles | None = None
 
 
-def handles_of(types: Mapping[str, str]) -> frozenset[str]:
+def find_handles(types: Mapping[str, str]) -> frozenset[str]:
     """The parameters that a function of the library itself made, as what maps its weights: they come first in C, and are passed to
     checked functions as they are. types: as of Companion."""
     return frozenset(name for name, kind in types.items() if kind.startswith("const "))

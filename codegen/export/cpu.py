@@ -13,7 +13,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from ...errors import user_source
-from ...runtime.shield import in_turn
+from ...runtime.critical_section import run_in_turn
 from ..instructions import attributes, beyond, least
 from ..target import Target
 from .errors import NoProcessorCheck
@@ -128,7 +128,7 @@ def needed_features(target: Target) -> tuple[str, ...]:
 def cpu_text(target: Target, features: Sequence[str]) -> str:
     """ABSENT and MISSING as LLVM IR, for at most 63 features."""
     table, _ = _table(target)
-    in_turn(llvm.initialize_native_asmparser)()  # CPUID is inline assembly
+    run_in_turn(llvm.initialize_native_asmparser)()  # CPUID is inline assembly
     facts = [table[name] for name in features if name in table]
     words = sorted({fact.word for fact in facts})
     lines = _x86_words(words) if target.architecture == "x86_64" else _auxiliary_words(words)

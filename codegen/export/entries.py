@@ -66,7 +66,7 @@ def entries_text(
             "}",
             # straight on, as the check that it calls: optimising takes longer than it saves
             f"define i32 @{checked}({', '.join([*stream, *carried])}) noinline optnone {attributes} {{",
-            *_checked(signature, masks),
+            *_emit_checked_entry(signature, masks),
             "}",
             error_text(error, texts, overlap_texts(signature), attributes),
         ]
@@ -118,7 +118,7 @@ def _plain(signature: Signature, masks: Sequence[int]) -> list[str]:
             passed.append(f"ptr %p{i}")
         else:
             _check_range(text, i, param)
-            passed.append(f"{scalar_type(param.dtype)} {_in_register(text, i, param.dtype)}")
+            passed.append(f"{scalar_type(param.dtype)} {_fits_register(text, i, param.dtype)}")
     known = {symbol.name: f"%n{k}" for k, symbol in enumerate(signature.symbols)}
     known |= {
         p.name: _scalar_bits(text, i, p.dtype) for i, p in enumerate(signature.params) if isinstance(p, ScalarParam)
@@ -144,7 +144,7 @@ def _check_range(text: StraightLine, i: int, param: ScalarParam) -> None:
             text.leave_if(text.compare(sign + how, kind, f"%p{i}", bound), "fail", pack_status(Check.SCALAR_RANGE, i))
 
 
-def _in_register(text: StraightLine, i: int, dtype: str) -> str:
+def _fits_register(text: StraightLine, i: int, dtype: str) -> str:
     if dtype == "bool":
         return text.compare("ne", "i8", f"%p{i}", 0)
     return text.value(f"bitcast i16 %p{i} to {scalar_type(dtype)}") if dtype in _CARRIED else f"%p{i}"
@@ -153,7 +153,7 @@ def _in_register(text: StraightLine, i: int, dtype: str) -> str:
 # Checked
 
 
-def _checked(signature: Signature, masks: Sequence[int]) -> list[str]:
+def _emit_checked_entry(signature: Signature, masks: Sequence[int]) -> list[str]:
     text = StraightLine()
     text.add(f"%records = alloca [{max(len(signature.params), 1) * RECORD_BYTES} x i8], align 16")
     text.add(f"%symbols = alloca [{len(signature.symbols) + 1} x i64], align 16")
@@ -206,7 +206,7 @@ def _read_tensor(text: StraightLine, i: int, param: BufferParam, *, on_gpu: bool
 
 
 def _check_nulls(text: StraightLine, i: int, param: BufferParam) -> None:
-    """What no tensor of Python's can have, and tw_check therefore does not ask: no shape, elements without memory. Where the rank
+    """Return what no tensor of Python's can have, and tw_check therefore does not ask: no shape, elements without memory. Where the rank
     is wrong, there is nothing more to look at."""
     rank, tensor = len(param.shape), f"%p{i}"
     known, after = text.label("ranked"), text.label("next")

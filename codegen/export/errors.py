@@ -1,4 +1,4 @@
-"""What can keep a library from being written."""
+"""Errors of writing a library."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def write_stream(place: Path, parts: Iterable[bytes | memoryview]) -> None:
 
 
 def _sweep(places: Iterable[Path]) -> None:
-    """Removes what writers of these files left beside them when they were killed, an hour ago or more."""
+    """Remove what writers of these files left beside them when they were killed, an hour ago or more."""
     before = time.time() - 3600
     written = set(places)
     for folder in {place.parent for place in written}:

@@ -9,7 +9,7 @@ from ...errors import user_source
 from ...ir.expr import Var
 from ...ir.stmt import Function
 from ...runtime.signature import Signature
-from ..abi.packed import calls_packed
+from ..abi.packed_calls import calls_packed
 from .errors import CallsPython
 from .names import library_identifier
 from .variants import Variant
@@ -21,7 +21,7 @@ _DEFAULT_NAME = "main"
 
 
 def refuse_callback(name: str, function: Function) -> None:
-    """Raises CallsPython (TW0709) where a function calls one of Python."""
+    """Raise CallsPython (TW0709) where a function calls one of Python."""
     callback = calls_packed(function)
     if callback is not None:
         raise CallsPython(
@@ -44,7 +44,7 @@ class FinalKernel:
     key: str = ""
     variants: tuple[Variant, ...] = ()
 
-    def named_for(self, stem: str) -> FinalKernel:
+    def take_name(self, stem: str) -> FinalKernel:
         """Itself; or, where it was given no name, the same under the library's."""
         if self.signature.name != _DEFAULT_NAME:
             return self
@@ -59,7 +59,7 @@ class FinalKernel:
 
 @dataclass(frozen=True)
 class KernelExporter:
-    """What writes kernels that were built together. is_module: they go by their names, even if there is but one."""
+    """Exporter of kernels that were built together. is_module: they go by their names, even if there is but one."""
 
     programs: tuple[FinalKernel, ...]
     fast_math: bool

@@ -53,7 +53,7 @@ class GpuImage:
 
     @property
     def is_particular(self) -> bool:
-        """Whether it uses what no other architecture has, as sm_90a does."""
+        """Return whether it uses what no other architecture has, as sm_90a does."""
         return self.architecture.endswith("a")
 
 
@@ -78,13 +78,13 @@ class GpuFunction:
     variants: tuple[GpuVariant, ...]
     key: str = ""
 
-    def named_for(self, stem: str) -> GpuFunction:
+    def take_name(self, stem: str) -> GpuFunction:
         """Itself; or, where it was given no name, the same under the library's."""
         if self.signature.name != "main":
             return self
         return replace(self, signature=replace(self.signature, name=library_identifier(stem)), key="main")
 
-    def joined(self, other: GpuFunction) -> GpuFunction:
+    def join(self, other: GpuFunction) -> GpuFunction:
         """With another schedule's code of the same function, for other architectures."""
         params = tuple(
             replace(ours, alignment=max(ours.alignment, theirs.alignment))
@@ -98,12 +98,12 @@ class GpuFunction:
 
     @property
     def images(self) -> list[tuple[int, GpuImage]]:
-        """Those of all variants with the variants' places, the best first."""
+        """Return the images of all variants with the variants' places, the best first."""
         every = [(at, image) for at, variant in enumerate(self.variants) for image in variant.images]
         return sorted(every, key=lambda pair: (pair[1].is_portable, not pair[1].is_particular, -pair[1].number))
 
     def description(self) -> dict[str, Any]:
-        """What a manifest says of it beside its signature."""
+        """Return what a manifest says of it beside its signature."""
         return {
             "code": [
                 {"architecture": image.architecture, "kind": "ptx" if image.is_portable else "cubin", "launches": at}
@@ -132,7 +132,7 @@ _INVALID_VALUE, _OUT_OF_MEMORY = 1, 2
 
 
 def gpu_statuses(signature: Signature) -> dict[int, str]:
-    """What the statuses of Check.CUDA mean."""
+    """Return what the statuses of Check.CUDA mean."""
     texts: dict[int, str] = {}
     for kind, (error, what) in TROUBLES.items():
         text = f"{error.code}: {signature.name} did not run: {what}"
@@ -157,7 +157,7 @@ def gpu_text(function: GpuFunction, symbols: Mapping[Constant, str], attributes:
         for at, variant in enumerate(function.variants)
     ]
     head = f"define i32 @{name}({', '.join(parameters)}) {attributes} {{"
-    parts.append("\n".join([head, *_chosen(function, names, parameters).lines, "}"]))
+    parts.append("\n".join([head, *_choose_image(function, names, parameters).lines, "}"]))
     calls = [f"declare {kind} @tw_cuda_{call}({given})" for call, (kind, given) in _CALLED.items()]
     images = dict.fromkeys(symbols[image.content] for _, image in function.images)
     held = dict.fromkeys(symbols[held] for variant in function.variants for held in variant.constants)
@@ -180,7 +180,7 @@ _CALLED = {
 
 
 class _Names:
-    """What a function's text defines beside its code: slots for what the driver made, and the kernels' names."""
+    """Names that a function's text defines beside its code: slots for what the driver made, and the kernels' names."""
 
     def __init__(self, name: str, symbols: Mapping[Constant, str]) -> None:
         self.name, self.symbols = name, symbols
@@ -199,8 +199,8 @@ class _Names:
         return name
 
 
-def _chosen(function: GpuFunction, names: _Names, parameters: Sequence[str]) -> StraightLine:
-    """Where the driver takes it, the first image that the GPU runs."""
+def _choose_image(function: GpuFunction, names: _Names, parameters: Sequence[str]) -> StraightLine:
+    """Return where the driver takes it, the first image that the GPU runs."""
     text = StraightLine()
     most = max(len(variant.workspaces) + len(variant.constants) for variant in function.variants)
     text.add(f"%frame = alloca [{FRAME_BYTES} x i8], align 8")
@@ -243,7 +243,7 @@ def _chosen(function: GpuFunction, names: _Names, parameters: Sequence[str]) -> 
 
 
 def _runs(text: StraightLine, image: GpuImage, capability: str) -> str:
-    """Whether a GPU runs an image, from ten times the major and the minor version of its architecture."""
+    """Return whether a GPU runs an image, from ten times the major and the minor version of its architecture."""
     if image.is_particular:
         return text.compare("eq", "i32", capability, image.number)
     newer = text.compare("sge", "i32", capability, image.number)
@@ -312,7 +312,7 @@ class _Launches(StraightLine):
         self.start(on)
 
     def checks(self) -> None:
-        """What the host tries before."""
+        """Return what the host tries before."""
         function = self.variant.checks
         if function is None:
             return
@@ -365,7 +365,7 @@ class _Launches(StraightLine):
         return self.load("i64", place, 0)
 
     def _map(self, of: TensorMap) -> str:
-        """Where the driver's form of a map is; of a tensor without elements, which nobody reads, anything."""
+        """Return where the driver's form of a map is; of a tensor without elements, which nobody reads, anything."""
         place = self.value(f"alloca [{MAP_BYTES} x i8], align {MAP_ALIGNMENT}")
         extents, strides, box = (
             self.value(f"alloca [{len(of.box)} x {kind}], align 8") for kind in ("i64", "i64", "i32")

@@ -1,4 +1,4 @@
-"""What functions for GPUs call in a library, as LLVM IR: NVIDIA's driver, which is looked for when one of them runs.
+"""Calls of NVIDIA's driver from exported libraries, as LLVM IR; the driver is looked for when a function first runs.
 
 Nothing of the driver is linked: where there is none, the functions return a status. Code is loaded as the driver's libraries
 (cuLibraryLoadData), which belong to no context, once in a process.
@@ -115,7 +115,7 @@ def _function(head: str, text: StraightLine, attributes: str) -> str:
     return f"define {head} {attributes} {{\n" + "\n".join(text.lines) + "\n}\n"
 
 
-def _called(text: StraightLine, name: str, arguments: str) -> str:
+def _emit_call(text: StraightLine, name: str, arguments: str) -> str:
     """The result of one of the driver's functions."""
     place = f"getelementptr (i8, ptr @tw_cuda_functions, i64 {8 * _FUNCTIONS.index(name)})"
     function = text.value(f"load atomic ptr, ptr {place} monotonic, align 8")
@@ -152,7 +152,7 @@ def _find() -> StraightLine:
         text.add(
             f"store atomic ptr {function}, ptr getelementptr (i8, ptr @tw_cuda_functions, i64 {8 * at}) monotonic, align 8"
         )
-    _leave_unless_done(text, _called(text, "cuInit", "i32 0"), Trouble.NO_GPU)
+    _leave_unless_done(text, _emit_call(text, "cuInit", "i32 0"), Trouble.NO_GPU)
     text.add("store atomic i32 1, ptr @tw_cuda_ready release, align 4")
     text.add("ret i32 0")
     return text
@@ -168,10 +168,10 @@ def _context() -> StraightLine:
     of_stream, of_thread, push, done = (text.label(name) for name in ("of_stream", "of_thread", "push", "done"))
     text.add(f"br i1 {text.compare('ugt', 'i64', number, _PER_THREAD)}, label %{of_stream}, label %{of_thread}")
     text.start(of_stream)
-    _leave_unless_done(text, _called(text, "cuStreamGetCtx", "ptr %stream, ptr %context"), Trouble.NO_GPU)
+    _leave_unless_done(text, _emit_call(text, "cuStreamGetCtx", "ptr %stream, ptr %context"), Trouble.NO_GPU)
     text.add(f"br label %{push}")
     text.start(of_thread)
-    _leave_unless_done(text, _called(text, "cuCtxGetCurrent", "ptr %context"), Trouble.NO_GPU)
+    _leave_unless_done(text, _emit_call(text, "cuCtxGetCurrent", "ptr %context"), Trouble.NO_GPU)
     ask, retain = text.label("ask"), text.label("retain")
     text.add(
         f"br i1 {text.compare('eq', 'ptr', text.value('load ptr, ptr %context'), 'null')}, label %{ask}, label %{done}"
@@ -181,12 +181,12 @@ def _context() -> StraightLine:
     text.add(f"store ptr {known}, ptr %context")
     text.add(f"br i1 {text.compare('eq', 'ptr', known, 'null')}, label %{retain}, label %{push}")
     text.start(retain)
-    _leave_unless_done(text, _called(text, "cuDevicePrimaryCtxRetain", "ptr %context, i32 0"), Trouble.NO_GPU)
+    _leave_unless_done(text, _emit_call(text, "cuDevicePrimaryCtxRetain", "ptr %context, i32 0"), Trouble.NO_GPU)
     text.add(f"store atomic ptr {text.value('load ptr, ptr %context')}, ptr @tw_cuda_primary release, align 8")
     text.add(f"br label %{push}")
     text.start(push)
     context = text.value("load ptr, ptr %context")
-    _leave_unless_done(text, _called(text, "cuCtxPushCurrent_v2", f"ptr {context}"), Trouble.NO_GPU)
+    _leave_unless_done(text, _emit_call(text, "cuCtxPushCurrent_v2", f"ptr {context}"), Trouble.NO_GPU)
     text.store("i32", "1", "%frame", _PUSHED)
     text.add(f"br label %{done}")
     text.start(done)
@@ -201,10 +201,10 @@ def _enter() -> StraightLine:
     device = text.value(f"getelementptr i8, ptr %frame, i64 {_DEVICE}")
     capability = text.value(f"getelementptr i8, ptr %frame, i64 {CAPABILITY}")
     text.add("%minor = alloca i32")
-    results = [_called(text, "cuCtxGetDevice", f"ptr {device}")]
+    results = [_emit_call(text, "cuCtxGetDevice", f"ptr {device}")]
     index = text.value(f"load i32, ptr {device}")
     for place, attribute in ((capability, _MAJOR), ("%minor", _MINOR)):
-        results.append(_called(text, "cuDeviceGetAttribute", f"ptr {place}, i32 {attribute}, i32 {index}"))
+        results.append(_emit_call(text, "cuDeviceGetAttribute", f"ptr {place}, i32 {attribute}, i32 {index}"))
     major, minor = text.value(f"load i32, ptr {capability}"), text.value("load i32, ptr %minor")
     tens = text.value(f"mul i32 {major}, 10")
     text.add(f"store i32 {text.value(f'add i32 {tens}, {minor}')}, ptr {capability}")
@@ -226,7 +226,7 @@ def _leave() -> StraightLine:
     text.add("%context = alloca ptr")
     pushed = text.load("i32", "%frame", _PUSHED)
     _return_if(text, text.compare("eq", "i32", pushed, 0), "void")
-    _called(text, "cuCtxPopCurrent_v2", "ptr %context")
+    _emit_call(text, "cuCtxPopCurrent_v2", "ptr %context")
     text.add("ret void")
     return text
 
@@ -239,7 +239,7 @@ def _load() -> StraightLine:
     _return_if(text, text.compare("ne", "ptr", known, "null"), "i32 0")
     _leave_unless_done(
         text,
-        _called(
+        _emit_call(
             text, "cuLibraryLoadData", "ptr %library, ptr %image, ptr null, ptr null, i32 0, ptr null, ptr null, i32 0"
         ),
     )
@@ -257,13 +257,13 @@ def _kernel() -> StraightLine:
     text.add(f"br i1 {text.compare('eq', 'ptr', known, 'null')}, label %{find}, label %{allow}")
     text.start(find)
     library = text.value("load atomic ptr, ptr %library acquire, align 8")
-    _leave_unless_done(text, _called(text, "cuLibraryGetKernel", f"ptr %kernel, ptr {library}, ptr %name"))
+    _leave_unless_done(text, _emit_call(text, "cuLibraryGetKernel", f"ptr %kernel, ptr {library}, ptr %name"))
     text.add(f"store atomic ptr {text.value('load ptr, ptr %kernel')}, ptr %slot release, align 8")
     text.add(f"br label %{allow}")
     text.start(allow)
     _return_if(text, text.compare("eq", "i32", "%shared", 0), "i32 0")
     kernel, device = text.value("load atomic ptr, ptr %slot acquire, align 8"), text.load("i32", "%frame", _DEVICE)
-    result = _called(text, "cuKernelSetAttribute", f"i32 {_DYNAMIC_SHARED}, i32 %shared, ptr {kernel}, i32 {device}")
+    result = _emit_call(text, "cuKernelSetAttribute", f"i32 {_DYNAMIC_SHARED}, i32 %shared, ptr {kernel}, i32 {device}")
     text.add(f"ret i32 {result}")
     return text
 
@@ -280,7 +280,7 @@ def _launch() -> StraightLine:
     _leave_unless_done(text, found, Trouble.LOAD)
     kernel = text.value("load atomic ptr, ptr %slot acquire, align 8")
     grid = ", ".join(f"i32 {text.value(f'trunc i64 {extent} to i32')}" for extent in extents)
-    result = _called(
+    result = _emit_call(
         text,
         "cuLaunchKernel",
         f"ptr {kernel}, {grid}, i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %stream, ptr %arguments, ptr null",
@@ -331,7 +331,7 @@ def _map() -> StraightLine:
     text = StraightLine()
     _return_if(text, text.compare("eq", "i32", "%rank", 0), "i32 0")
     place = text.value("inttoptr i64 %address to ptr")
-    result = _called(
+    result = _emit_call(
         text,
         "cuTensorMapEncodeTiled",
         f"ptr %map, i32 %kind, i32 %rank, ptr {place}, ptr %extents, ptr %strides, ptr %box, ptr @tw_cuda_ones, "
@@ -345,7 +345,9 @@ def _map() -> StraightLine:
 def _allocate() -> StraightLine:
     text = StraightLine()
     least = text.value(f"select i1 {text.compare('slt', 'i64', '%bytes', 1)}, i64 1, i64 %bytes")
-    _leave_unless_done(text, _called(text, "cuMemAllocAsync", f"ptr %place, i64 {least}, ptr %stream"), Trouble.MEMORY)
+    _leave_unless_done(
+        text, _emit_call(text, "cuMemAllocAsync", f"ptr %place, i64 {least}, ptr %stream"), Trouble.MEMORY
+    )
     text.add("ret i32 0")
     return text
 
@@ -357,7 +359,7 @@ def _fill() -> StraightLine:
     memory = text.value("load i64, ptr %place")
     _leave_unless_done(
         text,
-        _called(text, "cuMemcpyHtoDAsync_v2", f"i64 {memory}, ptr %contents, i64 %bytes, ptr %stream"),
+        _emit_call(text, "cuMemcpyHtoDAsync_v2", f"i64 {memory}, ptr %contents, i64 %bytes, ptr %stream"),
         Trouble.MEMORY,
     )
     text.add("ret i32 0")
@@ -368,6 +370,6 @@ def _free() -> StraightLine:
     text = StraightLine()
     memory = text.value("load i64, ptr %place")
     _return_if(text, text.compare("eq", "i64", memory, 0), "void")
-    _called(text, "cuMemFreeAsync", f"i64 {memory}, ptr %stream")
+    _emit_call(text, "cuMemFreeAsync", f"i64 {memory}, ptr %stream")
     text.add("ret void")
     return text

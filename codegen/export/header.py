@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...runtime.signature import BufferParam, ScalarParam, Signature
-from .companion import ALONE, Companion, handles_of
+from .companion import ALONE, Companion, find_handles
 from .names import STREAM, entry_names, library_identifier, parameter_names
 from .threads import hook_name
 
@@ -121,7 +121,7 @@ def declarations(signature: Signature, types: Mapping[str, str] = ALONE.types) -
     names = parameter_names(signature)
     extents, own = names[: len(signature.symbols)], names[len(signature.symbols) :]
     stream = [f"void *{STREAM}"] if signature.on_stream else []
-    handles = handles_of(types)
+    handles = find_handles(types)
     first, plain, checked = list(stream), [f"int64_t {name}" for name in extents], list(stream)
     for param, name in zip(signature.params, own, strict=True):
         said = f"{types[param.name]}{name}" if param.name in types else _plain_parameter(param, name)

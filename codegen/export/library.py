@@ -15,7 +15,7 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.constant import Constant
-from ...runtime.metadata import NoMetadata, sealed
+from ...runtime.metadata import NoMetadata, seal_file
 from ..abi.parallel import PARALLEL_FOR
 from ..abi.stub import stub_text
 from ..constants import definitions, filled, symbols_of
@@ -27,7 +27,7 @@ from ..result import require_switch
 from ..target import Target
 from ..tools import tool_failed
 from .cases import case_declarations, case_text
-from .companion import ALONE, Companion, handles_of
+from .companion import ALONE, Companion, find_handles
 from .cpu import baseline, cpu_text, needed_features
 from .entries import entries_text
 from .errors import DoesNotFit, UnknownLibraryKind
@@ -44,7 +44,7 @@ from .packages import package_files
 from .python_package import check_package, package_sources
 from .statuses import status_texts
 from .threads import check_threads, hook_name, threads_text
-from .variants import Variant, choice_text, feature_mask, messages_of
+from .variants import Variant, choice_text, feature_mask, find_messages
 
 __all__ = ["Exporter", "archive_bytes"]
 
@@ -54,7 +54,7 @@ _FUNCTION = re.compile(r"^(?:declare|define) [^@\n]*@([\w$]+)\(", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Exporter(KernelExporter):
-    """Writes the library of some kernels. target: what their code is for, where they have no variants. inner: functions that
+    """Exporter of the library of some kernels. target: what their code is for, where they have no variants. inner: functions that
     these call. gpu: functions for GPUs beside them."""
 
     target: Target
@@ -93,8 +93,8 @@ class Exporter(KernelExporter):
         stem = place.stem.removeprefix("lib") or place.stem
         named = replace(
             self,
-            programs=tuple(program.named_for(stem) for program in self.programs),
-            gpu=tuple(function.named_for(stem) for function in self.gpu),
+            programs=tuple(program.take_name(stem) for program in self.programs),
+            gpu=tuple(function.take_name(stem) for function in self.gpu),
         )
         return _Library(named, stem, threads, loadable or place.suffix == ".so", companion).write(place)
 
@@ -143,13 +143,13 @@ class _Library:
         self.kernels, self.kernel_parts, self.constants = self._kernels()
         texts = [text for _, group in self.kernel_parts for text in group]
         self.parallel = any(f"@{PARALLEL_FOR}(" in text for text in texts)
-        self.companion = self._with_cases(companion)
+        self.companion = self._add_cases(companion)
         companion = self.companion
         self.setters = (hook_name(library_identifier(stem)),) if threads == "hook" else ()
         check_names(names, (*self.setters, *companion.functions), _FUNCTION.findall("\n".join(self.kernels)))
         self.api = (*(entry for name in names for entry in entry_names(name)), *self.setters, *companion.functions)
 
-    def _with_cases(self, companion: Companion) -> Companion:
+    def _add_cases(self, companion: Companion) -> Companion:
         """The companion with the functions of several shapes."""
         functions, code = dict(companion.functions), [companion.code]
         signatures = {signature.name: signature for signature in self.signatures}
@@ -203,7 +203,7 @@ class _Library:
         for signature in self.signatures:
             variants = self.variants[signature.name]
             if variants:
-                messages[signature.name], begins = messages_of(variants, messages)
+                messages[signature.name], begins = find_messages(variants, messages)
                 choices.append(
                     choice_text(signature, variants, self.masks(signature.name), begins, baseline(self.target))
                 )
@@ -295,7 +295,7 @@ class _Library:
             opens=bool(self.exporter.gpu),
         )
         try:
-            return sealed(library) if self.loadable else library
+            return seal_file(library) if self.loadable else library
         except NoMetadata as error:
             raise tool_failed("the linker", f"what it wrote is no library: {error}") from error
 
@@ -303,7 +303,7 @@ class _Library:
         return filled(object_code(self.kernel_parts, others, self.target, self.api), self.constants)
 
     def _others(self, for_python: bool) -> list[str]:
-        """What there is beside the kernels and their stubs, as LLVM IR: the C functions and what they stand on."""
+        """Return what there is beside the kernels and their stubs, as LLVM IR: the C functions and what they stand on."""
         attributes = baseline(self.target)
         entries = [
             entries_text(
@@ -311,7 +311,7 @@ class _Library:
                 {**status_texts(s, self.messages[s.name], self.features), **self.companion.statuses},
                 attributes,
                 self.masks(s.name),
-                handles_of(self.companion.types),
+                find_handles(self.companion.types),
             )
             for s in self.signatures
         ]
@@ -347,18 +347,18 @@ class _Library:
         return texts
 
     def _gpu_messages(self, function: GpuFunction) -> tuple[str, ...]:
-        """What the positive statuses of a function mean: the checks of one variant are those of all."""
+        """Return what the positive statuses of a function mean: the checks of one variant are those of all."""
         return next(
             (self.messages[each.checks.function.name] for each in function.variants if each.checks is not None), ()
         )
 
     def _gpu_functions(self) -> list[dict[str, Any]]:
-        """What is said of functions for GPUs, in the library and beside it."""
+        """Return what is said of functions for GPUs, in the library and beside it."""
         return [
             {
                 "name": function.signature.name,
                 "key": function.key or function.signature.name,
-                "signature": function.signature.as_json(),
+                "signature": function.signature.plain_json(),
                 "messages": list(self._gpu_messages(function)),
                 "variants": [[]],
             }

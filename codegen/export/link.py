@@ -50,7 +50,7 @@ def shared_library(code: bytes, file_name: str, target: Target, *, openmp: bool,
     with _folder(file_name) as folder:
         source, result = folder / "kernels.o", folder / file_name
         source.write_bytes(code)
-        return _made(folder, _command(source, result, target, openmp, opens), result)
+        return _run_command(folder, _command(source, result, target, openmp, opens), result)
 
 
 def program(text: str, file_name: str, target: Target) -> bytes:
@@ -64,7 +64,9 @@ def program(text: str, file_name: str, target: Target) -> bytes:
         driver = _driver(target) or _zig(target)
         if driver is None:
             raise _nothing(file_name, target, "no compiler")
-        return _made(folder, [*driver, "-O2", "-o", str(result), str(source), "-ldl", "-lm", "-lpthread"], result)
+        return _run_command(
+            folder, [*driver, "-O2", "-o", str(result), str(source), "-ldl", "-lm", "-lpthread"], result
+        )
 
 
 @contextmanager
@@ -81,8 +83,8 @@ def _folder(file_name: str) -> Generator[Path]:
         ) from error
 
 
-def _made(folder: Path, command: Sequence[str], result: Path) -> bytes:
-    """What a command writes to a file."""
+def _run_command(folder: Path, command: Sequence[str], result: Path) -> bytes:
+    """Return what a command writes to a file."""
     done = run_tool(command, folder)
     if done.returncode:
         raise LinkFailed(

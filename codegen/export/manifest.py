@@ -1,4 +1,4 @@
-"""What a library says of itself: the text beside it, and the one within it."""
+"""Manifest of a library: the text beside it, and the one within it."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def describe(
                 "name": program.signature.name,
                 "key": program.key or program.signature.name,
                 "declarations": list(declarations(program.signature, companion.types)),
-                "signature": program.signature.as_json(),
+                "signature": program.signature.plain_json(),
                 "messages": list(messages[program.signature.name]),
                 "variants": [list(needed_features(each.target)) for each in program.variants] or [list(features)],
             }
             for program in programs
         ],
         "cases": {name: list(kernels) for name, kernels in companion.cases.items()},
-        **({} if companion.model is None else {"model": companion.model.as_json()}),
+        **({} if companion.model is None else {"model": companion.model.plain_json()}),
         "target": {
             "text": str(target),
             "triple": target.llvm_triple,

@@ -1,4 +1,4 @@
-"""What a library knows about itself, for tw.load: see runtime.metadata for the layout."""
+"""Metadata that a library carries for tw.load: see runtime.metadata for the layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What things are called in C."""
+"""Names in C."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def check_names(names: Sequence[str], others: Sequence[str], inner: Sequence[str
 
 
 def check_parameters(signature: Signature) -> None:
-    """What a library tells of its parameters has their names. Raises NotACName for one that no text holds."""
+    """Return what a library tells of its parameters has their names. Raises NotACName for one that no text holds."""
     for item in (*signature.symbols, *signature.params):
         if any(0xD800 <= ord(character) < 0xE000 for character in item.name):
             raise NotACName(

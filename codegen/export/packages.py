@@ -1,4 +1,4 @@
-"""How other build systems find a library: a CMake package and a pkg-config file beside it. Both name its place by their own, so
+"""Files by which other build systems find a library: a CMake package and a pkg-config file beside it. Both name its place by their own, so
 that the folder may be moved.
 
     find_package(blur 0.1 CONFIG REQUIRED)           cc main.c $(pkg-config --cflags --libs blur)

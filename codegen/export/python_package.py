@@ -92,7 +92,7 @@ class _tw_{name}(_typing.Protocol):
 
 
 def check_package(name: str, version: str) -> None:
-    """Raises NotACName for a name or version that no Python package could have beside what it needs."""
+    """Raise NotACName for a name or version that no Python package could have beside what it needs."""
     if keyword.iskeyword(name) or name in sys.stdlib_module_names or name in _NEEDED:
         raise NotACName(
             f"no Python package can be called {name!r}",

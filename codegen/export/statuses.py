@@ -1,4 +1,4 @@
-"""What the statuses of an exported function mean, in words."""
+"""Texts of the statuses of an exported function."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ THREADS = {
 
 
 def check_threads(threads: str) -> None:
-    """Raises UnknownThreads for a way that there is not."""
+    """Raise UnknownThreads for a way that there is not."""
     if threads not in list(THREADS):  # whatever was given: it may have no hash
         close = difflib.get_close_matches(str(threads), THREADS, 1, 0.3)
         raise UnknownThreads(

@@ -12,7 +12,7 @@ from ..abi.stub import kernel_symbol, scalar_type
 from ..target import Target
 from .cpu import ABSENT, needed_features
 
-__all__ = ["Variant", "best_first", "choice_text", "feature_mask", "messages_of", "renamed"]
+__all__ = ["Variant", "best_first", "choice_text", "feature_mask", "find_messages", "rename_kernels"]
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Variant:
 
 
 def best_first(variants: Sequence[Variant]) -> tuple[Variant, ...]:
-    """Those that need most come first: where they run, the others would, too."""
+    """Sort variants: those that need most come first, since where they run the others would, too."""
     return tuple(sorted(variants, key=lambda each: -len(needed_features(each.target))))
 
 
-def renamed(name: str, variants: Sequence[Variant]) -> tuple[Variant, ...]:
+def rename_kernels(name: str, variants: Sequence[Variant]) -> tuple[Variant, ...]:
     """The variants of one function with names of their own."""
     return tuple(
         replace(each, function=replace(each.function, name=f"{name}__{at}")) for at, each in enumerate(variants)
@@ -42,10 +42,10 @@ def feature_mask(target: Target, features: Sequence[str]) -> int:
     return sum(1 << at for at, name in enumerate(features) if name in needed)
 
 
-def messages_of(
+def find_messages(
     variants: Sequence[Variant], messages: Mapping[str, tuple[str, ...]]
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """What the assertions of all variants say, and where each variant's begin among them. messages: by function."""
+    """Return what the assertions of all variants say, and where each variant's begin among them. messages: by function."""
     every: tuple[str, ...] = ()
     begins: list[int] = []
     for each in variants:

@@ -19,7 +19,7 @@ import numpy as np
 from ...runtime.abi import DLTensor
 from .companion import Companion
 
-__all__ = ["HEADER_BYTES", "checksum_of", "weights_companion", "weights_header"]
+__all__ = ["HEADER_BYTES", "checksum_words", "weights_companion", "weights_header"]
 
 HEADER_BYTES = 4096
 _MARK = b"TWWEIGHT"
@@ -38,7 +38,7 @@ def weights_header(digest: str) -> bytes:
     return (bytes(_MARK_AT) + _MARK + bytes.fromhex(digest)).ljust(HEADER_BYTES, b"\0")
 
 
-def checksum_of(parts: Iterable[bytes | memoryview]) -> int:
+def checksum_words(parts: Iterable[bytes | memoryview]) -> int:
     """The checksum of what follows the first page, in parts of any sizes; the last word is filled up with zeros."""
     lanes, rest = np.zeros(_LANES, np.uint64), b""
     block = 8 * _LANES
@@ -152,7 +152,7 @@ mix:
   %lane = load i64, ptr %place, align 8
   %met = xor i64 %lane, %given
   %turned = call i64 @llvm.fshl.i64(i64 %met, i64 %met, i64 31)
-  %mixed = mul i64 %turned, {_signed(_P)}
+  %mixed = mul i64 %turned, {_wrap_signed(_P)}
   store i64 %mixed, ptr %place, align 8
   %next = add i64 %k, 1
   br label %word
@@ -163,13 +163,13 @@ fold:
   %value = load i64, ptr %source, align 8
   %joined = xor i64 %total, %value
   %rotated = call i64 @llvm.fshl.i64(i64 %joined, i64 %joined, i64 31)
-  %times = mul i64 %rotated, {_signed(_P)}
-  %last = add i64 %times, {_signed(_Q)}
+  %times = mul i64 %rotated, {_wrap_signed(_P)}
+  %last = add i64 %times, {_wrap_signed(_Q)}
   %after = add i64 %at, 1
   %again = icmp ult i64 %after, {_LANES}
   br i1 %again, label %fold, label %done
 done:
-  %same = icmp eq i64 %last, {_signed(checksum)}
+  %same = icmp eq i64 %last, {_wrap_signed(checksum)}
   %status = select i1 %same, i32 0, i32 {_NOT_WHOLE}
   ret i32 %status
 nothing:
@@ -178,7 +178,7 @@ nothing:
 """
 
 
-def _signed(number: int) -> int:
+def _wrap_signed(number: int) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 

@@ -12,8 +12,8 @@ from ...ir.stmt import Function
 from ...runtime.diagnose import kernel_failure
 from ...runtime.kernel import Kernel, foreign_kernel, make_kernel
 from ...runtime.module import Module
-from ..abi.packed import PackedCalls
-from ..abi.signature import shape_symbols, signature_of, with_buffers
+from ..abi.packed_calls import PackedCalls
+from ..abi.signature import add_buffers, make_signature, shape_symbols
 from ..abi.stub import stub_symbols, stub_text
 from ..constants import addresses, symbols_of
 from ..evaluate import Evaluation
@@ -80,12 +80,12 @@ def prepare(functions: Sequence[Function], target: Target, options: BuildOptions
         function, packing, opening = opened(function, refused)
         functions = [function] if packing is None or not native else [function, packing]
         symbols |= {each.name: () for each in functions[1:]}
-    signatures = [signature_of(function, symbols[function.name]) for function in functions]
+    signatures = [make_signature(function, symbols[function.name]) for function in functions]
     pipeline = pipeline_of(target, options.bounds_check, options.passes, fuses=fused)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
     if not stubs:
         final[0] = with_workspaces(final[0])
-        signatures[0] = with_buffers(signatures[0], final[0].arguments[len(signatures[0].params) :])
+        signatures[0] = add_buffers(signatures[0], final[0].arguments[len(signatures[0].params) :])
     packed = PackedCalls()
     here = [packed.bound(function) for function in final] if native else final
     constants = symbols_of(final)

@@ -12,7 +12,7 @@ from ...errors import user_source
 from ...ir.constant import Constant
 from ...ir.expr import Var
 from ...ir.stmt import Function
-from ...runtime.shield import in_turn
+from ...runtime.critical_section import run_in_turn
 from ..abi.signature import shape_symbols
 from ..abi.stub import kernel_symbol
 from ..c.imported import imported_addresses, imported_c
@@ -134,7 +134,7 @@ def unit_of(functions: Sequence[Function], target: Target, options: CodegenOptio
 _TARGET = re.compile(r"^target (?:datalayout|triple) = .*$", re.MULTILINE)
 
 
-@in_turn
+@run_in_turn
 def with_imports(text: str, imported: Sequence[str]) -> str:
     """The module `text` with what the imported texts define. They are compiled for the kernel's target, whatever theirs.
 

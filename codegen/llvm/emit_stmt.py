@@ -219,7 +219,7 @@ class StmtEmitter:
     def leave_if(self, condition: str, status: str) -> None:
         """Leaves the function with `status` where the condition holds."""
         if self._status is None:
-            self._status = self.f.at_entry("alloca i32")
+            self._status = self.f.emit_at_entry("alloca i32")
             self.f.do_at_entry(f"store i32 0, ptr {self._status}")
         leave, go_on = self.f.fresh("leave"), self.f.fresh("on")
         self.f.branch(self.f.op(f"call i1 @llvm.expect.i1(i1 {condition}, i1 false)"), leave, go_on)
@@ -408,7 +408,9 @@ class StmtEmitter:
         if size is not None and rounded <= self._stack_left:
             self._stack_left -= rounded
             element = memory_type(buffer.dtype)
-            pointer = self.f.at_entry(f"alloca [{rounded // buffer.dtype.bytes} x {element}], align {OWN_ALIGNMENT}")
+            pointer = self.f.emit_at_entry(
+                f"alloca [{rounded // buffer.dtype.bytes} x {element}], align {OWN_ALIGNMENT}"
+            )
             self.bind_buffer(buffer, Place(pointer, OWN_ALIGNMENT, rounded // buffer.dtype.bytes))
             write()
             return
@@ -418,7 +420,7 @@ class StmtEmitter:
         f = self.f
         f.module.declare("aligned_alloc", "noalias ptr", ["i64", "i64"])
         f.module.declare("free", "void", ["ptr captures(none)"])
-        slot = f.at_entry("alloca ptr")
+        slot = f.emit_at_entry("alloca ptr")
         f.do_at_entry(f"store ptr null, ptr {slot}")
         self._heap.append(slot)
         beyond = exceeds_memory(buffer)
@@ -474,7 +476,7 @@ class StmtEmitter:
         begin, extent = (convert(f, self.exprs.value(e), e.dtype, INT64) for e in (stmt.begin, stmt.extent))
         values = [("i64", begin), ("i64", extent), *(item.passed for item in captured)]
         structure = f"{{ {', '.join(kind for kind, _ in values)} }}"
-        context = f.at_entry(f"alloca {structure}")
+        context = f.emit_at_entry(f"alloca {structure}")
         for i, (kind, value) in enumerate(values):
             f.do(f"store {kind} {value}, ptr {context_slot(f, structure, context, i)}")
         f.module.declare(_PARALLEL_FOR[0], _PARALLEL_FOR[1], _PARALLEL_FOR[2])

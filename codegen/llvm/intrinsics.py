@@ -12,7 +12,7 @@ from ...errors import user_source
 from ...ir.dtype import BOOL, FLOAT64, INT64, DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ...ir.ops import constant_of
-from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX, bound_symbol
+from ..abi.packed_calls import CALLBACK_RAISED, FAILED, PACKED_PREFIX, bound_symbol
 from ..errors import UnsupportedIntrinsic
 from .arithmetic import compare, convert
 from .emitter import ExprEmitter
@@ -215,7 +215,7 @@ def _trace(em: ExprEmitter, call: Call) -> str:
 
 def _call_python(em: ExprEmitter, symbol: str, values: list[tuple[Expr, str]]) -> str:
     """What the function writes where it is told to, last of all: FAILED, unless it came to its end."""
-    result = em.f.at_entry("alloca i64")
+    result = em.f.emit_at_entry("alloca i64")
     em.f.do(f"store i64 {FAILED}, ptr {result}")
     passed = [("ptr", result), *(_widened(em, arg.dtype, text) for arg, text in values)]
     function = em.f.module.declare(symbol, "void", [kind for kind, _ in passed])

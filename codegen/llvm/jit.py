@@ -17,7 +17,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from llvmlite.binding.value import Linkage
 
 from ...errors import InternalError, user_source
-from ...runtime.shield import apart, in_turn
+from ...runtime.critical_section import run_in_turn, run_on_thread
 from ..abi.stub import kernel_symbol
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol
 from ..instructions import attributed, attributes
@@ -93,26 +93,26 @@ def compile_text(
     return CompiledModule(target, parts[0], code, messages, tuple(exports), tuple(parts), symbols, quick)
 
 
-@in_turn
+@run_in_turn
 def _object(parts: Sequence[str], target: Target, quick: bool) -> bytes:
     with _Modules() as modules:
         return _machine(target, quick).emit_object(_optimised(modules, parts, target, quick))
 
 
-@in_turn
+@run_in_turn
 def assembly(parts: Sequence[str], target: Target, quick: bool = False) -> str:
     """The machine code of LLVM IR texts as assembly text, nothing else made of them."""
     with _Modules() as modules:
         return _machine(target, quick).emit_assembly(_optimised(modules, parts, target, quick))
 
 
-@in_turn
+@run_in_turn
 def _optimised_text(parts: Sequence[str], target: Target, quick: bool) -> str:
     with _Modules() as modules:
         return str(_optimised(modules, parts, target, quick))
 
 
-@in_turn
+@run_in_turn
 def object_code(
     kernels: Sequence[tuple[Target, Sequence[str]]],
     others: Sequence[str],
@@ -340,7 +340,7 @@ def _link(compiled: CompiledModule) -> _Loaded:
     return _load(compiled.object_bytes, _outside_symbols(compiled), compiled.exports, compiled.target)
 
 
-@in_turn
+@run_in_turn
 def _load(code: bytes, symbols: Mapping[str, int], exports: Sequence[str], target: Target) -> _Loaded:
     """Each module has an LLJIT of its own (half a millisecond): the libraries of a shared one are never quite freed."""
     library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
@@ -356,7 +356,7 @@ def _load(code: bytes, symbols: Mapping[str, int], exports: Sequence[str], targe
         raise InternalError(f"machine code does not link: {error}") from None
     loaded = _Loaded({name: tracker[name] for name in exports})
     weakref.finalize(
-        loaded, apart, partial(_unload, tracker, jit)
+        loaded, run_on_thread, partial(_unload, tracker, jit)
     ).atexit = False  # at exit somebody may still be calling it
     return loaded
 
@@ -372,7 +372,7 @@ def foreign_target(target: Target) -> ForeignTarget:
     )
 
 
-@in_turn
+@run_in_turn
 def _unload(tracker: llvm.ResourceTracker, jit: llvm.LLJIT) -> None:
     tracker.close()
     jit.close()

@@ -148,7 +148,7 @@ class FunctionText:
         """An instruction whose value has a name made before."""
         self._lines.append(f"  {name} = {text}{self.location}")
 
-    def at_entry(self, text: str) -> str:
+    def emit_at_entry(self, text: str) -> str:
         """The value of an instruction that stands in the entry block, before all others."""
         value = "%" + self.fresh("s")
         self._entry.append(f"  {value} = {text}")

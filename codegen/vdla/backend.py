@@ -10,7 +10,7 @@ from ...ir.stmt import Function
 from ...runtime.kernel import Kernel
 from ...runtime.module import Module
 from ..abi.callback import callback_kernel
-from ..abi.signature import shape_symbols, signature_of
+from ..abi.signature import make_signature, shape_symbols
 from ..result import BuildOptions, BuildResult
 from ..sources import Sources
 from ..target import Backend, Target
@@ -36,7 +36,7 @@ def _kernel(function: Function) -> Kernel:
             reason=f"{symbols[0].name} is known in a call only, and the stream of instructions is made here",
             fix="give shapes as numbers, and build a kernel for each",
         )
-    signature, program = signature_of(function, ()), program_of(function)
+    signature, program = make_signature(function, ()), program_of(function)
     sources = Sources(
         "an accelerator's kernel",
         {"ir": lambda: str(function), "asm": lambda: program.listing},

@@ -20,13 +20,13 @@ from ...te import Tensor
 from ...te.operation import Operation
 from ..compile import BuildItem
 
-__all__ = ["about_constants", "bound_constants", "constants_of", "outside_symbols"]
+__all__ = ["about_constants", "bound_constants", "collect_constants", "resolve_symbols"]
 
 Reference = list[int]
 """[0, n]: number n of the program's constants. [1, n]: number n of those that are computed."""
 
 
-def constants_of(programs: Sequence[BuildItem]) -> list[Constant]:
+def collect_constants(programs: Sequence[BuildItem]) -> list[Constant]:
     """The constants that programs were declared with, in an order that the next process finds too."""
     roots = [op for program in programs for op in _operations((program.what, program.args))]
     constants = dict.fromkeys(
@@ -55,7 +55,7 @@ def _operations(what: Any) -> Iterator[Operation]:
 
 
 def about_constants(compiled: NativeCode, given: Sequence[Constant]) -> dict[str, Any] | None:
-    """What is written down of the constants that code reads; None where one comes from elsewhere."""
+    """Return what is written down of the constants that code reads; None where one comes from elsewhere."""
     evaluation = compiled.evaluation
     computed = [] if evaluation is None else [held for _, results in evaluation.calls for held in results]
     places: dict[Constant, Reference] = {held: [0, at] for at, held in enumerate(given)}
@@ -91,7 +91,7 @@ def bound_constants(
         calls = tuple((symbol, tuple(_memory(*result) for result in results)) for symbol, results in kept["calls"])
         known[1] = [held for _, results in calls for held in results]
         read = named(kept["constants"])
-        symbols = outside_symbols(kept["outside"], kept["parallel"]) | addresses(read)
+        symbols = resolve_symbols(kept["outside"], kept["parallel"]) | addresses(read)
         module = CompiledModule(target, "", code, {}, tuple(symbol for symbol, _ in calls), (), symbols)
         run(Evaluation(module, read, calls, kept["parallel"]))
     return named(about["constants"])
@@ -101,7 +101,7 @@ def _memory(name: str, dtype: str, shape: Sequence[int]) -> Constant:
     return Constant(name, aligned_zeros(tuple(shape), numpy_dtype(dtype)))
 
 
-def outside_symbols(names: Sequence[str], parallel: bool) -> dict[str, int]:
+def resolve_symbols(names: Sequence[str], parallel: bool) -> dict[str, int]:
     """The addresses of what kept code calls. Raises UnresolvedSymbol (TW0411) where it is not in this process."""
     symbols = process_symbols(name for name in names if name != PARALLEL_FOR)
     if parallel:

@@ -21,14 +21,14 @@ from ...runtime.kernel import Kernel, make_kernel
 from ...runtime.module import Module
 from ...runtime.signature import Signature
 from ..compile import Request, compile_programs
-from .constants import about_constants, bound_constants, outside_symbols
+from .constants import about_constants, bound_constants, resolve_symbols
 from .store import Entry
 
-__all__ = ["code_of", "entry_of", "module_of", "opening_of"]
+__all__ = ["read_code", "make_entry", "read_module", "read_opening"]
 
 
-def entry_of(compiled: NativeCode, given: Sequence[Constant] = ()) -> Entry | None:
-    """What is kept of kernels; None of those whose code holds addresses of this process (of Python functions that
+def make_entry(compiled: NativeCode, given: Sequence[Constant] = ()) -> Entry | None:
+    """Return what is kept of kernels; None of those whose code holds addresses of this process (of Python functions that
     it calls), or C that a compiler of the system's translated. given: the program's constants."""
     module = compiled.module
     held = about_constants(compiled, given)
@@ -42,7 +42,7 @@ def entry_of(compiled: NativeCode, given: Sequence[Constant] = ()) -> Entry | No
     return Entry(
         {
             "functions": [
-                {"signature": signature.as_json(), "messages": list(module.messages[signature.name])}
+                {"signature": signature.plain_json(), "messages": list(module.messages[signature.name])}
                 for signature in compiled.signatures
             ],
             "exports": list(module.exports),
@@ -55,26 +55,26 @@ def entry_of(compiled: NativeCode, given: Sequence[Constant] = ()) -> Entry | No
     )
 
 
-def opening_of(entry: Entry) -> Opening:
-    """What the function of an entry takes of open constants."""
+def read_opening(entry: Entry) -> Opening:
+    """Return what the function of an entry takes of open constants."""
     kept = entry.about["opening"]
     results = tuple((dtype, tuple(shape)) for dtype, shape in kept["results"])
     return Opening(tuple(kept["reads"]), results, tuple(kept["sources"]), kept["digest"])
 
 
-def module_of(entry: Entry, request: Request, given: Sequence[Constant] = ()) -> Module:
+def read_module(entry: Entry, request: Request, given: Sequence[Constant] = ()) -> Module:
     """The kernels of an entry. request: what they were built from, and are again for their texts and libraries. given: the
     programs' constants.
 
     Raises UnresolvedSymbol (TW0411) where an outside function that they call is not in this process."""
-    module, signatures, constants = code_of(entry, request.target, given)
+    module, signatures, constants = read_code(entry, request.target, given)
     anew = _Anew(request)
     return Module(
         {signature.name: _kernel(signature, module, anew, constants) for signature in signatures}, anew.export
     )
 
 
-def code_of(
+def read_code(
     entry: Entry,
     target: Target,
     given: Sequence[Constant] = (),
@@ -88,7 +88,7 @@ def code_of(
     size = len(entry.code) - about.get("evaluation", {"bytes": 0})["bytes"]
     constants = bound_constants(about, entry.code[size:], target, given)
     outside = [name for name in about["outside"] if name not in others]
-    symbols = outside_symbols(outside, about["parallel"]) | addresses(constants) | dict(others)
+    symbols = resolve_symbols(outside, about["parallel"]) | addresses(constants) | dict(others)
     module = CompiledModule(target, "", entry.code[:size], messages, tuple(about["exports"]), (), symbols)
     return module, signatures, constants
 

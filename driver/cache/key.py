@@ -1,4 +1,4 @@
-"""What a build is known by, before anything is lowered: everything that its machine code depends on."""
+"""Keys of the cache, made before lowering: everything that a build's machine code depends on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def build_key(request: Request) -> str | None:
         return None
     try:
         texts = [
-            f"{'over ' if program.over else ''}{structure_text(_whole(program.name, program.what, program.args))}"
+            f"{'over ' if program.over else ''}{structure_text(_total(program.name, program.what, program.args))}"
             for program in request.programs
         ]
     except NoStructure:
@@ -51,7 +51,7 @@ def build_key(request: Request) -> str | None:
     return "\n".join([*_surroundings(), _target_text(target), choices, *texts])
 
 
-def _whole(name: str, what: Any, args: Any) -> Any:
+def _total(name: str, what: Any, args: Any) -> Any:
     """Everything about a function that is lowered, as one graph."""
     if is_sequence(what) and len(what) == 2 and isinstance(what[0], Schedule):
         what, args = what
@@ -73,7 +73,7 @@ def _target_text(target: Target) -> str:
 
 @cache
 def _surroundings() -> tuple[str, ...]:
-    """What of the process takes part: versions, and the layout of Python's objects, which call stubs read."""
+    """Return what of the process takes part: versions, and the layout of Python's objects, which call stubs read."""
     return (
         f"tilewright {code_version()}",
         f"llvmlite {llvmlite.__version__} LLVM {'.'.join(map(str, llvm.llvm_version_info))}",
@@ -114,7 +114,7 @@ class _Sources:
         self._checked = self._modules = 0
 
     def are_loaded(self) -> bool:
-        """Whether all that this process has loaded up to now is what was counted, and came by our loader."""
+        """Return whether all that this process has loaded up to now is what was counted, and came by our loader."""
         loads, modules = LOADS[self._checked :], len(sys.modules)
         if any(self._digests.get(name) != digest for name, digest in loads if _is_covered(name)):
             return False

@@ -12,8 +12,8 @@ from ...ir.constant import Constant
 from ...ir.passes.common.runner import is_watched
 from ...runtime.module import Module
 from ..compile import Request
-from .constants import constants_of
-from .kernels import entry_of, module_of
+from .constants import collect_constants
+from .kernels import make_entry, read_module
 from .key import build_key, code_version
 from .store import Entry, Store, open_store
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the kernels of a request are kept, by what they are known. given: the constants of its programs."""
+    """Cache entry of a request. given: the constants of its programs."""
 
     store: Store
     key: str
@@ -33,16 +33,16 @@ class Place:
 
     def load(self) -> Module | None:
         """The kernels; None where they are not kept, or not in a form that this process can link."""
-        return self.linked(lambda entry: module_of(entry, self.request.snapshot(), self.given))
+        return self.load_linked(lambda entry: read_module(entry, self.request.snapshot(), self.given))
 
-    def linked(self, link: Callable[[Entry], T]) -> T | None:
-        """What `link` makes of the entry; None where there is none, or none that this process can link."""
+    def load_linked(self, link: Callable[[Entry], T]) -> T | None:
+        """Return what `link` makes of the entry; None where there is none, or none that this process can link."""
         entry = self.store.load(self.key)
         return None if entry is None else linked_entry(link, entry)
 
     def save(self, code: NativeCode) -> None:
         """Keep the kernels, if that can be done, and if all that was loaded to build them is what their key says."""
-        entry = entry_of(code, self.given) if code_version() else None
+        entry = make_entry(code, self.given) if code_version() else None
         if entry is not None:
             self.store.save(self.key, entry)
 
@@ -62,4 +62,4 @@ def find_place(request: Request) -> Place | None:
     can be written down."""
     store = open_store()
     key = None if store is None or is_watched() else build_key(request)
-    return None if store is None or key is None else Place(store, key, request, constants_of(request.programs))
+    return None if store is None or key is None else Place(store, key, request, collect_constants(request.programs))

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ...environment import is_enabled, read_integer
-from ...runtime.places import cache_folder, write_whole
-from ...runtime.shield import in_turn
+from ...runtime.cache_paths import cache_folder, write_atomically
+from ...runtime.critical_section import run_in_turn
 from ...untrusted import plain_json
 
 __all__ = ["Entry", "Store", "Usage", "off_reason", "open_store"]
@@ -38,7 +38,7 @@ _STALE = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is kept of a build. about: the signatures and what else is known of the kernels, as JSON has it."""
+    """Contents of an entry. about: the signatures and what else is known of the kernels, as JSON has it."""
 
     about: dict[str, Any]
     code: bytes
@@ -73,7 +73,7 @@ class Store:
             content = _read_own(path)
             if content is None:
                 return None
-            entry = _decoded(content, key)
+            entry = _decode(content, key)
             if entry is None:
                 path.unlink()
                 return None
@@ -83,15 +83,15 @@ class Store:
             os.utime(path)
         return entry
 
-    @in_turn
+    @run_in_turn
     def save(self, key: str, entry: Entry) -> None:
         """Keep an entry, if that can be done."""
-        content = _encoded(key, entry)
+        content = _encode(key, entry)
         if len(content) > min(_LARGEST, self.limit) or not self._is_ours(make=True):
             return
         self.problem = ""  # a disk that was full may have room again
         try:
-            write_whole(self._path(key), content)
+            write_atomically(self._path(key), content)
             self._make_room(len(content))
         except IsADirectoryError:
             return  # somebody's folder in the place of this entry alone
@@ -117,7 +117,7 @@ class Store:
         return removed
 
     def usage(self) -> Usage:
-        """What the folder holds."""
+        """Return what the folder holds."""
         entries = self._entries() if self._is_ours() else []
         return Usage(self.folder, len(entries), sum(size for _, size, _ in entries), self.limit, self.problem)
 
@@ -125,7 +125,7 @@ class Store:
         return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()}{SUFFIX}"
 
     def _is_ours(self, make: bool = False) -> bool:
-        """Whether the folder is there, belongs to this user, and no other can even read it. Code is run from it."""
+        """Return whether the folder is there, belongs to this user, and no other can even read it. Code is run from it."""
         if not self._trusted:
             return False
         try:
@@ -176,12 +176,12 @@ class Store:
                         continue
                     if item.name.endswith(SUFFIX):
                         entries.append((state.st_mtime, state.st_size, Path(item.path)))
-                    elif item.name.endswith(".part") and _now() - state.st_mtime > _STALE:
+                    elif item.name.endswith(".part") and _read_clock() - state.st_mtime > _STALE:
                         Path(item.path).unlink(missing_ok=True)
         return entries
 
 
-def _now() -> float:
+def _read_clock() -> float:
     import time
 
     return time.time()
@@ -199,14 +199,14 @@ def _read_own(path: Path) -> bytes | None:
         return file.read() if own and state.st_size <= _LARGEST else None
 
 
-def _encoded(key: str, entry: Entry) -> bytes:
+def _encode(key: str, entry: Entry) -> bytes:
     parts = (key.encode(), json.dumps(entry.about).encode(), entry.code)
     sizes = struct.pack("<QQQ", *map(len, parts))
     body = b"".join(parts)
     return MAGIC + hashlib.sha256(sizes + body).digest() + sizes + body
 
 
-def _decoded(content: bytes, key: str) -> Entry | None:
+def _decode(content: bytes, key: str) -> Entry | None:
     """The entry, where the content is one, whole, and of this key."""
     if len(content) < _HEADER.size:
         return None
@@ -228,7 +228,7 @@ _stores: dict[tuple[Path, int], Store] = {}
 
 
 def off_reason() -> str:
-    """Why nothing is kept where there is no store."""
+    """Return the reason for which nothing is kept where there is no store."""
     return "there is no home folder" if is_enabled("TILEWRIGHT_CACHE", True) else "TILEWRIGHT_CACHE=0"
 
 

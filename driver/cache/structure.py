@@ -89,7 +89,7 @@ def _push(stack: list[Any], head: str, parts: Iterable[Any], end: _Text = _END) 
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """What an object with an identity consists of."""
+    """Return what an object with an identity consists of."""
     if isinstance(value, Tensor):
         return (value.op, value.value_index, value.name)
     if is_array(value):

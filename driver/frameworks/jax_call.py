@@ -26,7 +26,7 @@ from ...runtime.errors import NoFramework
 from ...runtime.kernel import Kernel, Prepared
 from ...runtime.signature import BufferParam, ScalarParam
 from .derivative import Declared, Derivative, kernel_derivative
-from .shapes import inputs_of, output_shapes, outputs_of
+from .shapes import find_inputs, output_shapes, find_outputs
 
 __all__ = ["jax_function"]
 
@@ -61,7 +61,7 @@ def jax_function(kernel: Kernel, declared: Declared | None) -> Callable[..., Any
 
 def _differentiable(jax: Any, kernel: Kernel, plain: Callable[..., Any], declared: Declared) -> Callable[..., Any]:
     """The function with a rule for jax.grad: a kernel of its own, built when it is first asked for."""
-    inputs = inputs_of(kernel.signature)
+    inputs = find_inputs(kernel.signature)
     numbers = tuple(at for at, param in enumerate(inputs) if isinstance(param, ScalarParam))
     arrays = [at for at in range(len(inputs)) if at not in numbers]
     made: list[tuple[Callable[..., Any], Derivative]] = []
@@ -101,17 +101,17 @@ def _plain_function(jax: Any, kernel: Kernel) -> Callable[..., Any]:
         arrays = [one for one in values if isinstance(one, jax.Array)]
         key = tuple([kind(one) for one in values])
         if key not in calls:
-            calls[key] = jax.jit(_lowered(jax, kernel, values))
+            calls[key] = jax.jit(_lower_call(jax, kernel, values))
         return calls[key](*arrays)
 
     return call
 
 
-def _lowered(jax: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
+def _lower_call(jax: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
     """The call for inputs like these."""
     results = [
         jax.ShapeDtypeStruct(shape, numpy_dtype(param.dtype))
-        for shape, param in zip(output_shapes(kernel.signature, values), outputs_of(kernel.signature), strict=True)
+        for shape, param in zip(output_shapes(kernel.signature, values), find_outputs(kernel.signature), strict=True)
     ]
     given, made = iter(values), iter(results)
     whole: list[Any] = []
@@ -123,8 +123,8 @@ def _lowered(jax: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
         whole.append(one if isinstance(param, ScalarParam) else (tuple(one.shape), dtype_name(one.dtype)))
         if isinstance(param, BufferParam):
             places.append((_MADE, next(outputs)) if param.is_output else (_GIVEN, next(arrays)))
-    prepared = kernel.prepared(whole)
-    fallback = _Handler(_handled(prepared, places))
+    prepared = kernel.prepare(whole)
+    fallback = _Handler(_handle_call(prepared, places))
     text = _handler_text(
         prepared, places, len(kernel.signature.symbols), ctypes.cast(fallback, ctypes.c_void_p).value or 0
     )
@@ -166,12 +166,12 @@ define ptr @{_HANDLER}(ptr %frame) {{
 """
 
 
-def _handled(run: Prepared, places: Sequence[tuple[int, int]]) -> Callable[[int], int]:
+def _handle_call(run: Prepared, places: Sequence[tuple[int, int]]) -> Callable[[int], int]:
     def handle(frame: int) -> int:
         extension, api, given, made = (
             ctypes.c_uint64.from_address(frame + at).value for at in (_EXTENSION, _API, _GIVEN, _MADE)
         )
-        if extension and _told(extension):
+        if extension and _answer_version(extension):
             return 0
         descriptions = [
             ctypes.c_uint64.from_address((given if which == _GIVEN else made) + 8 * at).value for which, at in places
@@ -185,8 +185,8 @@ def _handled(run: Prepared, places: Sequence[tuple[int, int]]) -> Callable[[int]
     return handle
 
 
-def _told(extension: int) -> bool:
-    """Answers which version of the interface this is, where XLA asks that."""
+def _answer_version(extension: int) -> bool:
+    """Answer which version of the interface this is, where XLA asks that."""
     if ctypes.c_int.from_address(extension + 8).value != _METADATA:
         return False
     metadata = ctypes.c_uint64.from_address(extension + 24).value

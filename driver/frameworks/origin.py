@@ -1,4 +1,4 @@
-"""What a kernel was built from: by it a kernel is pickled, differentiated, and made an operator of other frameworks."""
+"""Origins of kernels: the programs by which kernels are pickled, differentiated, and made an operator of other frameworks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Origin", "tell_origin"]
 
 
 def tell_origin(module: Module, request: Request, build: Callable[[Request], Module]) -> None:
-    """Lets each kernel of a module say what it was built from. build: builds a request again."""
+    """Let each kernel of a module say what it was built from. build: builds a request again."""
     for name, program in zip(module, request.programs, strict=True):
         module[name].origin = Origin(program, request, build)
 
@@ -36,7 +36,7 @@ class Origin:
         self._records = (list(given.records), list(given.outputs)) if isinstance(given, Schedule) else None
 
     def request(self) -> Request:
-        """What builds the same kernel."""
+        """Return what builds the same kernel."""
         what = self._program.what
         if self._records is not None:
             again = Schedule.replay(*self._records)
@@ -66,8 +66,8 @@ class Origin:
         module = self._build(replace(self._how, programs=(BuildItem(name, list(tensors)),), exact=False, renamed=False))
         return module[name]
 
-    def reduced(self) -> tuple[Any, ...]:
-        """What pickle keeps of the kernel: its program, from which it is built where it is loaded."""
+    def pickled_parts(self) -> tuple[Any, ...]:
+        """Return what pickle keeps of the kernel: its program, from which it is built where it is loaded."""
         return _rebuilt, (self._build, self.request())
 
     def torch_operator(self, kernel: Kernel, name: str, gradient: bool) -> Any:

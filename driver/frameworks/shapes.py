@@ -1,4 +1,4 @@
-"""What a kernel takes and gives, as frameworks ask for it: its inputs, its outputs, and their shapes from the inputs' shapes."""
+"""Inputs and outputs of a kernel for frameworks: which they are, and the outputs' shapes from the inputs' shapes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ...errors import InternalError, user_source
 from ...runtime.errors import WrongRank
 from ...runtime.signature import BufferParam, ScalarParam, Signature, evaluate_extent
 
-__all__ = ["inputs_of", "output_shapes", "outputs_of", "shape_reader"]
+__all__ = ["find_inputs", "output_shapes", "find_outputs", "shape_reader"]
 
 
-def inputs_of(signature: Signature) -> list[BufferParam | ScalarParam]:
-    """What a call passes, outputs apart."""
+def find_inputs(signature: Signature) -> list[BufferParam | ScalarParam]:
+    """Return what a call passes, outputs apart."""
     return [param for param in signature.params if isinstance(param, ScalarParam) or not param.is_output]
 
 
-def outputs_of(signature: Signature) -> list[BufferParam]:
-    """What a call writes."""
+def find_outputs(signature: Signature) -> list[BufferParam]:
+    """Return what a call writes."""
     return [param for param in signature.params if isinstance(param, BufferParam) and param.is_output]
 
 
@@ -36,11 +36,11 @@ def output_shapes(signature: Signature, given: Sequence[Any]) -> list[tuple[Any,
         binding = signature.bindings[symbol.name]
         if binding.param in arrays:
             known[symbol.name] = _undone(arrays[binding.param].shape[binding.dim], binding.steps)
-    return [tuple(_extent(extent, known) for extent in param.shape) for param in outputs_of(signature)]
+    return [tuple(_extent(extent, known) for extent in param.shape) for param in find_outputs(signature)]
 
 
 def shape_reader(signature: Signature) -> Callable[[Sequence[Any]], list[tuple[Any, ...]]]:
-    """What gives the shapes of the outputs for inputs, as output_shapes does; quickly where each extent is a number or one of an
+    """Return what gives the shapes of the outputs for inputs, as output_shapes does; quickly where each extent is a number or one of an
     input's."""
     places = {
         i: at
@@ -58,7 +58,7 @@ def shape_reader(signature: Signature) -> Callable[[Sequence[Any]], list[tuple[A
             extent if isinstance(extent, int) else read.get(extent) if isinstance(extent, str) else None
             for extent in param.shape
         )
-        for param in outputs_of(signature)
+        for param in find_outputs(signature)
     ]
     known = [tuple(extent for extent in shape if extent is not None) for shape in shapes]
     if known == shapes and all(isinstance(extent, int) for shape in known for extent in shape):
@@ -79,8 +79,8 @@ def shape_reader(signature: Signature) -> Callable[[Sequence[Any]], list[tuple[A
 
 
 def _wrong_rank(signature: Signature, given: Sequence[Any]) -> Exception:
-    """What to say where an extent of an input is asked for that it does not have."""
-    for at, (param, one) in enumerate(zip(inputs_of(signature), given, strict=True)):
+    """Return what to say where an extent of an input is asked for that it does not have."""
+    for at, (param, one) in enumerate(zip(find_inputs(signature), given, strict=True)):
         if isinstance(param, BufferParam) and len(one.shape) != len(param.shape):
             return WrongRank(
                 f"'{param.name}' (argument {at + 1} of {signature.name}) has {len(one.shape)} dimensions; {len(param.shape)} are "

@@ -13,7 +13,7 @@ from ...runtime.errors import NoFramework
 from ...runtime.kernel import Kernel
 from ...runtime.signature import BufferParam, ScalarParam
 from .derivative import Declared, kernel_derivative
-from .shapes import inputs_of, outputs_of, shape_reader
+from .shapes import find_inputs, find_outputs, shape_reader
 
 __all__ = ["torch_operator"]
 
@@ -39,15 +39,15 @@ def torch_operator(kernel: Kernel, name: str, declared: Declared | None) -> Any:
             called=user_source(),
             fix="pip install torch",
         ) from None
-    operator = _registered(torch, kernel, name)
+    operator = _register(torch, kernel, name)
     if declared is not None:
-        _with_gradient(torch, kernel, name, declared)
+        _add_gradient(torch, kernel, name, declared)
     return operator
 
 
-def _registered(torch: Any, kernel: Kernel, name: str) -> Any:
+def _register(torch: Any, kernel: Kernel, name: str) -> Any:
     """The operator without a gradient. One of this name that was registered here before is replaced."""
-    inputs, outputs = inputs_of(kernel.signature), outputs_of(kernel.signature)
+    inputs, outputs = find_inputs(kernel.signature), find_outputs(kernel.signature)
     places = [isinstance(param, BufferParam) and param.is_output for param in kernel.signature.params]
     outputs_last = places == sorted(places)
     dtypes = [getattr(torch, param.dtype) for param in outputs]
@@ -120,13 +120,13 @@ def _schema(inputs: Sequence[BufferParam | ScalarParam], results: int) -> str:
     return f"({given}) -> " + ("Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})")
 
 
-def _with_gradient(torch: Any, kernel: Kernel, name: str, declared: Declared) -> None:
+def _add_gradient(torch: Any, kernel: Kernel, name: str, declared: Declared) -> None:
     """Registers the gradient, an operator of its own, which is built when it is first run."""
     derivative = kernel_derivative(kernel, declared)
     if derivative is None:
         return
     wanted, chosen = derivative.wanted, derivative.chosen
-    back = _registered(torch, derivative.built(), f"{name}_backward")
+    back = _register(torch, derivative.built(), f"{name}_backward")
 
     def remember(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ARG001  torch passes it by name
         ctx.numbers = [None if isinstance(one, torch.Tensor) else one for one in inputs]

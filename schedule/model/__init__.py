@@ -1,1 +1,1 @@
-"""What a schedule is: stages, their loops and relations, and the records that replay them."""
+"""State of a schedule: stages, their loops and relations, and the records that replay them."""

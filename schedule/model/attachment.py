@@ -1,4 +1,4 @@
-"""Where a stage, or a group of stages, is computed."""
+"""Attach points: the loops in which a stage, or a group of stages, is computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stage notes about one of its axes."""
+"""Attributes of a stage's axes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SKIP = "debug_skip_region"
 
 
 class LoopNote:
-    """What a primitive notes about a loop for the lowering in its row; its text is what messages say of the loop."""
+    """Note of a primitive about a loop, for the lowering in its row; its text is what messages say of the loop."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,19 +57,19 @@ class IterAttr:
 
     @property
     def annotates_loop(self) -> bool:
-        """Whether it says anything that would be lost with the loop."""
+        """Return whether it says anything that would be lost with the loop."""
         return self.kind != "serial" or bool(self.pragmas) or bool(self.notes)
 
     def runs_as(self, other: IterAttr) -> bool:
-        """Whether a loop of which this is noted runs as one of which that is."""
+        """Return whether a loop of which this is noted runs as one of which that is."""
         return self.kind == other.kind and self.bind_thread is other.bind_thread and self.pragmas == other.pragmas
 
 
 def loop_pragmas(pragmas: tuple[tuple[str, Expr | None], ...]) -> tuple[tuple[str, Expr], ...]:
-    """Those that say something about the loop."""
+    """Return the pragmas that say something about the loop."""
     return tuple((key, value if value is not None else const(1)) for key, value in pragmas if key not in IMPORTS)
 
 
 def skips(pragmas: tuple[tuple[str, Expr | None], ...]) -> bool:
-    """Whether a loop is left out."""
+    """Return whether a loop is left out."""
     return any(key == SKIP and not (isinstance(value, IntImm) and value.value == 0) for key, value in pragmas)

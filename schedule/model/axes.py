@@ -94,7 +94,7 @@ def in_program_order(stage: Stage) -> list[tuple[int, IterVar]]:
 
 
 def what_became_of(stage: Stage, axis: IterVar) -> tuple[str, tuple[IterVar, ...]]:
-    """What a primitive made of an axis that is no longer a loop, as a sentence, and the loops that stand for it now."""
+    """Return what a primitive made of an axis that is no longer a loop, as a sentence, and the loops that stand for it now."""
     sentences, current = list[str](), [axis]
     for relation in stage.relations:
         hit = next((axis for axis in current if any(axis is parent for parent in relation.parents)), None)
@@ -234,7 +234,7 @@ def refuse_swapped(stage: Stage, leaves: Sequence[IterVar], doing: str) -> None:
 
 
 def mixes_data_and_reduce(stage: Stage, axis: IterVar) -> bool:
-    """Whether the loop runs over data axes and reduce axes at once, as a fusion of both does."""
+    """Return whether the loop runs over data axes and reduce axes at once, as a fusion of both does."""
     return len({root.kind for root in derived_roots(stage, axis)}) > 1
 
 

@@ -1,4 +1,4 @@
-"""What several primitives need to hold before they change anything, each with its error."""
+"""Preconditions that several primitives share, each with its error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_scope(scope: object, doing: str) -> str:
 
 
 def as_list(given: Any) -> list[Any]:
-    """What was given as a list or a tuple, or as one thing."""
+    """Return what was given as a list or a tuple, or as one thing."""
     return list(cast("Sequence[Any]", given)) if isinstance(given, (list, tuple)) else [given]
 
 

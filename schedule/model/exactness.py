@@ -1,4 +1,4 @@
-"""Whether a schedule keeps the bits of the program: what of it reorders additions, and since which primitive.
+"""Exactness of a schedule: the first primitive that reorders additions, if any does.
 
 The terms of an element of a reduction are taken up one after the other. They are so in the declared order, that of the reduce
 axes as te.compute lists them, as long as no primitive changes the order of the loops over reduce axes among each other; loops
@@ -84,7 +84,7 @@ def exactness(schedule: Schedule) -> Exactness:
 
 
 def _adds_in_any_order(stage: Stage) -> bool:
-    """Whether a hybrid script adds to floats that several threads may share."""
+    """Return whether a hybrid script adds to floats that several threads may share."""
     body = getattr(stage.op, "body", None)
     return isinstance(body, Stmt) and any(
         isinstance(node, BufferStore) and is_atomic(node) and node.buffer.dtype.is_float for node in post_order(body)
@@ -92,14 +92,14 @@ def _adds_in_any_order(stage: Stage) -> bool:
 
 
 def is_exact_after(compound: Compound) -> bool:
-    """Whether what was done to a schedule since then, which was exact, keeps it so: a look at that alone."""
+    """Return whether what was done to a schedule since then, which was exact, keeps it so: a look at that alone."""
     schedule = compound.schedule
     stages = {*compound.new_stages, *(member for member in compound.kept if isinstance(member, Stage))}
     return len(schedule.losses) == compound.known_losses and not any(map(_disorder, stages))
 
 
 def _disorder(stage: Stage) -> str:
-    """What is wrong with the order in which a stage takes up its terms, in words; empty for nothing."""
+    """Return what is wrong with the order in which a stage takes up its terms, in words; empty for nothing."""
     reduction = stage.written_op.reduction
     laws = None if reduction is None else laws_of_reduction(reduction)
     if reduction is None or laws is None or laws.splits_exactly(bool(reduction.init)):

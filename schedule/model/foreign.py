@@ -1,4 +1,4 @@
-"""What a record may say that comes as text from somewhere: see `foreign` of a primitive's row.
+"""Limits on records that come as text from elsewhere: see `foreign` of a primitive's row.
 
 A row lists the arguments that such a record may have, and what each may be. A primitive without a list is refused, because it
 can leave out work (debug_skip_region, a store predicate), drop a guard or bring code of its own (import_c).
@@ -49,7 +49,7 @@ _MOST_NODES = 256
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What an argument may be: in words, and as a test of what stands in the record."""
+    """Values that an argument may have: in words, and as a test of what stands in the record."""
 
     says: str
     test: Callable[[Any], bool]
@@ -75,7 +75,7 @@ def one_of(*values: Any) -> Taken:
 
 
 def either(*kinds: Taken) -> Taken:
-    """What any of the kinds takes."""
+    """Return what any of the kinds takes."""
     return Taken(" or ".join(kind.says for kind in kinds), lambda value: any(kind.test(value) for kind in kinds))
 
 

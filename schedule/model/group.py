@@ -41,20 +41,20 @@ class Group(GroupPrimitives):
 
     @property
     def placement(self) -> Attachment:
-        """Where it is computed."""
+        """Return where it is computed."""
         return self._attachment if self._attachment.type != "root" or self.outer is None else self.outer.placement
 
     @property
     def own_placement(self) -> Attachment:
-        """Where it was told to be computed, whatever the group around it was."""
+        """Return where it was told to be computed, whatever the group around it was."""
         return self._attachment
 
     def holds(self, stage: Stage) -> bool:
-        """Whether a stage belongs to it, or to a group within it."""
+        """Return whether a stage belongs to it, or to a group within it."""
         return self in chain(stage.group)
 
     def attach(self, kind: AttachType, stage: Stage | None = None, axis: IterVar | None = None) -> None:
-        """Say where it is computed. For the primitives alone."""
+        """Attach it to a loop. For the primitives alone."""
         self.schedule.keep(self)
         self.unlink()
         self._attachment = Attachment(kind, stage, axis)

@@ -1,4 +1,4 @@
-"""What a schedule cannot do to the loops of a hybrid script: TW0280 to TW0284."""
+"""Errors of scheduling the loops of a hybrid script: TW0280 to TW0284."""
 
 from __future__ import annotations
 

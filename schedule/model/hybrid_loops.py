@@ -57,7 +57,7 @@ def refuse_hybrid(stage: Stage, doing: str, why: str, fix: str) -> None:
 
 
 def share_nest(stage: Stage, a: IterVar, b: IterVar) -> bool:
-    """Whether one of two loops of a stage stands within the other: those of a script may stand after each other."""
+    """Return whether one of two loops of a stage stands within the other: those of a script may stand after each other."""
     declared = stage.op.declared_loops
     first, second = _root(stage, a), _root(stage, b)
     if not declared.chain_of(first) or not declared.chain_of(second):
@@ -266,7 +266,7 @@ def _conflict(stage: Stage, axis: IterVar, order: Sequence[IterVar]) -> tuple[It
 
 
 def _is_tied(stage: Stage) -> bool:
-    """Whether some loop moves by others, as a skewed one does, so that it may move though its roots stand."""
+    """Return whether some loop moves by others, as a skewed one does, so that it may move though its roots stand."""
     return any(relation.uses for relation in stage.relations)
 
 
@@ -275,7 +275,7 @@ _DECLARED = (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.THREAD)
 
 
 def _root_conflict(stage: Stage, axis: IterVar, order: Sequence[IterVar]) -> tuple[IterVar, _Meeting] | None:
-    """What the roots of a loop say by themselves, without the distances of loops that derive from several."""
+    """Return what the roots of a loop say by themselves, without the distances of loops that derive from several."""
     own = declared_ranges(stage).get(axis)
     if own is not None and is_const(own.extent, 1):
         return None

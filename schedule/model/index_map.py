@@ -30,7 +30,7 @@ __all__ = ["IndexMap", "Inverse", "NoLayout", "invert"]
 
 
 class NoLayout(Exception):
-    """Why a map is no layout, and what to do; the primitive makes its error of it."""
+    """Reason for which a map is no layout, and a fix; the primitive makes its error of it."""
 
     def __init__(self, reason: str, fix: str) -> None:
         super().__init__(reason)
@@ -83,7 +83,7 @@ class Inverse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Atom:
-    """What digits are taken of: a parameter or a sum. key: alike for the same ones."""
+    """Source of digits: a parameter or a sum. key: alike for the same ones."""
 
     key: str
     extent: Expr
@@ -118,7 +118,7 @@ Conditions: TypeAlias = list[Expr]
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What is asked of `invert`: equal for maps of one structure over equal extents, whatever their variables are called."""
+    """Key of an inversion: equal for maps of one structure over equal extents, whatever their variables are called."""
 
     key: Hashable
     of: IndexMap = field(compare=False)

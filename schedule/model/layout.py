@@ -1,4 +1,4 @@
-"""What cache_write and rfactor share: a stage's loops as new axes, and the guards that inexact splits then need."""
+"""Shared parts of cache_write and rfactor: a stage's loops as new axes, and the guards that inexact splits then need."""
 
 from __future__ import annotations
 

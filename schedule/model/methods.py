@@ -1,4 +1,4 @@
-"""Where the schedule primitives stand as methods: each row puts its function on one of these classes.
+"""Classes on which the schedule primitives stand as methods: each row puts its function on one of these classes.
 
 What stands there, for type checkers and editors, is in methods.pyi, which docs/make_primitives.py writes from the rows.
 """
@@ -14,7 +14,7 @@ __all__ = ["GroupPrimitives", "SchedulePrimitives", "StagePrimitives"]
 
 
 class _Named:
-    """What says which name was meant where it has none of that name."""
+    """Base class that suggests a name where an unknown one is asked for."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""How the storage of a stage outlives an iteration of the loop that it is computed at."""
+"""Storage of a stage that outlives an iteration of the loop at which it is computed."""
 
 from __future__ import annotations
 

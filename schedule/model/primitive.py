@@ -63,7 +63,7 @@ Attempt: TypeAlias = "tuple[str, Callable[[], object]]"
 
 
 class Drawer(Protocol):
-    """What a row draws its arguments with: decisions, and the stages and loops that look as if they fit."""
+    """Source of drawn arguments for a row: decisions, and the stages and loops that look as if they fit."""
 
     @property
     def s(self) -> Schedule:
@@ -112,7 +112,7 @@ class Drawer(Protocol):
         ...
 
     def begins_at_zero(self, stage: Stage, axis: IterVar) -> bool:
-        """Whether a loop counts from 0."""
+        """Return whether a loop counts from 0."""
         ...
 
     def plain(self, stage: Stage) -> list[IterVar]:
@@ -120,7 +120,7 @@ class Drawer(Protocol):
         ...
 
     def data(self, stage: Stage) -> list[IterVar]:
-        """Those of them that are not over reduce axes."""
+        """Return the loops that are not over reduce axes."""
         ...
 
     def readers(self, stage: Stage) -> list[Stage]:
@@ -134,7 +134,7 @@ class Drawer(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Primitive:
-    """What is known of a primitive. owner: which class it is a method of. named: the arguments that as_python writes with
+    """Row of a primitive: all that is known of it. owner: which class it is a method of. named: the arguments that as_python writes with
     their names. weight: how often the fuzzer draws it, relative to others. rare: whether it fits so few stages that some
     drawn schedules are about it. early: whether it is tried first, while the loops are as they are declared. foreign: the
     arguments that its records may have where they come as text from somewhere; None where they are not taken from there.
@@ -164,7 +164,7 @@ class Primitive:
 
     @cached_property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
-        """Those of the method, without the stage, schedule or group that it is called on."""
+        """Return the parameters of the method, without the stage, schedule or group that it is called on."""
         return tuple(self.signature.parameters.values())[1:]
 
     @property
@@ -269,5 +269,5 @@ def primitives(owner: Owner | None = None) -> dict[str, Primitive]:
 
 
 def lowerings() -> list[type]:
-    """What primitives add to lowering, each once."""
+    """Return what primitives add to lowering, each once."""
     return list(dict.fromkeys(row.lowering for row in _ROWS.values() if row.lowering is not None))

@@ -62,7 +62,7 @@ def as_python(schedule: Schedule) -> str:
 
 
 def python_steps(records: Sequence[Record], fresh: Schedule) -> Iterator[list[str]]:
-    """Applies the records to `fresh`, a new schedule of the same operations; after each, the lines of code that it is."""
+    """Apply the records to `fresh`, a new schedule of the same operations; after each, the lines of code that it is."""
     writer = _Writer(fresh)
     writer.begin()
     for record in records:

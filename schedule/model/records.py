@@ -1,4 +1,4 @@
-"""What was done to a schedule, as small plain records: they name stages and axes by place, so that they say the same of
+"""Records of schedule primitives, plain data: they name stages and axes by place, so that they say the same of
 any schedule of the same operations. A schedule is rebuilt from them by `Schedule.replay`.
 
 Places are those at the time of the call: a stage's place in `s.stages`, an axis's in `stage.all_iter_vars`.

@@ -1,4 +1,4 @@
-"""How the axes of a stage derive from each other, and what that means for their ranges and values.
+"""Relations between the axes of a stage: splits, fusions, and the ranges and values that follow from them.
 
 A stage starts with root axes (those of its operation). Every relation removes leaf axes and adds new ones. Relations
 are kept in the order in which they were made, so one pass forwards carries ranges from roots to leaves ("down"), and
@@ -84,7 +84,7 @@ class Relation(ABC):
 
     @property
     def overshoots(self) -> bool:
-        """Whether the children have values for which the parents lie outside of their ranges, on either side."""
+        """Return whether the children have values for which the parents lie outside of their ranges, on either side."""
         return False
 
     def distances(self, extents: Mapping[IterVar, int | None]) -> Iterable[LinearForm]:
@@ -98,7 +98,7 @@ class Relation(ABC):
 
     @abstractmethod
     def sentence(self, axis: IterVar) -> str:
-        """What became of `axis`, a parent, in words: "i was split into i.outer, i.inner"."""
+        """Return what became of `axis`, a parent, in words: "i was split into i.outer, i.inner"."""
 
     def renamed(self, axes: Mapping[IterVar, IterVar]) -> Relation:
         """The same of other root axes, which are nobody's children."""
@@ -330,12 +330,12 @@ def shifted(value: Expr, within: Range, axis: IterVar) -> Expr:
 
 
 def counted(value: Expr, within: Range) -> Expr:
-    """How far a value is from the begin of its range."""
+    """Return how far a value is from the begin of its range."""
     return value if is_const(within.begin, 0) else value - within.begin
 
 
 def may_be_negative(extent: Expr) -> bool:
-    """Whether an extent may be negative though its symbols are not, as `n - 2` and numbers that are read may."""
+    """Return whether an extent may be negative though its symbols are not, as `n - 2` and numbers that are read may."""
     return not all(
         isinstance(node, _NEVER_NEGATIVE) and (not isinstance(node, IntImm) or node.value >= 0)
         for node in post_order(extent)
@@ -346,7 +346,7 @@ _NEVER_NEGATIVE = (IntImm, Var, Add, Mul, FloorDiv, FloorMod, Min, Max, Cast)
 
 
 def _iterations(axis: IterVar, extent: Expr) -> Expr:
-    """How often a loop runs. A reduction over `n - 2` is empty where that is negative, and two of them are no positive product."""
+    """Return how often a loop runs. A reduction over `n - 2` is empty where that is negative, and two of them are no positive product."""
     return maximum(extent, 0) if axis.kind == "reduce" and may_be_negative(extent) else extent
 
 
@@ -360,7 +360,7 @@ def _least(a: Expr, b: Expr) -> Expr:
 def spread_down(
     relations: Iterable[Relation], marks: Mapping[IterVar, T], join: Callable[[T, T], T]
 ) -> dict[IterVar, T]:
-    """Marks of axes handed on to everything that derives from them; where two meet, they are joined."""
+    """Mark of axes handed on to everything that derives from them; where two meet, they are joined."""
     known = dict(marks)
     for relation in relations:
         for parent in relation.parents:
@@ -371,7 +371,7 @@ def spread_down(
 
 
 def spread_up(relations: Sequence[Relation], marks: Mapping[IterVar, T], join: Callable[[T, T], T]) -> dict[IterVar, T]:
-    """Marks of axes handed on to everything that they derive from; where two meet, they are joined."""
+    """Mark of axes handed on to everything that they derive from; where two meet, they are joined."""
     known = dict(marks)
     for relation in reversed(relations):
         for child in relation.children:

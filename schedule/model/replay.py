@@ -56,7 +56,7 @@ class Call:
 
 
 class Replay:
-    """Applies records to a schedule. It keeps the thread axes, which records name by number. intrinsics: the user's own
+    """Replay of records on a schedule. It keeps the thread axes, which records name by number. intrinsics: the user's own
     tensor intrinsics by name."""
 
     def __init__(self, schedule: Schedule, intrinsics: Mapping[str, TensorIntrin] | None = None) -> None:

@@ -56,7 +56,7 @@ def check_steps_reordered(stage: Stage, leaves: Sequence[IterVar]) -> None:
 
 
 def time_loops_in_order(stage: Stage, axis: IterVar) -> bool:
-    """Whether the loops that `axis`, a scan's time, became run through it from its begin to its end."""
+    """Return whether the loops that `axis`, a scan's time, became run through it from its begin to its end."""
     order = [axis]
     for relation in stage.relations:
         at = place_of(order, relation.parents[0]) if relation.parents else -1
@@ -80,7 +80,7 @@ def _stays(stage: Stage, axis: IterVar, why: str) -> ScanLoopsStay:
 
 
 def _distances(scan: ScanOp) -> Iterator[tuple[int | None, Operation, Expr]]:
-    """How many steps before its own each read of a state in a step is, None where that is not one number, and who reads it. Reads
+    """Return how many steps before its own each read of a state in a step is, None where that is not one number, and who reads it. Reads
     of steps that are given do not count."""
     given = scan.init[0].shape[0]
     times: dict[Operation, Expr | None] = {tensor.op: tensor.op.axis[0] for tensor in scan.update}
@@ -132,7 +132,7 @@ def _in_loops(stage: Stage, moves: dict[IterVar, int]) -> list[dict[IterVar, int
 
 
 def _apart(split: Split, move: int, size: int, most: int | None) -> list[dict[IterVar, int]]:
-    """What the two loops may have moved where what they were split from has moved so far."""
+    """Return what the two loops may have moved where what they were split from has moved so far."""
     inner = move % max(size, 1)
     ways = {(move - part) // max(size, 1): part for part in (inner, inner - size) if abs(part) < size}
     return [

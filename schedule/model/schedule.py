@@ -12,9 +12,9 @@ from ...ir.visit import free_vars
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..errors import NothingToSchedule, UnknownStage
-from .doors import ScheduleDoors
 from .encode import encode
 from .group import Group
+from .lazy_api import LazyScheduleMethods
 from .methods import SchedulePrimitives
 from .records import Record
 from .stage import Stage
@@ -84,7 +84,7 @@ class Compound:
             self.schedule.undo(self)
 
 
-class Schedule(SchedulePrimitives, ScheduleDoors):
+class Schedule(SchedulePrimitives, LazyScheduleMethods):
     """The stages of a group of operations; made by te.create_schedule.
 
     outputs: the operations it was created for, as declared (s[op].op is what computes one now). stages: in topological
@@ -124,7 +124,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         return stage
 
     def __contains__(self, key: object) -> bool:
-        """Whether it has a stage for this tensor or operation."""
+        """Return whether it has a stage for this tensor or operation."""
         op = key.op if isinstance(key, Tensor) else key
         return isinstance(op, Operation) and op in self.stage_map and not self.stage_map[op].is_gone
 
@@ -297,7 +297,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """What was done, in order."""
+        """Return what was done, in order."""
         return tuple(self._records)
 
     trace = records

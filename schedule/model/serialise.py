@@ -168,7 +168,7 @@ def _bad(reason: str) -> BadRecords:
 
 
 def why_not_foreign(record: Record) -> str:
-    """Why a record is not taken from a text from somewhere; "" where it is."""
+    """Return the reason for which a record is not taken from a text from elsewhere; "" where it is."""
     row = find_primitive(owner_of(record), record.primitive)
     if row is None:
         return f"there is no primitive {record.primitive[:40]!r}"

@@ -100,12 +100,12 @@ class Stage(StagePrimitives):
 
     @property
     def placement(self) -> Attachment:
-        """Where it is computed: what it was told itself or, where that is the root of its group, what the group was."""
+        """Return where it is computed: what it was told itself or, where that is the root of its group, what the group was."""
         return self._attachment if self._attachment.type != "root" or self.group is None else self.group.placement
 
     @property
     def own_placement(self) -> Attachment:
-        """Where it was told to be computed, whatever its group was."""
+        """Return where it was told to be computed, whatever its group was."""
         return self._attachment
 
     @property
@@ -128,7 +128,7 @@ class Stage(StagePrimitives):
 
     @property
     def op(self) -> Operation:
-        """What it computes now (cache_read, cache_write and rfactor rewrite it), reading what others compute now."""
+        """Return what it computes now (cache_read, cache_write and rfactor rewrite it), reading what others compute now."""
         if self._is_stale:
             self._read_anew()
         return self._op
@@ -145,7 +145,7 @@ class Stage(StagePrimitives):
         return [self.schedule.stage_map[tensor.op] for tensor in self._op.input_tensors]
 
     def reads(self, other: Stage) -> bool:
-        """Whether it reads a result of `other`, directly or through other stages."""
+        """Return whether it reads a result of `other`, directly or through other stages."""
         place_of = self.schedule.place_of
         first = place_of(other)
         seen: set[Stage] = set()
@@ -265,7 +265,7 @@ class Stage(StagePrimitives):
             )
 
     def attr(self, axis: IterVar) -> IterAttr:
-        """What is noted about `axis`; a plain serial loop where nothing is."""
+        """Return what is noted about `axis`; a plain serial loop where nothing is."""
         return self.iter_var_attrs.get(axis, _PLAIN)
 
     def derive(self, relation: Relation, place: int, count: int, axes: tuple[IterVar, ...]) -> None:
@@ -281,7 +281,7 @@ class Stage(StagePrimitives):
         self.iter_var_attrs[axis] = replace(self.attr(axis), **changes)
 
     def attach(self, kind: AttachType, stage: Stage | None = None, axis: IterVar | None = None) -> None:
-        """Say where it is computed. For the primitives alone."""
+        """Attach it to a loop. For the primitives alone."""
         self.schedule.keep(self)
         if self._attachment.stage is not None:
             self._attachment.stage.placed.pop(self, None)
@@ -310,11 +310,11 @@ class Stage(StagePrimitives):
 
     @property
     def is_tensorized(self) -> bool:
-        """Whether an intrinsic computes the stage, or a loop of it."""
+        """Return whether an intrinsic computes the stage, or a loop of it."""
         return any(attr.kind == "tensorized" for attr in self.iter_var_attrs.values())
 
     def is_scheduled(self) -> bool:
-        """Whether any loop was changed or the stage was placed."""
+        """Return whether any loop was changed or the stage was placed."""
         return (
             bool(self.relations)
             or self.attach_type != "root"

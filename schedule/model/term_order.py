@@ -24,12 +24,12 @@ def laws_of_reduction(reduction: Reduce) -> Laws:
 
 
 def is_ordered(reduction: Reduce) -> bool:
-    """Whether the bits of a reduction depend on the order in which it takes up its terms."""
+    """Return whether the bits of a reduction depend on the order in which it takes up its terms."""
     return not laws_of_reduction(reduction).is_free
 
 
 def may_split(reduction: Reduce) -> bool:
-    """Whether partial results, in any order, are known to make the same result but for rounding."""
+    """Return whether partial results, in any order, are known to make the same result but for rounding."""
     return laws_of_reduction(reduction).may_split(bool(reduction.init))
 
 
@@ -86,7 +86,7 @@ def race_over(
 
 
 def _may_leave_parts_empty(stage: Stage, reduction: Reduce) -> bool:
-    """Whether sizes, guards or conditions may leave a partial result without terms."""
+    """Return whether sizes, guards or conditions may leave a partial result without terms."""
     ranges = declared_ranges(stage)
     itself: dict[IterVar, Expr] = {axis: axis for axis in ranges}
     return (

@@ -27,7 +27,7 @@ from ...te.tensor import Tensor
 from ..errors import BadFactors
 from ..model.axes import refusal
 from ..model.foreign import PATH, TENSORS
-from ..model.inlined import expanded
+from ..model.inlining import expanded
 from ..model.layout import check_outputs, refuse_dangling_predicate, retire
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive

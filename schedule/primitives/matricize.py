@@ -23,7 +23,7 @@ from ...te.tf32 import within_tf32
 from ..errors import BadMatrix
 from ..model.axes import outline
 from ..model.foreign import AXES, FLAG, FLAGS, SIZES, TENSORS, either, one_of
-from ..model.inlined import expanded, inlined_into
+from ..model.inlining import expanded, inlined_into
 from ..model.layout import as_axis, check_outputs, refuse_dangling_predicate, retire
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive

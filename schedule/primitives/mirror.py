@@ -28,7 +28,7 @@ from ..lowering.nest import Nest
 from ..lowering.stage_bounds import Bounds, Loop, StageBounds
 from ..model.axes import outline
 from ..model.foreign import AXIS
-from ..model.inlined import expanded
+from ..model.inlining import expanded
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.stage import Stage

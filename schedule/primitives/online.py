@@ -28,8 +28,8 @@ from ...te.operation import ComputeOp, Operation
 from ...te.reduce import comm_reducer
 from ...te.rewrite import collect_loads, rewrite_reduction
 from ...te.shape import constant_extent
+from ...te.softmax_sums import WeightedSum, rows_of_total, weighted_sum
 from ...te.tensor import Tensor, tensor_of
-from ...te.weighted import WeightedSum, rows_of_total, weighted_sum
 from ..errors import BadOnline
 from ..model.axes import refusal
 from ..model.foreign import TENSORS, integer

@@ -31,7 +31,7 @@ from ...te.tensor import Tensor
 from ..errors import BadPhases
 from ..model.axes import refusal
 from ..model.foreign import AXIS, TENSORS, integer
-from ..model.inlined import expanded
+from ..model.inlining import expanded
 from ..model.layout import as_axis, check_outputs, refuse_dangling_predicate, retire
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive

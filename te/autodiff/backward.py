@@ -132,7 +132,7 @@ def _row(node: Expr, declared: SourceLine | None) -> Row:
 
 
 def _home(load: Any) -> object:
-    """What a read reads an element of."""
+    """Return what a read reads an element of."""
     return load.producer if isinstance(load, ProducerLoad) else load.buffer
 
 

@@ -23,7 +23,7 @@ _MOST = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """Where `conditions` hold, which read no tensor, the read is at `indices`."""
+    """One case of a read: at `indices` where `conditions` hold, which read no tensor."""
 
     indices: tuple[Expr, ...]
     conditions: tuple[Expr, ...] = ()

@@ -37,7 +37,7 @@ __all__ = ["combined_with_rest", "is_smooth"]
 
 
 def is_smooth(reduction: Reduce) -> bool:
-    """Whether the combiner chooses nothing, over floats, and each iteration can be numbered."""
+    """Return whether the combiner chooses nothing, over floats, and each iteration can be numbered."""
     nodes = [node for value in reduction.combiner.result for node in post_order(value)]
     rectangular = all(
         axis.dom is not None

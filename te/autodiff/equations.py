@@ -77,7 +77,7 @@ class System:
             self.bounds.append(Bound(extent.plus(own, -1).shifted(-1)))
 
     def knows(self, expr: Expr) -> bool:
-        """Whether no unknown occurs in an expression."""
+        """Return whether no unknown occurs in an expression."""
         return not any(node in self._unknowns for node in post_order(expr) if isinstance(node, Var))
 
     def affine(self, expr: Expr) -> LinearForm | None:
@@ -145,7 +145,7 @@ class System:
             self.opaque.append(condition)
 
     def _order(self, node: CompareOp) -> bool:
-        """Takes in a comparison of integers by size, if it is linear."""
+        """Take in a comparison of integers by size, if it is linear."""
         if not isinstance(node, (LT, LE, GT, GE)):
             return False
         small, great = (node.a, node.b) if isinstance(node, (LT, LE)) else (node.b, node.a)
@@ -189,7 +189,7 @@ class System:
         self.bounds = [Bound(self.reduced(bound.form), bound.width) for bound in self.bounds]
 
     def _pivot(self, form: LinearForm) -> Var | None:
-        """What to eliminate: of the unknowns with coefficient 1 one whose domain depends on others, or that was made
+        """Return what to eliminate: of the unknowns with coefficient 1 one whose domain depends on others, or that was made
         here, or else the one that runs farthest (a symbolic extent counts as endless; of equals a data axis)."""
         units = self._nested_in(form) or [var for var, coeff in form.coeffs.items() if abs(coeff) == 1]
 
@@ -231,5 +231,5 @@ class System:
 
 
 def reads_tensors(expr: Expr) -> bool:
-    """Whether an expression reads a tensor."""
+    """Return whether an expression reads a tensor."""
     return any(isinstance(node, ProducerLoad) for node in post_order(expr))

@@ -1,4 +1,4 @@
-"""What cannot be differentiated."""
+"""Errors of programs that cannot be differentiated."""
 
 from __future__ import annotations
 

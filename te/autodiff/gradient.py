@@ -29,10 +29,10 @@ from ..tensor import Tensor
 from ..wraparound import wrapping
 from .backward import Condition, Contribution, adjoints_of_reads
 from .errors import BadHead, GradientOfIntegers, NotDifferentiable, NotTensors
+from .imperative import gradients_through
 from .reductions import Piece, pieces_of
 from .scatter import pays, scatter_reads, through_additions
 from .transpose import Term, transpose
-from .whole import gradients_through
 
 __all__ = ["gradient"]
 
@@ -281,7 +281,7 @@ def _whole(axes: Sequence[IterVar], term: Term) -> Tensor | None:
 
 
 def _ties(condition: Expr, heads: Sequence[IterVar]) -> bool:
-    """Whether a condition says that one of `heads` equals something: most elements are zero, and the condition is
+    """Return whether a condition says that one of `heads` equals something: most elements are zero, and the condition is
     worth more to the next stage than a tensor that is mostly zeros."""
     return any(
         isinstance(part, EQ) and any(node in heads for node in post_order(part) if isinstance(node, IterVar))

@@ -55,14 +55,14 @@ def fresh_loop(loop: For, begin: Expr, extent: Expr, fixed: bool) -> Var:
 
 
 def is_fixed(loop: For, around: Collection[Var]) -> bool:
-    """Whether data and the loops around it say nothing about a loop's iterations."""
+    """Return whether data and the loops around it say nothing about a loop's iterations."""
     return not any(
         isinstance(part, (BufferLoad, ProducerLoad)) or part in around for part in post_order(loop.begin, loop.extent)
     )
 
 
 def reads_own_memory(value: Expr) -> bool:
-    """Whether a value depends on what the program has stored."""
+    """Return whether a value depends on what the program has stored."""
     return any(isinstance(node, BufferLoad) for node in post_order(value))
 
 

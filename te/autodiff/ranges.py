@@ -87,7 +87,7 @@ class _Ranges:
         return axis
 
     def _conditions(self, values: dict[Var, Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...], tuple[Expr, ...]]:
-        """What has to hold and is not proved to, as the last three fields of Loops."""
+        """Return what has to hold and is not proved to, as the last three fields of Loops."""
         wanted = list(self.system.guards)
         for bound in self.system.bounds:
             form = substitute(value_of(bound.form), values)

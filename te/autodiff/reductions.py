@@ -55,7 +55,7 @@ class Piece:
 
 
 def pieces_of(op: ComputeOp, output: int, seed: Contribution) -> list[Piece]:
-    """What the element of output number `output` is made of. `seed`: its adjoint, over the op's axes. Raises
+    """Return what the element of output number `output` is made of. `seed`: its adjoint, over the op's axes. Raises
     NotDifferentiable (TW0170) for a combiner that mixes values in ways of its own."""
     reduction = op.reduction
     if reduction is None:

@@ -1,4 +1,4 @@
-"""Reads at indices that are data, turned round: each read adds to the element that it met.
+"""Adjoints of gathers: scatter-adds to the elements that were read.
 
     y[i, j] = table[index[i], j]      →      for i, j: grad_table[index[i], j] += grad_y[i, j]
 
@@ -14,8 +14,8 @@ from typing import cast
 from ...ir.expr import Expr, IterVar, ProducerLoad, Range, Var
 from ...ir.ops import constant_of
 from ...ir.visit import substitute
-from ..additions import Addition
 from ..scatter import scatter
+from ..scatter_add import Addition
 from ..tensor import Tensor
 from .backward import Condition, Contribution
 from .equations import reads_tensors
@@ -28,7 +28,7 @@ _FEW = 16
 
 
 def pays(load: ProducerLoad) -> bool:
-    """Whether the adjoint of this read is better scattered than summed: some of its indices are data, and the dimensions that
+    """Return whether the adjoint of this read is better scattered than summed: some of its indices are data, and the dimensions that
     they index have many elements, or nobody knows how many."""
     elements, by_data = 1, False
     for index, extent in zip(load.indices, load.producer.shape, strict=True):
@@ -61,7 +61,7 @@ def scatter_reads(
 
 
 def through_additions(addition: Addition, adjoint: Callable[[tuple[Expr, ...]], Contribution]) -> Piece:
-    """How the gradient goes on through sums: each value has the adjoint of the element that it was added to.
+    """Return how the gradient goes on through sums: each value has the adjoint of the element that it was added to.
 
     adjoint: that of the element at indices."""
     seed = adjoint(addition.place)

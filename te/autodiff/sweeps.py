@@ -100,7 +100,7 @@ class _Place:
 
 @dataclass
 class _Kept:
-    """How a value is kept: what stores it, and counts it in the first run; how it is read back, after `back` was run."""
+    """Storage of a value: what stores it, and counts it in the first run; how it is read back, after `back` was run."""
 
     store: Callable[[Expr], Stmt]
     count: Stmt
@@ -149,7 +149,7 @@ def _read_back(back: Stmt, own: Collection[Buffer]) -> set[Buffer]:
 
 
 def _only(body: Stmt, buffers: Collection[Buffer]) -> Stmt:
-    """What of a sweep gives the values that stand in these buffers at its end."""
+    """Return what of a sweep gives the values that stand in these buffers at its end."""
     wanted, before = set(buffers), -1
     while len(wanted) > before:
         before = len(wanted)
@@ -158,7 +158,7 @@ def _only(body: Stmt, buffers: Collection[Buffer]) -> Stmt:
 
 
 def _feeding(body: Stmt, wanted: Collection[Buffer]) -> Iterator[Buffer]:
-    """What is read for stores to what is wanted, by choices and by loops around them too."""
+    """Return what is read for stores to what is wanted, by choices and by loops around them too."""
     pruned = _pruned(body, wanted)
     return (
         (node.buffer for node in post_order(pruned) if isinstance(node, BufferLoad)) if pruned is not None else iter(())

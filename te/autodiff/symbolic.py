@@ -52,7 +52,7 @@ def _quotient(system: System, index: FloorDiv, value: Expr) -> bool:
 
 
 def _positive(system: System, divisor: Expr, numerator: Expr) -> bool:
-    """Whether a divisor is above 0 whenever the numerator is taken at all: where the loops of its unknowns are empty for
+    """Return whether a divisor is above 0 whenever the numerator is taken at all: where the loops of its unknowns are empty for
     a divisor of 0, that is no matter."""
     if system.analyzer.can_prove(ops.compare(LT, ops.const(0, divisor.dtype), divisor)):
         return True

@@ -26,7 +26,7 @@ __all__ = ["Term", "transpose"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Term:
-    """What an element at `indices` receives: the sum over `axes`, where `where` holds, of `value`."""
+    """Contribution to an element at `indices`: the sum over `axes`, where `where` holds, of `value`."""
 
     axes: tuple[IterVar, ...]
     where: Expr
@@ -57,7 +57,7 @@ def transpose(
     indices: Sequence[Expr],
     known: Sequence[IterVar],
 ) -> list[Term]:
-    """What the element at `indices` of the tensor that `load` reads receives, as terms; none where it is always zero.
+    """Return what the element at `indices` of the tensor that `load` reads receives, as terms; none where it is always zero.
 
     unknowns: the axes of the operation that reads, over which the adjoint is to be summed. known: the axes of the
     tensor that is made, over which `indices` are given.

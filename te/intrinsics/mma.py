@@ -184,7 +184,7 @@ def _product(
 
 
 def _is_half(dtype: str, k: int) -> bool:
-    """Whether so many terms are 8 of 16 bits; 0 stands for 32 bytes."""
+    """Return whether so many terms are 8 of 16 bits; 0 stands for 32 bytes."""
     size = DType(known_dtype(dtype, *_SUMS)).bytes
     if k not in (0, 32 // size, *((8,) if size == 2 else ())):
         raise BadTensorIntrin(

@@ -1,4 +1,4 @@
-"""What declarations of tensor cores' instructions have in common: matrices in one of two orders, tiles of them, and the loops that
+"""Shared parts of declarations of tensor cores' instructions: matrices in one of two orders, tiles of them, and the loops that
 stand for a call where there is no such instruction."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 
 
 def at_layout(layout: str, i: T, j: T, k: T) -> tuple[T, T]:
-    """Which two of the three a matrix of this layout has."""
+    """Return which two of the three a matrix of this layout has."""
     first, second = (dict(zip("mnk", (i, j, k), strict=True))[each] for each in layout)
     return first, second
 
@@ -62,7 +62,7 @@ def known_dtype(dtype: str, *allowed: str) -> str:
 
 
 def tile_places(shape: Sequence[int], tile: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Where the tiles of a matrix, or of a box, begin."""
+    """Return where the tiles of a matrix, or of a box, begin."""
     return product(*(range(0, extent, size) for extent, size in zip(shape, tile, strict=True)))
 
 
@@ -73,7 +73,7 @@ def tile_pointer(buffer: Buffer, at: Sequence[int], mode: int) -> Expr:
 
 
 def are_aligned(buffer: Buffer, elements: int) -> Expr:
-    """Whether all rows of a part of shared memory begin at a multiple of so many elements."""
+    """Return whether all rows of a part of shared memory begin at a multiple of so many elements."""
     if buffer.scope != "shared" or buffer.elem_offset is None:
         return const(0)
     return all_of(*(floormod(each, elements).equal(0) for each in (buffer.strides[0], buffer.elem_offset)))
@@ -96,7 +96,7 @@ def on_tensor_core(
     element: Element,
     extents: Sequence[int],
 ) -> None:
-    """Calls of device functions; where the target lacks the feature, `element` for all points of a box."""
+    """Call of device functions; where the target lacks the feature, `element` for all points of a box."""
     with ib.if_scope(target_has(feature)):
         for call in calls:
             ib.emit(call_extern("int32", *call))
@@ -117,14 +117,14 @@ def element_copy(to: Buffer, source: Buffer) -> Callable[[Var, Var], Stmt]:
 
 
 def as_factor(value: Expr, sums: str) -> Expr:
-    """What is multiplied: an element converted to the dtype of the sums, or rounded to TF32 where it has that one."""
+    """Return what is multiplied: an element converted to the dtype of the sums, or rounded to TF32 where it has that one."""
     return tf32(value) if value.dtype == sums == "float32" else cast(value, sums)
 
 
 def term_added(
     ins: Sequence[Buffer], out: Buffer, layouts: Sequence[str], sums: str
 ) -> Callable[[Var, Var, Var], Stmt]:
-    """What adds the product of one i, j and k to a sum of this dtype. layouts: of both factors."""
+    """Return what adds the product of one i, j and k to a sum of this dtype. layouts: of both factors."""
 
     def added(i: Var, j: Var, k: Var) -> Stmt:
         left, right = (each.vload([*at_layout(layout, i, j, k)]) for each, layout in zip(ins, layouts, strict=True))

@@ -17,7 +17,7 @@ from tilewright.autotune.comparison import Comparison, Load, beats
 from tilewright.autotune.measure import Done
 from tilewright.autotune.outcome import Failure, Outcome
 from tilewright.autotune.records import Database
-from tilewright.autotune.seal import mark_of
+from tilewright.autotune.seal import make_mark
 from tilewright.autotune.trial import Trial
 from tilewright.autotune.tuner import _others  # pyright: ignore[reportPrivateUsage]
 from tilewright.schedule import to_json
@@ -78,8 +78,8 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> type[Pretended]:
         first = staticmethod(made_up)
         rivals_of = staticmethod(lambda texts: [[made_up(text)] * 8 for text in texts])
 
-    monkeypatch.setattr("tilewright.autotune.places.Measurer", Fresh)
-    monkeypatch.setattr("tilewright.autotune.places.Load.now", lambda: QUIET)
+    monkeypatch.setattr("tilewright.autotune.runners.Measurer", Fresh)
+    monkeypatch.setattr("tilewright.autotune.runners.Load.measure", lambda: QUIET)
     return Fresh
 
 
@@ -177,7 +177,7 @@ def test_records_of_other_rules_are_counted_and_learnt_from_no_more(tmp_path: Pa
     with Database(tmp_path / "t.sqlite") as database:
         for at, config in enumerate(strange):
             records = f'[["unroll", 2, {{"axis": {{"axis": [2, {at}]}}}}]]'
-            database.add(task.key, "C", Trial(records, 9.0, config, mark=mark_of(task.key, records)))
+            database.add(task.key, "C", Trial(records, 9.0, config, mark=make_mark(task.key, records)))
     result = tuned(tmp_path, 10)
     assert len(result.history) == 10 and result.comparison is not None
 

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import autotune, te
-from tilewright.autotune import checked, seal
+from tilewright.autotune import record_lookup, seal
 from tilewright.autotune.errors import BadRecordLine, CorruptDatabase, ForeignDatabase, NoRecord, WrongRecord
-from tilewright.autotune.lines import Line, to_line
+from tilewright.autotune.lines import Line, write_line
 from tilewright.autotune.measure import Measurer
 from tilewright.autotune.records import Database
 from tilewright.autotune.trial import Trial
@@ -102,7 +102,7 @@ def database(tmp_path: Path) -> Database:
 def line(records: Any = None, **changes: Any) -> str:
     """A line of the task that doubles."""
     trial = Trial(RIGHT if records is None else json.dumps(records), 1e-9)
-    return json.dumps(json.loads(to_line(Line(faults.task().key, "B", None, trial))) | changes)
+    return json.dumps(json.loads(write_line(Line(faults.task().key, "B", None, trial))) | changes)
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -187,7 +187,9 @@ def test_an_imported_record_is_checked_once_and_marked(database: Database, measu
 
 
 def test_a_record_that_computes_something_else_is_refused(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checked, "from_json", lambda text, foreign: from_json(text))  # as if a primitive were not safe
+    monkeypatch.setattr(
+        record_lookup, "from_json", lambda text, foreign: from_json(text)
+    )  # as if a primitive were not safe
     database.add(faults.task().key, "B", Trial(json.dumps([["set_store_predicate", 1, {"predicate": NEVER}]]), 1e-9))
     assert database.candidates(faults.task().key, 4)[1] is None
     with pytest.raises(
@@ -220,7 +222,7 @@ def test_a_mark_of_something_else_says_nothing(
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
     task = faults.task()
     key = replace(task.key, workload="another") if change == "workload" else task.key
-    trial = Trial(RIGHT, 1e-3, mark=seal.mark_of(key, PARALLEL if change == "records" else RIGHT))
+    trial = Trial(RIGHT, 1e-3, mark=seal.make_mark(key, PARALLEL if change == "records" else RIGHT))
     if change == "folder":
         monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "of another machine"))
     database.add(task.key, "B", trial)
@@ -234,14 +236,14 @@ def test_marks_hold_in_the_next_process_and_their_secret_is_the_users_alone(
     monkeypatch.setenv("TILEWRIGHT_CACHE", "1")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     key = faults.task().key
-    mark = seal.mark_of(key, RIGHT)
+    mark = seal.make_mark(key, RIGHT)
     seal._secret.cache_clear()  # as in another process
-    assert seal.mark_of(key, RIGHT) == mark
+    assert seal.make_mark(key, RIGHT) == mark
     (file,) = tmp_path.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600 and file.stat().st_size == 32
     file.chmod(0o644)
     seal._secret.cache_clear()
-    assert seal.mark_of(key, RIGHT) != mark, "others could have read it"
+    assert seal.make_mark(key, RIGHT) != mark, "others could have read it"
 
 
 def test_marks_survive_export_and_import(database: Database, tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ import drawn
 import pytest
 from tilewright import autotune
 from tilewright.autoschedule.search.space import Config
-from tilewright.autotune.lines import Line, to_line
+from tilewright.autotune.lines import Line, write_line
 from tilewright.autotune.records import Database
 from tilewright.autotune.report import render
-from tilewright.autotune.seal import mark_of
+from tilewright.autotune.seal import make_mark
 from tilewright.autotune.trial import Trial
 from tilewright.autotune.tuner import RECALLED
 
@@ -30,7 +30,7 @@ def fill(path: Path, mark: str, confirmed: float | None = None) -> Database:
     key, config = faults.task().key, Config("rules", (("a", "b"),))
     database = Database(path)
     trials = (Trial(RECORDS, 1e-3 * (2 - at / COUNT), config, mark=mark, uid=str(at)) for at in range(COUNT))
-    lines = [to_line(Line(key, "B", None, trial)) for trial in trials]
+    lines = [write_line(Line(key, "B", None, trial)) for trial in trials]
     database.import_lines(lines)
     if confirmed is not None:
         database.confirm(key, {"0": confirmed})
@@ -51,7 +51,7 @@ def seconds_of(function: Callable[[], object]) -> float:
 @pytest.mark.parametrize("whose", drawn.part(["own", "another machine's", "nobody's"], 2))
 def test_the_best_of_many_trials_is_found_at_once(tmp_path: Path, whose: str, confirmed: float | None) -> None:
     key = faults.task().key
-    mark = {"own": mark_of(key, RECORDS), "another machine's": "0" * 64, "nobody's": ""}[whose]
+    mark = {"own": make_mark(key, RECORDS), "another machine's": "0" * 64, "nobody's": ""}[whose]
     with fill(tmp_path / "t.sqlite", mark, confirmed) as database:
         others, best = database.candidates(key, 4)
         if whose == "own":

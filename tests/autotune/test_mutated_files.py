@@ -13,7 +13,7 @@ import autotune_faults as faults
 import drawn
 import pytest
 from tilewright.autoschedule.search.space import Config
-from tilewright.autotune.lines import Line, read_lines, to_line
+from tilewright.autotune.lines import Line, read_lines, write_line
 from tilewright.autotune.records import Database
 from tilewright.autotune.trial import Trial
 from tilewright.errors import RecordError
@@ -175,7 +175,7 @@ def refused(read: Callable[[Path], None], path: Path, content: bytes) -> str:
 
 @pytest.mark.parametrize("mutate", [exchanged, nested, rubbed])
 def test_mutated_lines_are_records_or_typed_errors(tmp_path: Path, mutate: Any) -> None:
-    lines = [to_line(Line(faults.task().key, "B", 0.5, trial)) for trial in trials()]
+    lines = [write_line(Line(faults.task().key, "B", 0.5, trial)) for trial in trials()]
     codes = [
         refused(
             import_lines,

@@ -13,10 +13,10 @@ from tilewright import autotune, te, topi
 from tilewright.autotune import worker as worker_module
 from tilewright.autotune.errors import CannotBeChecked, TargetCannotBeTuned
 from tilewright.autotune.outcome import Limits
-from tilewright.autotune.places import place_of
-from tilewright.autotune.probe import rank_of
+from tilewright.autotune.probe import rank_candidate
 from tilewright.autotune.ranking import probe_text
 from tilewright.autotune.records import Database
+from tilewright.autotune.runners import make_runner
 from tilewright.autotune.task import Task
 from tilewright.codegen.target import Target
 from tilewright.driver.library import Library
@@ -74,7 +74,7 @@ def test_a_candidate_that_computes_something_else_is_found_on_the_emulator() -> 
     )
     made = other.space.make(next(other.space.begin()))
     wrong = json.loads(probe_text(other, made.schedule, lower(made.schedule, list(made.args), "main")))
-    _, said = rank_of(json.dumps(told | {"plain": wrong["plain"]}), Target.parse(TARGET))
+    _, said = rank_candidate(json.dumps(told | {"plain": wrong["plain"]}), Target.parse(TARGET))
     assert said.startswith("on the emulator, at sizes cut down: ") and "elements differ" in said
 
 
@@ -128,7 +128,7 @@ def test_on_a_gpu_candidates_would_be_timed_there(tmp_path: Path, monkeypatch: p
     worker.references[0].wanted += 1
     worker.build({"id": 2, "function": str(tmp_path / "small.ir")})
     assert worker.run({"id": 2})["failure"] == "wrong output"
-    assert type(place_of(None, task.target)).__name__ in ("Emulator", "FirstGpu")
+    assert type(make_runner(None, task.target)).__name__ in ("Emulator", "FirstGpu")
 
 
 def rows() -> list[Any]:

@@ -18,7 +18,7 @@ from tilewright.autotune.board import Address
 from tilewright.autotune.errors import BadTuningOption, NoRecord, RunnerLost, TargetCannotBeTuned
 from tilewright.autotune.outcome import Limits, Outcome
 from tilewright.autotune.records import Database
-from tilewright.autotune.seal import mark_of
+from tilewright.autotune.seal import make_mark
 from tilewright.autotune.ssh import BoardMeasurer, BoardPlace
 from tilewright.autotune.task import Task
 from tilewright.autotune.trial import Trial
@@ -109,7 +109,7 @@ def test_a_connection_that_is_lost_is_made_again_and_the_candidate_measured_agai
         str(at)
     )  # machine, a file, arguments, the reference, its time; 6, the candidate, 7, its times
     measurer.board.connect()
-    measurer._prepared(10.0)  # pyright: ignore[reportPrivateUsage]
+    measurer._prepare_board(10.0)  # pyright: ignore[reportPrivateUsage]
     (outcome,) = measurer.measure([faults.RIGHT])
     assert outcome.failure is None and outcome.seconds is not None
     assert measurer.losses == {loss: 1}, "and it is counted"
@@ -178,7 +178,7 @@ def test_a_record_of_a_board_is_found_when_one_builds_for_it(tmp_path: Path) -> 
         database.add(key, "double", foreign)
         with pytest.raises(NoRecord, match="Cortex-A72"):  # nobody whom this machine asked has measured it
             autotune.best(args, target, database)
-        database.add(key, "double", Trial(records, 1e-6, mark=mark_of(key, records)))
+        database.add(key, "double", Trial(records, 1e-6, mark=make_mark(key, records)))
         assert "unroll" in autotune.best(args, target, database).as_python()
 
 

@@ -26,7 +26,7 @@ from tilewright.autotune.records import Database
 from tilewright.autotune.report import render
 from tilewright.autotune.search import Candidate, CandidateFactory, EvolutionarySearch, Measured, RandomSearch
 from tilewright.autotune.trial import Trial
-from tilewright.cli.tuning import task_of
+from tilewright.cli.tuning import find_task
 from tilewright.codegen.machine import machine_of
 from tilewright.codegen.target import Target
 from tilewright.ir.text.parser import parse
@@ -81,7 +81,7 @@ def test_running_again_returns_at_once_and_more_trials_go_on(
     copy = tmp_path / "copy.sqlite"
     with Database(path) as database, Database(copy) as other:
         other.import_lines(database.export_lines())
-    monkeypatch.setattr("tilewright.autotune.places.Measurer", None)  # nothing may be measured
+    monkeypatch.setattr("tilewright.autotune.runners.Measurer", None)  # nothing may be measured
     again = autotune.tune(product(), trials=20, database=copy, progress=False)
     assert again.history == result.history and again.best.seconds == result.best.seconds
     assert to_json(again.best.records) == to_json(result.best.records) and again.comparison is None
@@ -296,12 +296,12 @@ def test_the_command_line_tunes_lists_exports_imports_and_reports(tmp_path: Path
 
 def test_a_file_that_gives_nothing_to_tune_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM + "listed = doubled()\n")
-    assert task_of(f"{tmp_path / 'program.py'}:listed", "llvm").name == "listed"
+    assert find_task(f"{tmp_path / 'program.py'}:listed", "llvm").name == "listed"
     with pytest.raises(BadTuningFile, match=r"TW0612.*\n.*it names no function"):
-        task_of(str(tmp_path / "program.py"), "llvm")
+        find_task(str(tmp_path / "program.py"), "llvm")
     with pytest.raises(BadTuningFile, match=r"TW0612.*\n.*no function 'tripled'(.|\n)*allowed: doubled"):
-        task_of(f"{tmp_path / 'program.py'}:tripled", "llvm")
+        find_task(f"{tmp_path / 'program.py'}:tripled", "llvm")
     with pytest.raises(BadTuningFile, match=r"TW0612.*\n.*no file"):
-        task_of("nowhere.py:f", "llvm")
-    assert task_of(f"{tmp_path / 'program.py'}:doubled", "llvm").name == "doubled"
+        find_task("nowhere.py:f", "llvm")
+    assert find_task(f"{tmp_path / 'program.py'}:doubled", "llvm").name == "doubled"
     assert faults.task().name == "B"

@@ -9,7 +9,7 @@ import autotune_faults as faults
 import pytest
 from rich.console import Console
 from tilewright import te
-from tilewright.autotune.lines import Line, to_line
+from tilewright.autotune.lines import Line, write_line
 from tilewright.autotune.progress import Progress
 from tilewright.autotune.records import Database
 from tilewright.autotune.report import render
@@ -17,7 +17,7 @@ from tilewright.autotune.task import Key
 from tilewright.autotune.trial import Trial
 from tilewright.cli.command import main
 from tilewright.schedule import Schedule, to_json
-from tilewright.schedule.model.code_by_places import code_by_places
+from tilewright.schedule.model.positional_code import code_by_places
 
 RIGHT = '[["split", 1, {"parent": {"axis": [1, 0]}, "factor": 8, "nparts": null, "disable_predication": false}]]'
 EVIL = "\x1b[2J\x9b31m\x07\u202e\nB"
@@ -35,7 +35,7 @@ def fill(path: str, *trials: Trial, key: Key | None = None, name: str = "B") -> 
 
 
 def test_import_reads_logs_into_the_database(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [to_line(Line(faults.task().key, "B", 0.5, Trial(RIGHT, seconds))) for seconds in (1e-3, 2e-3, 3e-3)]
+    lines = [write_line(Line(faults.task().key, "B", 0.5, Trial(RIGHT, seconds))) for seconds in (1e-3, 2e-3, 3e-3)]
     Path("one.jsonl").write_text("".join(f"{line}\n" for line in lines[:2]))
     Path("two.jsonl").write_text("\n".join(lines[1:]))
     assert main(["db", "import", "one.jsonl", "two.jsonl"]) == 0

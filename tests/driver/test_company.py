@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.runtime import folders, shield
+from tilewright.runtime import critical_section, folders
 
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are of POSIX")
 
@@ -165,9 +165,11 @@ def test_work_goes_on_when_whoever_waits_is_struck(monkeypatch: pytest.MonkeyPat
         ended.set()
 
     with monkeypatch.context() as patched:
-        patched.setattr(shield._Job, "wait", lambda job: begun.wait(20) and _raise(KeyboardInterrupt("struck")))
+        patched.setattr(
+            critical_section._Job, "wait", lambda job: begun.wait(20) and _raise(KeyboardInterrupt("struck"))
+        )
         with pytest.raises(KeyboardInterrupt, match="struck"):
-            shield.shielded(work)
+            critical_section.run_shielded(work)
     assert not ended.is_set()
     go.set()
     assert ended.wait(20)
@@ -178,9 +180,12 @@ def _raise(error: BaseException) -> None:
 
 
 def test_shielded_work_returns_raises_and_nests() -> None:
-    assert shield.shielded(lambda: shield.shielded(threading.get_ident)) != threading.get_ident()
+    assert (
+        critical_section.run_shielded(lambda: critical_section.run_shielded(threading.get_ident))
+        != threading.get_ident()
+    )
     with pytest.raises(ZeroDivisionError, match="by zero") as caught:
-        shield.shielded(lambda: 1 // 0)
+        critical_section.run_shielded(lambda: 1 // 0)
     assert caught.value.__context__ in (None, sys.exc_info()[1])
 
 

@@ -135,7 +135,7 @@ def test_errors_of_kernels_end_the_build(asked: list[str], monkeypatch: pytest.M
 
     g = chain(4)
     tw.build(g)
-    monkeypatch.setattr("tilewright.driver.linked.prepared_request", refuse)
+    monkeypatch.setattr("tilewright.driver.linking.prepared_request", refuse)
     with pytest.raises(tw.TilewrightError, match="refused"):
         tw.build(g)
 

@@ -54,9 +54,9 @@ def in_time(work):
 
 def quiet_threads():
     """Whatever an interrupted build left on its way comes to its end."""
-    from tilewright.runtime import shield
+    from tilewright.runtime import critical_section
     deadline = time.monotonic() + 60
-    while shield._running and time.monotonic() < deadline:
+    while critical_section._running and time.monotonic() < deadline:
         time.sleep(0.001)
 
 def look(place):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import tilewright as tw
 from tilewright import te
-from tilewright.autotune.lines import Line, to_line
+from tilewright.autotune.lines import Line, write_line
 from tilewright.autotune.task import Task
 from tilewright.autotune.trial import Trial
 from tilewright.ir.text.printer import file_text
@@ -38,7 +38,7 @@ def main(folder: Path) -> None:
     (folder / "records.json").write_text(to_json(s.records) + "\n")
     trial = Trial(to_json(s.records), 1e-3)
     key = replace(Task.of(args).key, target="llvm (haswell, 256 bits)", machine="a processor of that time, 2 threads")
-    (folder / "trials.jsonl").write_text(to_line(Line(key, "B", 2e-3, trial)) + "\n")
+    (folder / "trials.jsonl").write_text(write_line(Line(key, "B", 2e-3, trial)) + "\n")
     b = tw.graph.Builder("net")
     x = b.input("x", ("n", 4))
     b.output("y", b.node("relu", b.node("matmul", x, b.param("w", np.arange(8, dtype="float32").reshape(4, 2)))))

@@ -12,7 +12,7 @@ import pytest
 import tilewright as tw
 from formats.make_files import scaled
 from tilewright import ir, te
-from tilewright.autotune.lines import FORMAT, from_line
+from tilewright.autotune.lines import FORMAT, parse_line
 from tilewright.autotune.records import Database
 from tilewright.ir.text.printer import TEXT_VERSION, file_text
 from tilewright.runtime.metadata import MAGIC, VERSION
@@ -50,7 +50,7 @@ def test_trials_are_imported(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(
         tw.RecordError, match=r"TW0634(.|\n)*its format has version 2, and this release reads version 1"
     ):
-        from_line(1, later)
+        parse_line(1, later)
 
 
 @releases

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.codegen.abi.signature import signature_of
+from tilewright.codegen.abi.signature import make_signature
 from tilewright.codegen.c.module import c_text
 from tilewright.codegen.c.pipeline import c_pipeline
 from tilewright.codegen.export.final_kernel import FinalKernel
@@ -46,7 +46,8 @@ def c_source(function: Any) -> str:
         symbols = [tuple(shape_symbols(part)) for part in parts]
         final = [run_pipeline(part, c_pipeline(False, AS_USUAL)) for part in parts]
         programs = [
-            FinalKernel(one, signature_of(part, own), own) for one, part, own in zip(final, parts, symbols, strict=True)
+            FinalKernel(one, make_signature(part, own), own)
+            for one, part, own in zip(final, parts, symbols, strict=True)
         ]
         return c_text(programs, False).text
 

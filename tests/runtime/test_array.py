@@ -278,7 +278,7 @@ NONSENSE: list[Any] = [
 
 @pytest.mark.parametrize("wrong", NONSENSE, ids=lambda wrong: type(wrong).__name__)
 def test_nonsense_is_a_typed_error_wherever_it_is_passed(wrong: Any) -> None:
-    doors: list[Callable[[], Any]] = [
+    entry_points: list[Callable[[], Any]] = [
         lambda: tw.empty(wrong),
         lambda: tw.empty(2, wrong),
         lambda: tw.empty(2, "float32", wrong),
@@ -289,7 +289,7 @@ def test_nonsense_is_a_typed_error_wherever_it_is_passed(wrong: Any) -> None:
         lambda: tw.empty(2).copyto(wrong),
         lambda: from_dlpack(wrong),
     ]
-    for enter in doors:
+    for enter in entry_points:
         with contextlib.suppress(tw.TilewrightError):  # most are; a few make sense somewhere
             enter()
     with pytest.raises(tw.CallError, match="TW0506: cannot make an array of shape"):

@@ -360,7 +360,7 @@ def test_a_signature_survives_json():
         (Symbol("n", "int64"),),
         True,
     )
-    assert Signature.from_json(json.loads(json.dumps(signature.as_json()))) == signature
+    assert Signature.from_json(json.loads(json.dumps(signature.plain_json()))) == signature
 
 
 def test_dropping_a_kernel_frees_its_code():

@@ -154,7 +154,7 @@ def test_what_no_tensor_can_be_is_refused(kernel: Any, loaded: Any, model: Any, 
     def hostile() -> Producer:
         return Producer(change, name)
 
-    doors: dict[str, Callable[[], Any]] = {
+    entry_points: dict[str, Callable[[], Any]] = {
         "from_dlpack": lambda: from_dlpack(hostile()),
         "array": lambda: tw.array(hostile()),
         "copyfrom": lambda: tw.empty(64).copyfrom(hostile()),
@@ -165,8 +165,8 @@ def test_what_no_tensor_can_be_is_refused(kernel: Any, loaded: Any, model: Any, 
         "out of a model": lambda: model(good, out=hostile()),
         "time": lambda: kernel.time(hostile(), good),
     }
-    for door, enter in doors.items():
-        code = "TW0906" if door == "model" else "TW0519"
+    for entry, enter in entry_points.items():
+        code = "TW0906" if entry == "model" else "TW0519"
         with pytest.raises(tw.TilewrightError, match=f"{code}(.|\n)*{reason}"):
             enter()
     with pytest.raises(tw.TilewrightError, match=reason):

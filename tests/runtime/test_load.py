@@ -13,7 +13,7 @@ from exported import needs_x86, run, scale_add
 from tilewright import te
 from tilewright.codegen.export.cpu import needed_features
 from tilewright.codegen.target import Target
-from tilewright.runtime.metadata import MAGIC, SECTION, sealed
+from tilewright.runtime.metadata import MAGIC, SECTION, seal_file
 
 WITHOUT_LLVMLITE = """
 import sys
@@ -160,7 +160,7 @@ def test_files_that_are_no_libraries_of_ours_are_refused_with_the_reason(library
         "object.so": (scale_add().export(tmp_path / "x.o")[0].read_bytes(), "no shared library"),
         "other.so": (content.replace(SECTION.encode(), b".otherwises"), "was not made by tilewright"),
         "magic.so": (content.replace(MAGIC, b"TILEWRONG"[:8]), "section of tilewright's is damaged"),
-        "json.so": (sealed(content.replace(b"scale_add", b"scale_sub")), "section of tilewright's is damaged"),
+        "json.so": (seal_file(content.replace(b"scale_add", b"scale_sub")), "section of tilewright's is damaged"),
         "code.so": (content.replace(b"scale_add", b"scale_sub"), "what is loaded of it has changed"),
         **{f"cut{k}.so": (content[: len(content) * k // 16], "it is cut off|no 64-bit") for k in range(16)},
     }
@@ -170,7 +170,7 @@ def test_files_that_are_no_libraries_of_ours_are_refused_with_the_reason(library
             tw.load(tmp_path / name)
     with pytest.raises(tw.ExportError, match=r"TW0741: cannot read .*nothing.so"):
         tw.load(tmp_path / "nothing.so")
-    (tmp_path / "lonely.so").write_bytes(sealed(content.replace(b"libgomp.so.1", b"libgone.so.1")))
+    (tmp_path / "lonely.so").write_bytes(seal_file(content.replace(b"libgomp.so.1", b"libgone.so.1")))
     with pytest.raises(
         tw.ExportError, match=r"(?s)TW0745: cannot load 'lonely.so'.*libgone.so.1: cannot open.*fix: install"
     ):
@@ -182,7 +182,7 @@ def test_files_that_are_no_libraries_of_ours_are_refused_with_the_reason(library
         tw.load(tmp_path / "newer.so")
     elsewhere = bytearray(content)
     elsewhere[18] = 243
-    (tmp_path / "elsewhere.so").write_bytes(sealed(bytes(elsewhere)))
+    (tmp_path / "elsewhere.so").write_bytes(seal_file(bytes(elsewhere)))
     with pytest.raises(tw.ExportError, match=r"TW0743: 'elsewhere.so' is for machine 243"):
         tw.load(tmp_path / "elsewhere.so")
 

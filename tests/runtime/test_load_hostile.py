@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.runtime.metadata import MAGIC, SECTION, NoMetadata, read_metadata, sealed
+from tilewright.runtime.metadata import MAGIC, SECTION, NoMetadata, read_metadata, seal_file
 
 HEADER = struct.Struct("<8sIIIII")
 VALUES: list[Any] = [
@@ -63,7 +63,7 @@ def with_text(content: bytes, text: bytes, **numbers: int) -> bytes:
     assert len(text) <= fields["size"]
     whole = text.ljust(fields["size"])
     header = fields | {"checksum": zlib.crc32(whole)} | numbers
-    return sealed(
+    return seal_file(
         content[:at]
         + HEADER.pack(*header.values())
         + content[at + HEADER.size : begin]
@@ -135,7 +135,7 @@ def test_a_mutated_header_is_a_typed_error(library: Path, tmp_path: Path, number
 def test_functions_that_lie_nowhere_are_a_typed_error(library: Path, tmp_path: Path, place: int, offset: int) -> None:
     content = bytearray(library.read_bytes())
     struct.pack_into("<i", content, content.index(MAGIC) + HEADER.size + 4 * place, offset)
-    assert loaded(tmp_path / "x.so", sealed(bytes(content))) == "TW0741"
+    assert loaded(tmp_path / "x.so", seal_file(bytes(content))) == "TW0741"
 
 
 def test_a_changed_byte_of_what_is_loaded_is_a_typed_error(library: Path, tmp_path: Path) -> None:

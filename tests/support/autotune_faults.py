@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te
-from tilewright.autotune.seal import mark_of
+from tilewright.autotune.seal import make_mark
 from tilewright.autotune.task import Task
 from tilewright.autotune.trial import Trial
 
@@ -25,7 +25,7 @@ def task() -> Task:
 
 def checked(task: Task, records: str, seconds: float, **more: Any) -> Trial:
     """A trial that counts as measured by this machine."""
-    return Trial(records, seconds, mark=mark_of(task.key, records), **more)
+    return Trial(records, seconds, mark=make_mark(task.key, records), **more)
 
 
 def candidate(*lines: str, then: tuple[str, ...] = _RIGHT) -> str:

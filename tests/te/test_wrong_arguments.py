@@ -43,7 +43,7 @@ C = te.compute((4, 6), lambda i, j: A[i, j] + 1, name="C")
 SPECTRUM = fourier(te.placeholder((2, 16, 2)), 1)
 KERNEL = tw.build([A, C], target="interpret")
 GRAPH = tw.graph.parse("graph g {\n  input x: float32[4]\n  y: float32[4] = relu(x)\n  output y\n}\n")
-DOORS: list[Callable[[Any, Any], Any]] = [
+ENTRY_POINTS: list[Callable[[Any, Any], Any]] = [
     lambda x, y: te.var(x, y),
     lambda x, y: te.size_var(x, y),
     lambda x, y: te.placeholder(x, y),
@@ -90,11 +90,11 @@ DOORS: list[Callable[[Any, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("at", range(len(DOORS)))
+@pytest.mark.parametrize("at", range(len(ENTRY_POINTS)))
 def test_nonsense_is_a_typed_error(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # a name like "x" is that of a file to write
     rng = drawn.rng("wrong arguments", at)
     pairs = [(x, NONSENSE[int(rng.integers(len(NONSENSE)))]) for x in NONSENSE]
     for x, y in pairs:
         with contextlib.suppress(tw.TilewrightError):  # a few mean something somewhere
-            repr(DOORS[at](x, y))
+            repr(ENTRY_POINTS[at](x, y))

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from ....environment import is_enabled, read_integer
 from ....errors import user_source
 from ....runtime.array import numpy_dtype
+from ....runtime.critical_section import ProcessLock
 from ....runtime.cuda_launch import KernelLaunch, Workspace
 from ....runtime.errors import KernelOutOfMemory
-from ....runtime.shield import ProcessLock
 from ....runtime.signature import BufferParam, Signature
 from ....runtime.tensor_map import TensorMap
 from ..module import CudaText

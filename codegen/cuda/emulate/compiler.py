@@ -19,8 +19,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from ....errors import user_source
+from ....runtime.critical_section import shielded_call
 from ....runtime.folders import new_folder, sweep
-from ....runtime.shield import shielded_call
 from ...tools import reported_room, run_tool, tool_result
 from ..errors import EmulatorUnavailable
 from ..nvrtc import rejected

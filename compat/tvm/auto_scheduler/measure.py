@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
-from ....autotune.lines import Line, from_line, to_line
+from ....autotune.lines import Line, parse_line, write_line
 from ..autotvm.measure import MeasureErrorNo
 from .measure_record import logged
 
@@ -60,7 +60,7 @@ class RecordReader:
 
     def __iter__(self) -> Iterator[Record]:
         for number, text in logged(self.filename):
-            yield _record(from_line(number, text))
+            yield _record(parse_line(number, text))
 
     def read_lines(
         self, max_lines: int | None = None, skip_lines: int = 0
@@ -105,4 +105,4 @@ def save_records(
     """Appends trials to a log, as they were read from one."""
     del results
     with Path(filename).open("a", encoding="utf-8") as file:
-        file.writelines(f"{to_line(given.line)}\n" for given in inputs)
+        file.writelines(f"{write_line(given.line)}\n" for given in inputs)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ....arguments import is_a
 from ....autotune.errors import BadRecordLine, NoRecord
-from ....autotune.lines import Line, to_line
+from ....autotune.lines import Line, write_line
 from ....autotune.records import Database
 from ....autotune.task import Key
 from ....autotune.trial import Trial
@@ -58,7 +58,7 @@ class Recording(Database):
         """Appends a trial."""
         super().add(key, name, trial)
         self._of[trial.uid] = (key, name, trial)
-        self._write(to_line(Line(key, name, self._baseline, trial)))
+        self._write(write_line(Line(key, name, self._baseline, trial)))
         self._since = 0 if trial.seconds is not None and trial.seconds < self._best else self._since + 1
         self._best = min(self._best, trial.seconds or float("inf"))
         if self._patience is not None and self._since >= self._patience:
@@ -70,7 +70,7 @@ class Recording(Database):
         for uid, measured in seconds.items():
             if uid in self._of:
                 _, name, trial = self._of[uid]
-                plain = json.loads(to_line(Line(key, name, self._baseline, trial)))
+                plain = json.loads(write_line(Line(key, name, self._baseline, trial)))
                 self._write(json.dumps(plain | {"confirmed": measured}))
 
 

@@ -10,8 +10,8 @@ from os import PathLike
 from typing import Any
 
 from ....arguments import is_a
-from ....autotune.checked import best_schedule
 from ....autotune.errors import BadTuningOption, NothingToTune
+from ....autotune.record_lookup import best_schedule
 from ....autotune.records import Database
 from ....autotune.task import Task
 from ....autotune.tuner import tune

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.autotune.checked import find_schedule
 from tilewright.autotune.errors import BadRecordLine
-from tilewright.autotune.lines import Line, to_line
+from tilewright.autotune.lines import Line, write_line
+from tilewright.autotune.record_lookup import find_schedule
 from tilewright.autotune.records import Database
 from tilewright.autotune.task import Task
 from tilewright.autotune.trial import Trial
@@ -191,7 +191,7 @@ def test_a_log_of_auto_scheduler_is_read_and_written_record_by_record(tmp_path: 
     key, log, copy = Task.of([A, B], "llvm").key, tmp_path / "log.json", tmp_path / "copy.json"
     plain = to_json(te.create_schedule(B.op).records)
     trials = [Trial(plain, 2e-3), Trial(plain, None, failure="crash", message="it fell"), Trial(plain, 1e-3)]
-    auto_scheduler.RecordToFile(log).write("\n".join(to_line(Line(key, "B", None, trial)) for trial in trials))
+    auto_scheduler.RecordToFile(log).write("\n".join(write_line(Line(key, "B", None, trial)) for trial in trials))
     inputs, results = auto_scheduler.RecordReader(log).read_lines()
     assert [result.costs for result in results] == [(2e-3,), (), (1e-3,)] and results[1].error_msg == "it fell"
     auto_scheduler.save_records(copy, inputs, results)

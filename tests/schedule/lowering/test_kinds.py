@@ -22,9 +22,9 @@ from tilewright.schedule.lowering.kind import OperationKind
 from tilewright.schedule.lowering.kind_extern import read_whole
 from tilewright.schedule.lowering.kinds import KINDS, kind_of
 from tilewright.schedule.lowering.nest import Nest
-from tilewright.te.additions import Addition
 from tilewright.te.hybrid.op import HybridOp
 from tilewright.te.operation import GivenOp, Operation
+from tilewright.te.scatter_add import Addition
 from tilewright.te.shape import zero_based
 from tilewright.te.shrink import shrunk
 

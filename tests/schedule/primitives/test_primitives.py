@@ -14,7 +14,7 @@ import tilewright as tw
 from tilewright import te
 from tilewright.errors import TilewrightError
 from tilewright.schedule import Schedule, Stage, from_json, to_json
-from tilewright.schedule.model import doors
+from tilewright.schedule.model import lazy_api
 from tilewright.schedule.model.group import Group
 from tilewright.schedule.model.methods import GroupPrimitives, SchedulePrimitives, StagePrimitives
 from tilewright.schedule.model.primitive import Primitive, primitives
@@ -86,7 +86,7 @@ def test_the_stub_for_type_checkers_and_the_page_say_what_the_rows_say() -> None
 def test_doors_have_the_names_and_parameters_that_their_stub_says() -> None:
     import ast
 
-    stub, code = (ast.parse(Path(doors.__file__).with_suffix(suffix).read_text()) for suffix in (".pyi", ".py"))
+    stub, code = (ast.parse(Path(lazy_api.__file__).with_suffix(suffix).read_text()) for suffix in (".pyi", ".py"))
     said, there = (
         {
             one.name: [arg.arg for arg in one.args.args]

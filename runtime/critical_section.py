@@ -1,4 +1,4 @@
-"""Work that an interrupt leaves whole: it is done on a thread of its own, which neither Ctrl-C nor a tracer reaches.
+"""Critical sections: run on a helper thread, so that neither KeyboardInterrupt nor a tracer can split them.
 
 What strikes the thread that waits ends the waiting at once. The work goes on to its end by itself, frees what it made, and
 nobody gets its result. So what must not stop halfway, such as LLVM with its locks and with modules that must not outlive their
@@ -18,7 +18,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from ..errors import waiting_callers
 
-__all__ = ["ProcessLock", "apart", "in_turn", "shielded", "shielded_call"]
+__all__ = ["ProcessLock", "run_on_thread", "run_in_turn", "run_shielded", "shielded_call"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -56,7 +56,7 @@ class _Job(Generic[T]):
         self.done.release()
 
     def outcome(self) -> T:
-        """What the work returned. Raises what it raised."""
+        """Return what the work returned. Raises what it raised."""
         error, self.error = self.error, None
         if error is None:
             return cast("T", self.result)
@@ -69,8 +69,8 @@ class _Job(Generic[T]):
 _running: set[_Job[Any]] = set()
 
 
-def shielded(work: Callable[[], T]) -> T:
-    """What `work` returns. Raises what it raises; or what strikes meanwhile, which leaves `work` running to its end."""
+def run_shielded(work: Callable[[], T]) -> T:
+    """Return what `work` returns. Raises what it raises; or what strikes meanwhile, which leaves `work` running to its end."""
     if _thread.get_ident() in waiting_callers:  # this thread is out of reach already
         return work()
     job = _Job(work, sys._getframe())  # pyright: ignore[reportPrivateUsage]
@@ -82,7 +82,7 @@ def shielded(work: Callable[[], T]) -> T:
     return job.outcome()
 
 
-def apart(work: Callable[[], object]) -> None:
+def run_on_thread(work: Callable[[], object]) -> None:
     """Do `work`, which raises nothing, while the caller goes on."""
     try:
         _thread.start_new_thread(_Job(work, sys._getframe()).run, ())  # pyright: ignore[reportPrivateUsage]
@@ -95,18 +95,18 @@ def shielded_call(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def call(*args: P.args, **named: P.kwargs) -> T:
-        return shielded(partial(function, *args, **named))
+        return run_shielded(partial(function, *args, **named))
 
     return call
 
 
-def in_turn(function: Callable[P, T]) -> Callable[P, T]:
+def run_in_turn(function: Callable[P, T]) -> Callable[P, T]:
     """The function with every call of it shielded, and no two of all such functions at once: for those that use LLVM. A fork waits
     for its turn too, so that the child finds no lock of LLVM's held by a thread that it does not have."""
 
     @wraps(function)
     def call(*args: P.args, **named: P.kwargs) -> T:
-        return shielded(partial(_alone, partial(function, *args, **named)))
+        return run_shielded(partial(_run_alone, partial(function, *args, **named)))
 
     return call
 
@@ -131,12 +131,12 @@ class ProcessLock:
 _turn = threading.RLock()
 
 
-def _alone(work: Callable[[], T]) -> T:
+def _run_alone(work: Callable[[], T]) -> T:
     with _turn:
         return work()
 
 
-def _in_child() -> None:
+def _reset_child() -> None:
     global _turn
     _turn = threading.RLock()
     _running.clear()
@@ -144,7 +144,7 @@ def _in_child() -> None:
 
 
 def _let_end() -> None:
-    """When Python ends: what goes on by itself must not lose the ground under it."""
+    """Wait, when Python ends, for sections that still run."""
     for job in list(_running):
         job.wait()
 
@@ -152,5 +152,5 @@ def _let_end() -> None:
 atexit.register(_let_end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=lambda: _turn.acquire(), after_in_parent=lambda: _turn.release(), after_in_child=_in_child
+        before=lambda: _turn.acquire(), after_in_parent=lambda: _turn.release(), after_in_child=_reset_child
     )

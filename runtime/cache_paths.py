@@ -1,4 +1,4 @@
-"""Where tilewright keeps what it keeps."""
+"""Paths of the cache: kernels, calibration, keys of marks; files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..environment import bad_variable, is_enabled
 
-__all__ = ["cache_folder", "default_database", "write_whole"]
+__all__ = ["cache_folder", "default_database", "write_atomically"]
 
 
 def cache_folder() -> Path | None:
@@ -29,7 +29,7 @@ def cache_folder() -> Path | None:
 
 
 def default_database() -> Path:
-    """Where tuning records go unless a path is given: $TILEWRIGHT_DATABASE, or tune.sqlite in the current folder."""
+    """Return where tuning records go unless a path is given: $TILEWRIGHT_DATABASE, or tune.sqlite in the current folder."""
     chosen = os.environ.get("TILEWRIGHT_DATABASE") or "tune.sqlite"
     try:
         return Path(chosen).expanduser().absolute()
@@ -37,7 +37,7 @@ def default_database() -> Path:
         raise bad_variable("TILEWRIGHT_DATABASE", str(problem)) from problem
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file of the user's alone, which others see whole or not at all. Raises OSError."""
     unfinished = path.parent / f"{os.urandom(12).hex()}.part"
     try:

@@ -41,12 +41,12 @@ from ..te import Tensor
 from .batch import Task, compile_batch
 from .build import tuned_program
 from .bundle import bundling
-from .cache.constants import constants_of
-from .cache.kernels import code_of, opening_of
+from .cache.constants import collect_constants
+from .cache.kernels import read_code, read_opening
 from .cache.lookup import Place, find_place, linked_entry
 from .cache.store import Entry
 from .compile import BuildItem, Request, lowered_programs
-from .lower import evidence_of
+from .lower import collect_evidence
 from .recipes import Recipes, make_recipe, part_request
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Part:
     packing: int = 0
 
     def packed(self, sources: Sequence[NDArray[Any]], zeros: Zeros = aligned_zeros) -> list[NDArray[Any]]:
-        """What the function reads in place of these constants, computed now, in arrays that `zeros` gives. Raises MemoryError."""
+        """Return what the function reads in place of these constants, computed now, in arrays that `zeros` gives. Raises MemoryError."""
         results = [zeros(shape, numpy_dtype(dtype)) for dtype, shape in self.opening.results]
         run_on(self.packing, [array.ctypes.data for array in (*results, *sources)], "packed weights")
         for array in results:
@@ -126,13 +126,13 @@ def build_linked(
     over: Collection[str] = (),
     recipes: Recipes | None = None,
 ) -> Linked:
-    """What `caller` makes, with the functions that it calls as outside functions, by kernel_symbol(name) of their names: in
+    """Return what `caller` makes, with the functions that it calls as outside functions, by kernel_symbol(name) of their names: in
     `parts`, tensors, inputs then outputs, and numbers, and in `inner`, each behind those that it calls. over: the names of those
     parts whose one output is put over the last of the inputs, which is read element by element and passed once, as the output.
     target: of this machine. recipes: of parts that helpers may compile. Raises what tw.build raises."""
     release_memory()  # of what loading LLVM left
-    with deep_recursion(), bundling(lambda: evidence_of(parts)):
-        codes = _compiled(_requests(parts, target, options, tuned, exact, over), recipes if tuned is None else None)
+    with deep_recursion(), bundling(lambda: collect_evidence(parts)):
+        codes = _compile_all(_requests(parts, target, options, tuned, exact, over), recipes if tuned is None else None)
         made = {
             name: _part(name, code, len(tensors) - (name in over))
             for (name, tensors), code in zip(parts.items(), codes, strict=True)
@@ -159,8 +159,8 @@ def export_linked(
     exact: bool = False,
     over: Collection[str] = (),
 ) -> Exporter:
-    """What writes `main` and the functions that it calls as a library. Arguments as build_linked takes them."""
-    with deep_recursion(), bundling(lambda: evidence_of(parts)):
+    """Return what writes `main` and the functions that it calls as a library. Arguments as build_linked takes them."""
+    with deep_recursion(), bundling(lambda: collect_evidence(parts)):
         prepared = [prepared_request(request) for request in _requests(parts, target, options, tuned, exact, over)]
         called = [each.programs[0] for each in prepared]
         packing = _packing(prepared, target, options)
@@ -224,7 +224,7 @@ def _size(param: BufferParam) -> Bytes:
 
 
 def _packing(prepared: Sequence[Prepared], target: Target, options: BuildOptions) -> MachineCode | None:
-    """What packs the constants of all these, for this machine, whatever they are for; None where there is nothing to pack."""
+    """Return what packs the constants of all these, for this machine, whatever they are for; None where there is nothing to pack."""
     functions = [each.packing for each in prepared if each.packing is not None]
     here = target if target.runs_here else Target()
     return (
@@ -234,10 +234,10 @@ def _packing(prepared: Sequence[Prepared], target: Target, options: BuildOptions
     )
 
 
-def _compiled(requests: Sequence[Request], recipes: Recipes | None) -> list[_Code]:
+def _compile_all(requests: Sequence[Request], recipes: Recipes | None) -> list[_Code]:
     """The code of each request, which is for one function."""
     places = [find_place(request) for request in requests]
-    codes = [_kept(place) for place in places]
+    codes = [_load_kept(place) for place in places]
     left = [at for at, code in enumerate(codes) if code is None]
     _logger.info("%d kernels: %d from the cache, %d to compile", len(codes), len(codes) - len(left), len(left))
     tasks = [_task(requests[at], places[at], recipes) for at in left]
@@ -247,13 +247,13 @@ def _compiled(requests: Sequence[Request], recipes: Recipes | None) -> list[_Cod
 
 def _task(request: Request, place: Place | None, recipes: Recipes | None) -> Task[_Code]:
     def accept(entry: Entry) -> _Code | None:
-        code = linked_entry(partial(_linked, request, constants_of(request.programs)), entry)
+        code = linked_entry(partial(_link, request, collect_constants(request.programs)), entry)
         if code is not None and place is not None:
             place.store.save(place.key, entry)
         return code
 
     return Task(
-        lambda: partial(_finished, prepared_request(request), place),
+        lambda: partial(_finish, prepared_request(request), place),
         lambda: None if recipes is None else make_recipe(request, recipes),
         accept,
     )
@@ -263,15 +263,15 @@ def _found_or_built(request: Request, parts: Mapping[str, Part]) -> _Code:
     """The code of a function that calls these."""
     others = {kernel_symbol(name): part.address for name, part in parts.items()}
     place = find_place(request)
-    kept = _kept(place, others)
+    kept = _load_kept(place, others)
     if kept is not None:
         return kept
     prepared = prepared_request(request)
     unit = replace(prepared.unit, symbols={**prepared.unit.symbols, **others})
-    return _finished(replace(prepared, unit=unit), place)
+    return _finish(replace(prepared, unit=unit), place)
 
 
-def _finished(prepared: Prepared, place: Place | None) -> _Code:
+def _finish(prepared: Prepared, place: Place | None) -> _Code:
     """LLVM's half, and what it gives is kept."""
     began = time.perf_counter()
     code = prepared.native(prepared.unit.compiled())
@@ -289,14 +289,14 @@ def prepared_request(request: Request) -> Prepared:
     return prepare(functions, request.target, watched, not request.bare)
 
 
-def _kept(place: Place | None, others: Mapping[str, int] = MappingProxyType({})) -> _Code | None:
+def _load_kept(place: Place | None, others: Mapping[str, int] = MappingProxyType({})) -> _Code | None:
     """The code that is kept; linked, so that what cannot be is built again."""
-    return None if place is None else place.linked(partial(_linked, place.request, place.given, others=others))
+    return None if place is None else place.load_linked(partial(_link, place.request, place.given, others=others))
 
 
-def _linked(
+def _link(
     request: Request, given: Sequence[Constant], entry: Entry, others: Mapping[str, int] = MappingProxyType({})
 ) -> _Code:
-    module, signatures, constants = code_of(entry, request.target, given, others)
+    module, signatures, constants = read_code(entry, request.target, given, others)
     module.address(module.exports[0])
-    return _Code(module, signatures, opening_of(entry), constants)
+    return _Code(module, signatures, read_opening(entry), constants)

@@ -13,7 +13,7 @@ import tilewright as tw
 from tilewright import te
 from tilewright.autotune.seal import _secret
 from tilewright.cli import main
-from tilewright.runtime.places import cache_folder, write_whole
+from tilewright.runtime.cache_paths import cache_folder, write_atomically
 
 PLACES = ("HOME", "XDG_CACHE_HOME", "TILEWRIGHT_CACHE_DIR", "TILEWRIGHT_CALIBRATION")
 
@@ -103,5 +103,5 @@ def test_what_is_not_whole_is_not_there(
 
     monkeypatch.setattr(Path, "replace", strike)
     with pytest.raises(struck, match="struck"):
-        write_whole(tmp_path / "file", b"content")
+        write_atomically(tmp_path / "file", b"content")
     assert list(tmp_path.iterdir()) == []

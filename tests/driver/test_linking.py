@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.driver import linked
+from tilewright.driver import linking
 from tilewright.driver.cache import key as key_module
 from tilewright.driver.cache.store import SUFFIX
 from tilewright.graph import Builder
@@ -28,13 +28,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The functions that were compiled, in order."""
     names: list[str] = []
-    plain: Callable[..., Any] = linked.prepare
+    plain: Callable[..., Any] = linking.prepare
 
     def counting(functions: Any, *args: Any) -> Any:
         names.extend(function.name for function in functions)
         return plain(functions, *args)
 
-    monkeypatch.setattr(linked, "prepare", counting)
+    monkeypatch.setattr(linking, "prepare", counting)
     return names
 
 
@@ -118,6 +118,6 @@ def test_what_fails_in_llvm_comes_back_to_the_caller(monkeypatch: pytest.MonkeyP
     def failing(*_: object) -> None:
         raise tw.TilewrightError("LLVM is out of order")
 
-    monkeypatch.setattr(linked, "_finished", failing)
+    monkeypatch.setattr(linking, "_finished", failing)
     with pytest.raises(tw.TilewrightError, match="out of order"):
         tw.build(net(2))

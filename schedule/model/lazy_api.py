@@ -1,6 +1,6 @@
-"""What is asked of a schedule and answered elsewhere: the rooms above it, loaded when they are first asked for.
+"""Schedule methods that higher layers implement, imported on first use.
 
-The types of what they return are in doors.pyi, which names what lives above; nothing here does.
+The types of what they return are in lazy_api.pyi, which names what lives above; nothing here does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from ...importing import import_on_thread
 
-__all__ = ["ScheduleDoors"]
+__all__ = ["LazyScheduleMethods"]
 
 _PACKAGE = __name__.rpartition(".")[0]
 
@@ -18,8 +18,8 @@ def _room(name: str) -> Any:
     return import_on_thread(name, _PACKAGE)
 
 
-class ScheduleDoors:
-    """What a schedule is replayed from, printed as, lowered to, and looked at with."""
+class LazyScheduleMethods:
+    """Methods that replay, print, lower and inspect a schedule."""
 
     def normalize(self) -> Any:
         """A copy for lowering: inlined stages put into their readers, loops over root axes counted from 0."""
@@ -37,7 +37,7 @@ class ScheduleDoors:
 
     @property
     def is_exact(self) -> Any:
-        """Whether the results have the bits of the program without a schedule: true or false, and printed with the reason and the
+        """Return whether the results have the bits of the program without a schedule: true or false, and printed with the reason and the
         record since which they may differ.
 
         They do while the loops over reduce axes run in their declared order, without rfactor of sums, sums across threads or
@@ -49,7 +49,7 @@ class ScheduleDoors:
 
     @property
     def plan(self) -> Any:
-        """What the rules chose for each group of operations, among what, and by which estimate: a table to print, and a sequence
+        """Return what the rules chose for each group of operations, among what, and by which estimate: a table to print, and a sequence
         of rows (rule, anchor, fused, candidates, chosen, seconds, binds). Empty for schedules by hand, and for replayed ones.
         """
         return _room("...autoschedule.lowered").plan_of(self)
@@ -60,7 +60,7 @@ class ScheduleDoors:
         return _room(".python_code").as_python(self)
 
     def explain(self, stage: Any) -> Any:
-        """What becomes of a stage (or of that of a tensor or operation), to print: which part is computed where and how
+        """Return what becomes of a stage (or of that of a tensor or operation), to print: which part is computed where and how
         often, the memory that takes, the bytes touched at each loop; with a warning where it is computed several times over.
 
         Raises LoweringError where the schedule does not hold together, UnknownStage (TW0201).
@@ -68,7 +68,7 @@ class ScheduleDoors:
         return _room("...views.explain").explain(self, stage)
 
     def options(self, stage: Any, target: str = "llvm") -> Any:
-        """Which primitives a stage (or that of a tensor or operation) can take now, on which of its axes, and why not the
+        """Return which primitives a stage (or that of a tensor or operation) can take now, on which of its axes, and why not the
         others, to print. Each is tried on a copy, so what it says is what a call would. target: whose intrinsics, threads and
         memories are tried. Raises UnknownStage (TW0201)."""
         return _room("...views.options").options(self, stage, target)
@@ -81,7 +81,7 @@ class ScheduleDoors:
         return _room("...views.report").show(self, path, target)
 
     def verify(self, shapes: Any = None, seed: int = 0, target: str = "llvm") -> Any:
-        """Checks the schedule against the program without it, on inputs drawn with `seed`: by the interpreter, which also
+        """Check the schedule against the program without it, on inputs drawn with `seed`: by the interpreter, which also
         finds accesses out of bounds, unwritten elements and races, and by native code for `target`. What is too large is cut
         down: the same operations, scheduled by the same records, on a corner of the outputs and reductions.
 

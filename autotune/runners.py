@@ -1,4 +1,4 @@
-"""Where candidates are measured: on this machine, on a board that ssh reaches, or on the machines of a fleet."""
+"""Runners of candidates: this machine, a board that ssh reaches, or the machines of a fleet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .search import loops_text
 from .ssh import BoardPlace
 from .task import Task, gpu_text, machine_text, ranks_text
 
-__all__ = ["Here", "Place", "place_of"]
+__all__ = ["Here", "Place", "make_runner"]
 
 
 class Place(Protocol):
@@ -34,15 +34,15 @@ class Place(Protocol):
     def __exit__(self, kind: object, error: object, trace: object) -> None: ...
 
     def load(self) -> Load:
-        """What else it does, as far as that is known here."""
+        """Return what else it does, as far as that is known here."""
         ...
 
     def text(self, task: Task) -> Callable[[Schedule, Function], str]:
-        """What it is told of a candidate: its schedule, and the loops that this stands for."""
+        """Return what it is told of a candidate: its schedule, and the loops that this stands for."""
         ...
 
     def measurer(self, task: Task, limits: Limits | None, inputs: Sequence[Any] | None) -> Measuring:
-        """What measures the candidates of a task there."""
+        """Return what measures the candidates of a task there."""
         ...
 
 
@@ -70,7 +70,7 @@ class Here:
         """There is nothing to leave."""
 
     def load(self) -> Load:
-        return Load.now()
+        return Load.measure()
 
     def text(self, task: Task) -> Callable[[Schedule, Function], str]:
         del task
@@ -80,8 +80,8 @@ class Here:
         return Measurer(task, limits, inputs)
 
 
-def place_of(runner: Any, target: Target) -> Place:
-    """What `tune` takes as its runner. Raises BadTuningOption (TW0604), TargetCannotBeTuned (TW0603) and RunnerLost (TW0613)."""
+def make_runner(runner: Any, target: Target) -> Place:
+    """Return what `tune` takes as its runner. Raises BadTuningOption (TW0604), TargetCannotBeTuned (TW0603) and RunnerLost (TW0613)."""
     if runner is None:
         if target.backend.for_processors:
             return Here(target)

@@ -62,17 +62,17 @@ class Weights:
 
     @property
     def axes(self) -> tuple[IterVar, ...]:
-        """Those that tell rows apart, in the order in which the maximum is indexed."""
+        """Return the axes of rows, in the order in which the maximum is indexed."""
         return tuple(index for index in self.peak.indices if isinstance(index, IterVar))
 
     def source_of(self, value: Expr) -> Expr:
-        """What the maximum is taken of, for another value."""
+        """Return what the maximum is taken of, for another value."""
         least = _least(self.source)
         return value if least is None else Max(value, least)
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the maximum is a finite number, or more, whatever it is taken of."""
+        """Return whether the maximum is a finite number, or more, whatever it is taken of."""
         identity = _reduction(self.peak).combiner.identity[0]
         return _is_finite(identity) or _least(self.source) is not None
 
@@ -99,7 +99,7 @@ class WeightedSum:
 
 
 def weighted_sum(op: Operation) -> WeightedSum | None:
-    """How an operation is such a sum, over one axis; None where it is not."""
+    """Return how an operation is such a sum, over one axis; None where it is not."""
     if not _is_plain_sum(op):
         return None
     assert op.reduction is not None
@@ -129,7 +129,7 @@ def rows_of_total(op: Operation, found: WeightedSum) -> dict[IterVar, IterVar] |
 
 
 def _is_plain_sum(op: Operation) -> bool:
-    """Whether it is one sum over one axis, from 0 on, of all terms."""
+    """Return whether it is one sum over one axis, from 0 on, of all terms."""
     reduction = op.reduction
     return (
         reduction is not None
@@ -141,7 +141,7 @@ def _is_plain_sum(op: Operation) -> bool:
 
 
 def _is_over_one(op: Operation, reduction: Reduce) -> bool:
-    """Whether it runs over all of one axis, from 0 on."""
+    """Return whether it runs over all of one axis, from 0 on."""
     domains = [axis.dom for axis in op.reduce_axis if axis.dom is not None and is_const(axis.dom.begin, 0)]
     return len(domains) == len(op.reduce_axis) == 1 and not reduction.init and is_const(reduction.condition, 1)
 
@@ -169,7 +169,7 @@ class _Spine:
 
 
 def _definition(value: Expr) -> Expr | None:
-    """What an element by element operation computes of the element that is read; None of anything else."""
+    """Return what an element by element operation computes of the element that is read; None of anything else."""
     if not isinstance(value, ProducerLoad) or not isinstance(value.producer, Tensor):
         return None
     op = value.producer.op
@@ -231,7 +231,7 @@ def _key(value: Expr) -> object:
 
 
 def _maximum_of(load: ProducerLoad, axis: IterVar) -> Expr | None:
-    """What the maximum that is read is taken of, at the term that `axis` says; None where it is another reduction, or runs over
+    """Return what the maximum that is read is taken of, at the term that `axis` says; None where it is another reduction, or runs over
     other terms."""
     op = load.producer.op if isinstance(load.producer, Tensor) else None
     reduction = op.reduction if op is not None else None
@@ -273,7 +273,7 @@ def _least(source: Expr) -> Expr | None:
 
 
 def _clamped(source: Expr) -> Expr:
-    """What a value is that is at least some finite number."""
+    """Return what a value is that is at least some finite number."""
     assert isinstance(source, Max)
     return source.a if _least(source) is source.b else source.b
 

@@ -15,9 +15,9 @@ from .records import Record
 from .schedule import Schedule
 from .stage import Stage
 
-__all__ = ["ScheduleDoors"]
+__all__ = ["LazyScheduleMethods"]
 
-class ScheduleDoors:
+class LazyScheduleMethods:
     def normalize(self) -> Schedule: ...
     @staticmethod
     def replay(

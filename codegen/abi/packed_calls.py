@@ -87,7 +87,7 @@ class PackedCalls:
             if node.name == "trace":
                 self._add(symbol, name, parameters, _tracing(name))
                 return Call("trace", (StringImm(symbol), *node.args[1:]), node.dtype)
-            self._add(symbol, name, parameters, _packed(name))
+            self._add(symbol, name, parameters, _emit_packed_call(name))
             return Call(
                 "call_packed", (StringImm(symbol), *(part for arg in node.args[1:] for part in _flat(arg))), node.dtype
             )
@@ -95,7 +95,7 @@ class PackedCalls:
         return function.with_body(rewrite(function.body, rule))
 
     def failure(self, otherwise: Callable[[int], BaseException], status: int) -> BaseException:
-        """What a Python function raised, where that is why a kernel returned `status`; else what `otherwise` says."""
+        """Return what a Python function raised, where that is why a kernel returned `status`; else what `otherwise` says."""
         if status != CALLBACK_RAISED:
             return otherwise(status)
         if self._raised:  # of several that parallel iterations raised the first
@@ -124,7 +124,7 @@ class PackedCalls:
         self.symbols[symbol] = ctypes.cast(callback, ctypes.c_void_p).value or 0
 
 
-def _packed(name: str) -> Callable[..., int]:
+def _emit_packed_call(name: str) -> Callable[..., int]:
     function = find_func(name)
     if function is None:
         raise PackedNotRegistered(
@@ -174,7 +174,7 @@ def _parameter(arg: Expr) -> _Parameter:
 
 
 def _flat(arg: Expr) -> tuple[Expr, ...]:
-    """What is passed in machine code for an operand."""
+    """Return what is passed in machine code for an operand."""
     if isinstance(arg, StringImm):
         return ()
     if isinstance(arg, Call) and arg.name == "packed_array":

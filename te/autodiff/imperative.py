@@ -37,7 +37,7 @@ def gradients_through(
     adjoint: Callable[[tuple[Expr, ...]], Contribution],
     relevant: Collection[Tensor],
 ) -> dict[Tensor, Tensor] | None:
-    """What one output of `op` gives to the adjoint of each relevant tensor that it reads, of shape (*prefix, *tensor.shape); None
+    """Return what one output of `op` gives to the adjoint of each relevant tensor that it reads, of shape (*prefix, *tensor.shape); None
     for a kind of operation that is no program. adjoint: of the output's element, at the head's axes and its own. Raises
     NotDifferentiable (TW0170)."""
     if isinstance(op, HybridOp):

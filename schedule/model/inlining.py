@@ -1,4 +1,4 @@
-"""What an element is once the definitions of inlined stages stand where they are read."""
+"""Inlining: expressions of elements with the definitions of inlined stages put where they are read."""
 
 from __future__ import annotations
 
