@@ -305,16 +305,16 @@ def _held() -> StraightLine:
     text.start(single)
     bytes_ = text.value("zext i32 %shared to i64")
     occupied = f"ptr %each, ptr {kernel}, i32 %threads, i64 {bytes_}"
-    _leave_unless_done(text, _called(text, "cuOccupancyMaxActiveBlocksPerMultiprocessor", occupied), Trouble.LAUNCH)
+    _leave_unless_done(text, _emit_call(text, "cuOccupancyMaxActiveBlocksPerMultiprocessor", occupied), Trouble.LAUNCH)
     asked = f"ptr %times, i32 {_PROCESSORS}, i32 {text.load('i32', '%frame', _DEVICE)}"
-    _leave_unless_done(text, _called(text, "cuDeviceGetAttribute", asked), Trouble.LAUNCH)
+    _leave_unless_done(text, _emit_call(text, "cuDeviceGetAttribute", asked), Trouble.LAUNCH)
     text.add(f"br label %{done}")
     text.start(together)
     text.add(f"store [{_CONFIG_BYTES} x i8] zeroinitializer, ptr %config")
     parts = text.value("trunc i64 %parts to i32")
     for at, value in enumerate((parts, "1", "1", "%threads", "1", "1", "%shared")):
         text.store("i32", value, "%config", 4 * at)
-    called = _called(text, "cuOccupancyMaxActiveClusters", f"ptr %each, ptr {kernel}, ptr %config")
+    called = _emit_call(text, "cuOccupancyMaxActiveClusters", f"ptr %each, ptr {kernel}, ptr %config")
     _leave_unless_done(text, called, Trouble.LAUNCH)
     text.add(f"br label %{done}")
     text.start(done)
