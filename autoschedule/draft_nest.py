@@ -21,7 +21,7 @@ from ..ir.combine import combined
 from ..ir.expr import Expr, FloorDiv, FloorMod, IterVar, ProducerLoad, Reduce, Var
 from ..ir.structural import structural_key
 from ..ir.visit import substitute
-from ..schedule.model.inlined import inlined_into
+from ..schedule.model.inlining import inlined_into
 from ..te.operation import Operation
 from ..te.rewrite import collect_loads, inline
 from ..te.tensor import Tensor
