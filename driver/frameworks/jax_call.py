@@ -26,7 +26,7 @@ from ...runtime.errors import NoFramework
 from ...runtime.kernel import Kernel, Prepared
 from ...runtime.signature import BufferParam, ScalarParam
 from .derivative import Declared, Derivative, kernel_derivative
-from .shapes import find_inputs, output_shapes, find_outputs
+from .shapes import find_inputs, find_outputs, output_shapes
 
 __all__ = ["jax_function"]
 
