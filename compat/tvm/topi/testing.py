@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ....arguments import as_list, is_sequence
 from ....autoschedule.scheduler import schedule
 from ....schedule import Schedule
+from ....topi.row import load_rows
 from ..target import Target
 from . import nn
 from .references import (
@@ -121,6 +122,11 @@ def dispatch(target: Any, dispatch_map: Any) -> Any:
     )
 
 
+def reference(name: str, *arrays: Any, **attributes: Any) -> Any:
+    """The result of an operator by the reference of its row, in the dtype of the first array."""
+    return np.asarray(load_rows()[name].reference(*arrays, **attributes)).astype(arrays[0].dtype)
+
+
 # Convolutions
 
 
@@ -215,14 +221,12 @@ def batch_matmul(x: Any, y: Any, out_dtype: Any = None, trans_x: bool = False, t
 
 def softmax_python(a_np: Any, axis: int = -1) -> Any:
     """exp(x) / sum of exp(x)."""
-    powers = np.exp(a_np - a_np.max(axis, keepdims=True))
-    return powers / powers.sum(axis, keepdims=True)
+    return reference("softmax", a_np, axis=axis)
 
 
 def log_softmax_python(a_np: Any, axis: int = -1) -> Any:
     """log of softmax."""
-    moved = a_np - a_np.max(axis, keepdims=True)
-    return moved - np.log(np.exp(moved).sum(axis, keepdims=True))
+    return reference("log_softmax", a_np, axis=axis)
 
 
 def layer_norm_python(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: float = 1e-5) -> Any:
@@ -314,9 +318,7 @@ def upsampling_python(data: Any, scale: Sequence[int], layout: str = "NCHW") -> 
 
 def space_to_depth_python(data: Any, block_size: int) -> Any:
     """Blocks of (N, C, H, W) in the channels."""
-    n, c, h, w = data.shape
-    parts = data.reshape(n, c, h // block_size, block_size, w // block_size, block_size).transpose(0, 3, 5, 1, 2, 4)
-    return parts.reshape(n, c * block_size**2, h // block_size, w // block_size)
+    return reference("space_to_depth", data, block=block_size)
 
 
 def reorg_python(data: Any, stride: int) -> Any:
@@ -329,13 +331,7 @@ def reorg_python(data: Any, stride: int) -> Any:
 
 def depth_to_space_python(data: Any, block_size: int, mode: str = "DCR") -> Any:
     """Channels of (N, C, H, W) as blocks."""
-    n, c, h, w = data.shape
-    inner = c // block_size**2
-    parts = data.reshape(
-        (n, block_size, block_size, inner, h, w) if mode == "DCR" else (n, inner, block_size, block_size, h, w)
-    )
-    order = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
-    return parts.transpose(order).reshape(n, inner, h * block_size, w * block_size)
+    return reference("depth_to_space", data, block=block_size, mode=mode)
 
 
 def strided_slice_python(
