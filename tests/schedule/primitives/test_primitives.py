@@ -11,7 +11,7 @@ from typing import Any
 import drawn
 import pytest
 import tilewright as tw
-from tilewright import te
+from tilewright import te, topi
 from tilewright.errors import TilewrightError
 from tilewright.schedule import Schedule, Stage, from_json, to_json
 from tilewright.schedule.model import lazy_api
@@ -43,7 +43,9 @@ def programs() -> list[Schedule]:
     peak = te.compute((6,), lambda i: te.max(X[i, k], k), name="peak")
     total = te.compute((6,), lambda i: te.sum(te.exp(X[i, k] - peak[i]), k), name="total")
     mean = te.compute((6, 8), lambda i, j: te.sum(te.exp(X[i, k] - peak[i]) / total[i] * A[k, j], k), name="mean")
-    return [te.create_schedule(op) for op in (D, scan, packed, [B, twice], square, mean)]
+    parts = [te.placeholder((2, 8), name=name) for name in ("real", "imaginary")]
+    transform = topi.dft(*parts)
+    return [te.create_schedule(op) for op in (D, scan, packed, [B, twice], square, mean, transform)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.owner.__name__}.{row.name}")
