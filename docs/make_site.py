@@ -39,7 +39,8 @@ def site_source(folder: Path, run: bool = True) -> None:
     """Writes what the generator reads."""
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("make_*.py", "__pycache__"))
     for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
-        shutil.copy(ROOT / name, folder / "docs" / name.lower())
+        text = (ROOT / name).read_text().replace("](docs/", "](")  # its pages lie beside it there
+        (folder / "docs" / name.lower()).write_text(text)
     tutorials = sorted((ROOT / "tutorials").glob("[0-9]*.py"))
     (folder / "docs" / "tutorials").mkdir()
     for at, path in enumerate(tutorials):
