@@ -32,8 +32,8 @@ from ..te.shape import same_extent
 from .accesses import is_no_larger, is_permutation, is_pointwise, max_reads, reads_output
 from .cost.cpu import Lines, estimate
 from .cost.estimate import Estimate
-from .draft import Draft, Drafts
-from .draft_nest import nest_of_draft
+from .drafts.draft import Draft, Drafts
+from .drafts.nests import nest_of_draft
 from .forms.rows import match_rows
 from .operations import is_expensive, is_plain, weight
 from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile

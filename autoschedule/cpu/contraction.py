@@ -24,7 +24,7 @@ from ..accesses import contiguous_axes, load_axes, numeric_shape, op_loads, row_
 from ..cost.cpu import Lines
 from ..cost.estimate import Estimate, pad_estimate, soonest
 from ..cost.instructions import NEAR
-from ..draft import Drafts
+from ..drafts.draft import Drafts
 from ..forms.contraction import Contraction, match_contraction, strip_guard
 from ..loops import fused
 from ..matrices import copied, flat, lay_out_matrix, upstream

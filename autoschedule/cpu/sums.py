@@ -31,7 +31,7 @@ from ...te.tensor import Tensor
 from ..accesses import dimensions, find_axes, load_axes, op_loads
 from ..cost.cpu import Lines
 from ..cost.estimate import Estimate, soonest
-from ..draft import Drafts
+from ..drafts.draft import Drafts
 from ..loops import fused
 from ..operations import inlined_into
 from ..plan import Candidate

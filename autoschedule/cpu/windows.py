@@ -29,7 +29,7 @@ from ...te.shape import constant_extent
 from ..accesses import ASSUMED, find_axes
 from ..cost.cpu import Lines
 from ..cost.estimate import Estimate, pad_estimate
-from ..draft import Drafts
+from ..drafts.draft import Drafts
 from ..forms.window import is_sliding, is_window
 from ..loops import fused
 from ..operations import weight

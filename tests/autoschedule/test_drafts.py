@@ -12,8 +12,8 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import scheduler
-from tilewright.autoschedule.draft import Draft, Drafts, Undrafted
-from tilewright.autoschedule.draft_nest import nest_of_draft
+from tilewright.autoschedule.drafts.draft import Draft, Drafts, Undrafted
+from tilewright.autoschedule.drafts.nests import nest_of_draft
 from tilewright.autoschedule.loop_nest import Body, Nest
 from tilewright.autoschedule.lowered import estimate_of
 from tilewright.autoschedule.plan import Candidate

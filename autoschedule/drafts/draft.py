@@ -1,4 +1,4 @@
-"""Drafts: schedules in numbers, which take the primitives that a candidate applies and give its loop nest (draft_nest.py).
+"""Drafts: schedules in numbers, which take the primitives that a candidate applies and give its loop nest (nests.py).
 
     draft = Draft(s)                                # nothing of s changes
     stage = draft[C]
@@ -18,18 +18,18 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..ir.expr import Expr, FloorDiv, FloorMod, IterVar, Node, ProducerLoad, Range
-from ..ir.ops import const, constant_of
-from ..ir.structural import structural_key
-from ..ir.visit import post_order, rewrite
-from ..te.factors import guarded_load
-from ..te.operation import ComputeOp, Operation
-from ..te.rewrite import collect_loads
-from ..te.tensor import Tensor
-from .accesses import ASSUMED, dimension, find_axes
+from ...ir.expr import Expr, FloorDiv, FloorMod, IterVar, Node, ProducerLoad, Range
+from ...ir.ops import const, constant_of
+from ...ir.structural import structural_key
+from ...ir.visit import post_order, rewrite
+from ...te.factors import guarded_load
+from ...te.operation import ComputeOp, Operation
+from ...te.rewrite import collect_loads
+from ...te.tensor import Tensor
+from ..accesses import ASSUMED, dimension, find_axes
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule, Stage
+    from ...schedule import Schedule, Stage
 
 __all__ = ["Draft", "DraftStage", "Drafts", "Part", "Undrafted", "extent_in_numbers"]
 

@@ -1,0 +1,1 @@
+"""Drafts: schedules in numbers, and the loop nests of what is applied to them."""

@@ -1,0 +1,182 @@
+"""Frames: what one run of a draft's stage computes, as told by what reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil, prod
+
+from ...ir.analysis.count import value_of
+from ...ir.analysis.footprint import Access, box_of
+from ...ir.expr import Expr, IterVar, ProducerLoad, Var
+from ..accesses import ASSUMED, dimension, find_axes, numeric_shape
+from ..cost.instructions import Work
+from ..loop_nest import Body, Nest
+from .draft import DraftStage, extent_in_numbers
+
+__all__ = [
+    "Digits",
+    "Frame",
+    "Parts",
+    "Value",
+    "divide",
+    "find_fastest",
+    "has_no_loops",
+    "is_register",
+    "join_frames",
+    "make_frame",
+    "parse_width",
+]
+
+Digits = Sequence[tuple[IterVar, int]]
+"""A loop as loops over declared axes, the outermost first, each with its iterations."""
+Parts = tuple[Nest | Body, ...]
+"""Loops and bodies that run one after the other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A run of a stage. widths: the values of each of its own axes. names: what stands for an axis where it is one of
+    the reader's. moved: how far loops around move an axis. box: the elements of each dimension; None: all of them. around: the own
+    axes that the loop around moves. runs: the values of several axes as one, by the identities of these, where they are less than
+    the product of theirs."""
+
+    widths: Mapping[Var, int]
+    names: Mapping[Var, Var] = field(default_factory=dict[Var, Var])
+    moved: Mapping[Var, Expr] = field(default_factory=dict[Var, Expr])
+    box: tuple[int, ...] | None = None
+    around: frozenset[Var] = frozenset()
+    runs: Mapping[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """The expressions of a stage, with those that are inlined into it: the update of sums, whose loads are `owns`, or the
+    values themselves."""
+
+    values: tuple[Expr, ...]
+    loads: tuple[ProducerLoad, ...]
+    works: tuple[Work, ...]
+    owns: tuple[ProducerLoad, ...] = ()
+
+    @property
+    def own(self) -> ProducerLoad | None:
+        """The load of the sum that is taken up."""
+        return self.owns[0] if self.owns else None
+
+
+def make_frame(producer: DraftStage, loads: Sequence[ProducerLoad], frame: Frame, inner: Mapping[Var, int]) -> Frame:
+    """The frame that loads in a reader ask of a stage. frame: of the reader; inner: the values that loops inside take of
+    its axes."""
+    box = _union(loads, inner)
+    names: dict[Var, Var] = {}
+    moved: dict[Var, Expr] = {}
+    around: set[Var] = set()
+    widths: dict[Var, int] = {axis: extent_in_numbers(axis) for axis in producer.reduced}
+    own_axes = {id(index): axis for index, axis in zip(loads[0].indices, producer.own, strict=False)}
+    runs = {
+        tuple(id(own_axes[each]) for each in axes): values
+        for axes, values in frame.runs.items()
+        if all(each in own_axes for each in axes)
+    }
+    for place, axis in enumerate(producer.own):
+        index = loads[0].indices[place]
+        if not frame.around.isdisjoint(find_axes(index)):
+            around.add(axis)
+        if isinstance(index, IterVar) and all(load.indices[place] is index for load in loads):
+            widths[axis] = min(inner.get(index, 1), extent_in_numbers(axis))
+            name = frame.names.get(index, index)
+            if name is not axis:
+                names[axis] = name
+            if index in frame.moved:
+                moved[axis] = frame.moved[index]
+        else:
+            widths[axis] = min(box[place], extent_in_numbers(axis))
+            by = _make_shift(index, frame, inner)
+            if by is not None:
+                moved[axis] = by
+    box = tuple(widths[axis] for axis in producer.own)
+    return Frame(widths, names, moved, box, frozenset(around), runs)
+
+
+def _make_shift(index: Expr, frame: Frame, inner: Mapping[Var, int]) -> Expr | None:
+    """The distance that loops around a reader move an index."""
+    total: Expr | None = None
+    for axis, step in dimension(index).steps.items():
+        values = inner.get(axis, 1)
+        if values < extent_in_numbers(axis):
+            place = frame.names.get(axis, axis) * (step * values)
+            total = place if total is None else total + place
+        if axis in frame.moved:
+            place = frame.moved[axis] * step
+            total = place if total is None else total + place
+    return total
+
+
+def join_frames(one: Frame, other: Frame, producer: DraftStage) -> Frame:
+    """The frame that covers what two readers need."""
+    widths = {axis: max(width, other.widths[axis]) for axis, width in one.widths.items()}
+    return replace(
+        one, widths=widths, box=tuple(widths[axis] for axis in producer.own), around=one.around | other.around
+    )
+
+
+def find_fastest(number: Expr) -> Expr:
+    """The axis that moves a number by one: along it values of the number lie side by side in a panel, which begins at a vector."""
+    return next((axis for axis, step in dimension(number).steps.items() if step == 1), number)
+
+
+def divide(whole: Digits, factor: int) -> tuple[Digits, Digits]:
+    """The steps of so many iterations, and these."""
+    total = prod(extent for _, extent in whole)
+    if factor >= total:
+        return [], whole
+    if len(whole) == 1:
+        ((axis, extent),) = whole
+        return [(axis, ceil(extent / factor))], [(axis, factor)]
+    steps, left = ceil(total / factor), factor
+    outer: list[tuple[IterVar, int]] = []
+    inner: list[tuple[IterVar, int]] = []
+    for axis, extent in reversed(whole):
+        trips = max(round(extent / left), 1)
+        inner.insert(0, (axis, ceil(extent / trips)))  # so that all steps have all of it
+        if left < extent:
+            outer.insert(0, (axis, trips))
+        left = ceil(left / extent)
+    if not outer:
+        return [(whole[0][0], steps)], inner
+    (first, _), *others = outer
+    return [(first, ceil(steps / prod(trips for _, trips in others))), *others], inner
+
+
+def _union(loads: Sequence[ProducerLoad], widths: Mapping[Var, int]) -> tuple[int, ...]:
+    """The box around what loads of one tensor read."""
+    first = loads[0]
+    shape = numeric_shape(first.producer)
+    boxes = [
+        [parse_width(size) for size in box_of(Access(load.producer, load.indices, shape), widths)] for load in loads
+    ]
+    if len(loads) == 1:
+        return tuple(boxes[0])
+    spread: list[int] = []
+    for place in range(len(shape)):
+        offsets = [dimension(load.indices[place]).offset for load in loads]
+        spread.append(max(offsets) - min(offsets))
+    return tuple(min(max(box[place] for box in boxes) + spread[place], extent) for place, extent in enumerate(shape))
+
+
+def parse_width(width: object) -> int:
+    if isinstance(width, int):
+        return width
+    known = value_of(width) if width is not None else None  # type: ignore[arg-type]
+    return ASSUMED if known is None else known
+
+
+def is_register(stage: DraftStage) -> bool:
+    """Return whether elements of a stage lie in registers: small ones that are computed where they are read."""
+    return stage.scope == "local" and stage.attach_type == "at"
+
+
+def has_no_loops(stage: DraftStage) -> bool:
+    """Return whether all loops of a stage are written out or lanes."""
+    return all(stage.kinds.get(leaf) in ("unroll", "vectorize") for leaf in stage.leaf_iter_vars)

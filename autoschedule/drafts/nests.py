@@ -1,0 +1,216 @@
+"""Loop nests of drafts: what lowering makes of the same primitives, in numbers.
+
+    C.local at a loop of C:            for task in parallel:
+                                         for k:  body: a term for each of the tile
+                                         body: the tile is stored
+
+A loop over parts of several axes is a loop over each. What is computed at a loop is computed for the box that one iteration of it
+reads, and its memory is taken again by the next iteration, so that it never holds more than that box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+
+from ...codegen.machine import Machine
+from ...ir.analysis.footprint import Access, width_of
+from ...ir.combine import combined
+from ...ir.expr import Expr, FloorDiv, FloorMod, IterVar, ProducerLoad, Reduce, Var
+from ...ir.structural import structural_key
+from ...ir.visit import substitute
+from ...schedule.model.inlining import inlined_into
+from ...te.operation import Operation
+from ...te.rewrite import collect_loads, inline
+from ...te.tensor import Tensor
+from ..accesses import numeric_shape
+from ..cost.bodies import Load
+from ..cost.instructions import list_work
+from ..loop_nest import Nest
+from ..operations import is_known
+from .draft import Draft, DraftStage, extent_in_numbers
+from .frames import Frame, Parts, Value, find_fastest, is_register, parse_width
+from .stages import StageNest
+
+__all__ = ["Nests", "nest_of_draft"]
+
+
+def nest_of_draft(draft: Draft, machine: Machine) -> Nest:
+    """The loops of all that a candidate schedules. Raises Undrafted."""
+    return Nests(draft, machine).nest()
+
+
+class Nests:
+    def __init__(self, draft: Draft, machine: Machine) -> None:
+        self.draft, self.machine = draft, machine
+        self.frames: dict[int, Frame] = {}
+        self.shared: dict[int, frozenset[int]] = {}
+        self.placed: dict[tuple[int, IterVar], list[DraftStage]] = {}
+        for stage in draft.stages:
+            if stage.attach_type == "at" and stage.parent is not None:
+                parent, axis = stage.parent
+                self.placed.setdefault((id(parent), parent.find_leaf(axis)), []).append(stage)
+
+    def nest(self) -> Nest:
+        """All stages at root, producers first."""
+        roots = [stage for stage in self.draft.stages if stage.attach_type == "root" and not _is_ready(stage)]
+        ordered: dict[int, DraftStage] = {}
+
+        def visit(stage: DraftStage) -> None:
+            if id(stage) in ordered:
+                return
+            for tensor in self._all_inputs(stage):
+                producer = self.draft.by_op.get(tensor.op)
+                if producer is not None and producer is not stage and producer in roots:
+                    visit(producer)
+            ordered[id(stage)] = stage
+
+        for stage in roots:
+            visit(stage)
+        nests = [part for stage in ordered.values() for part in self.stage(stage, self._full_frame(stage))]
+        return nests[0] if len(nests) == 1 and isinstance(nests[0], Nest) else Nest(None, 1, tuple(nests))
+
+    def _all_inputs(self, stage: DraftStage) -> Iterable[Tensor]:
+        """The tensors that a stage reads, with those of what is inlined into it or computed at its loops."""
+        waiting, met = [stage], {id(stage)}
+        while waiting:
+            each = waiting.pop()
+            yield from each.op.input_tensors
+            below = [self.draft[tensor] for tensor in each.op.input_tensors]
+            for producer in below:
+                if producer.attach_type in ("inline", "inlined", "at") and id(producer) not in met:
+                    met.add(id(producer))
+                    waiting.append(producer)
+
+    def _full_frame(self, stage: DraftStage) -> Frame:
+        return Frame({axis: extent_in_numbers(axis) for axis in (*stage.own, *stage.reduced)})
+
+    # Loops
+
+    def stage(self, stage: DraftStage, frame: Frame) -> Parts:
+        """The loops of a stage."""
+        return StageNest(self, stage, frame).parts()
+
+    def value(self, stage: DraftStage) -> Value:
+        """The value of a stage, found once for an operation and what is inlined into it."""
+        inlined = inlined_into(stage)  # type: ignore[arg-type]
+        key = ("value", id(stage.op), *(id(each.op) for each in inlined))
+
+        def make() -> Value:
+            op = stage.op
+            values = [op.values[0]] if op.reduction is not None else list(op.values)
+            for each in inlined:
+                values = [inline(value, each.op.output(0), each.op.axis, each.op.values[0]) for value in values]
+            reduction = values[0] if isinstance(values[0], Reduce) else None
+            owns: tuple[ProducerLoad, ...] = ()
+            if reduction is not None:
+                owns = tuple(ProducerLoad(tensor, tuple(stage.own)) for tensor in op.outputs)
+                values = combined(reduction, owns, reduction.sources)
+            loads = tuple(load for load in collect_loads(*values) if not any(load is own for own in owns))
+            return Value(tuple(values), loads, tuple(list_work(values, self.machine)), owns)
+
+        return self.draft.shared.once(key, (stage.op, *(each.op for each in inlined)), make)
+
+    # Accesses
+
+    def producer(self, load: Load) -> DraftStage | None:
+        """The stage that computes what is loaded, where the candidate schedules it."""
+        stage = (
+            self.draft.by_op.get(load.producer.op)
+            if isinstance(load, ProducerLoad) and isinstance(load.producer, Tensor)
+            else None
+        )
+        return stage if stage is not None and stage.touched else None
+
+    def lies(self, load: ProducerLoad) -> Access | None:
+        """The element that is loaded, for how lanes lie; None of registers."""
+        stage = self.producer(load)
+        if stage is None or stage.layout is None:
+            return None if stage is not None and is_register(stage) else self.access(load, None, None, (), ())
+        return None if is_register(stage) else self.access(load, stage, "lies", (), ())
+
+    def read(self, load: ProducerLoad, frame: Frame, box: tuple[int, ...] | None) -> Access:
+        """The element that is loaded in memory. box: of what its producer stores at a time; None for all."""
+        used = self.draft.shared.once(
+            ("variables", id(load)), load, lambda: {*Access(load.producer, load.indices, ()).variables}
+        )
+        names = {axis: name for axis, name in frame.names.items() if axis in used}
+        moved = {axis: by for axis, by in frame.moved.items() if axis in used}
+        return self.access(load, self.producer(load), box, tuple(names.items()), tuple(moved.items()))
+
+    def access(
+        self,
+        load: ProducerLoad,
+        stage: DraftStage | None,
+        box: tuple[int, ...] | str | None,
+        names: tuple[tuple[Var, Var], ...],
+        moved: tuple[tuple[Var, Expr], ...],
+    ) -> Access:
+        layout = stage.layout if stage is not None else None
+        key: Hashable = (
+            "access",
+            id(load),
+            box,
+            None if stage is None or layout is None else self._layout_key(stage),
+            tuple((id(axis), id(name)) for axis, name in names),
+            tuple((id(axis), structural_key(by)) for axis, by in moved),
+        )
+
+        def make() -> Access:
+            indices: Sequence[Expr] = load.indices
+            shape: Sequence[int] = (
+                box
+                if isinstance(box, tuple)
+                else stage.extents
+                if stage is not None and len(stage.own) == len(load.indices)
+                else numeric_shape(load.producer)
+            )
+            if layout is not None and stage is not None:
+                shape = self._shape(stage, shape)
+                indices = layout(*indices)
+                if box == "lies":
+                    kept = [
+                        (index, size)
+                        for index, size in zip(indices, shape, strict=True)
+                        if not isinstance(index, FloorDiv)
+                    ]
+                    indices = [find_fastest(index.a) if isinstance(index, FloorMod) else index for index, _ in kept]
+                    shape = [size for _, size in kept]
+            places: dict[Var, Expr] = {**dict(names), **{axis: axis + by for axis, by in moved}}
+            if places:
+                indices = [substitute(index, places) for index in indices]
+            array = stage.array if stage is not None else load.producer
+            return Access(array, tuple(indices), tuple(shape))
+
+        return self.draft.shared.once(key, (load, stage, names, moved), make)
+
+    def _layout_key(self, stage: DraftStage) -> Hashable:
+        assert stage.layout is not None
+        if stage.layout_key is None:
+            stage.layout_key = tuple(structural_key(index) for index in stage.layout(*stage.own))
+        return stage.layout_key
+
+    def _shape(self, stage: DraftStage, box: Sequence[int]) -> tuple[int, ...]:
+        """The extents of a box of elements in a layout."""
+        assert stage.layout is not None
+        widths: dict[Var, int] = dict(zip(stage.own, box, strict=True))
+        return tuple(parse_width(width_of(index, widths)) for index in stage.layout(*stage.own))
+
+    def written(self, stage: DraftStage, frame: Frame) -> Access:
+        """The element that is stored."""
+        load = self.draft.shared.once(
+            ("stored", id(stage.op.output(0)), *map(id, stage.own)),
+            (stage.op, stage.own),
+            lambda: ProducerLoad(stage.op.output(0), tuple(stage.own)),
+        )
+        shape = frame.box if frame.box is not None else tuple(frame.widths[axis] for axis in stage.own)
+        names = tuple((axis, frame.names[axis]) for axis in stage.own if axis in frame.names)
+        read = self.access(load, stage, shape, names, ())
+        return self.draft.shared.once(
+            ("written", id(read)), read, lambda: Access(read.array, read.indices, read.shape, stored=True)
+        )
+
+
+def _is_ready(stage: DraftStage) -> bool:
+    """Return whether what a stage computes is known when the kernel is built."""
+    op: Operation = stage.op
+    return bool(op.input_tensors) and all(is_known(tensor) for tensor in op.input_tensors) if op.values else False
