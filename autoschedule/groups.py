@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from math import inf
 from typing import cast
 
 from ..codegen.gpus import gpu_of
@@ -32,7 +33,7 @@ from ..te.shape import same_extent
 from .accesses import is_no_larger, is_permutation, is_pointwise, max_reads, reads_output
 from .cost.cpu import Lines, estimate
 from .cost.estimate import Estimate
-from .drafts.draft import Draft, Drafts
+from .drafts.draft import Draft, Drafts, Undrafted
 from .drafts.nests import nest_of_draft
 from .forms.rows import match_rows
 from .operations import is_expensive, is_plain, weight
@@ -93,12 +94,16 @@ class Group:
         self, apply: Callable[[Group], None], drafts: Drafts, lines: Lines, outputs: Sequence[Operation] | None = None
     ) -> Estimate:
         """The time of a candidate, which `apply` schedules, from its loop nest. drafts, lines: what the candidates of a choice
-        share. outputs: the operations that it stores, if not the group's. Raises Undrafted."""
+        share. outputs: the operations that it stores, if not the group's. Of a candidate that has no draft, forever: any other
+        is taken."""
         draft = Draft(self.s, drafts)
-        apply(replace(self, s=cast(Schedule, draft), decisions=[]))
-        for op in (self.output,) if outputs is None else outputs:
-            draft[op].touched = True
-        return estimate(nest_of_draft(draft, self.machine), self.machine, lines)
+        try:
+            apply(replace(self, s=cast(Schedule, draft), decisions=[]))
+            for op in (self.output,) if outputs is None else outputs:
+                draft[op].touched = True
+            return estimate(nest_of_draft(draft, self.machine), self.machine, lines)
+        except Undrafted:
+            return Estimate((("not estimated", inf),))
 
     def choose(self, rule: str, candidates: Sequence[Candidate]) -> None:
         """Applies one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody

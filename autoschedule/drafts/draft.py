@@ -88,6 +88,9 @@ class DraftStage:
         self.scope = ""
         self.touched = False
 
+    def __getattr__(self, name: str) -> Any:
+        raise Undrafted(f"{name} of a stage")
+
     @property
     def extents(self) -> tuple[int, ...]:
         """The extents of its own axes."""
@@ -234,6 +237,9 @@ class Draft:
             self.by_op[op] = known
         return known
 
+    def __getattr__(self, name: str) -> Any:
+        raise Undrafted(f"{name} of a schedule")
+
     @property
     def stages(self) -> Iterable[DraftStage]:
         """The stages that the candidate has scheduled or made."""
@@ -312,9 +318,8 @@ class Draft:
         return partial.output(0) if isinstance(tensor, Tensor) else [partial.output(0)]
 
     def move_op(self, stage: DraftStage, axes: Sequence[IterVar]) -> Operation:
-        """The operation of a stage over the loops of its new layout. Its value stays over those of the old one, unless
-        these are the
-        same in another order."""
+        """The operation of a stage over the loops of its new layout. Its value stays over those of the old one, unless these
+        are the same in another order."""
         op = stage.op
         assert isinstance(op, ComputeOp)
         moved = (

@@ -12,8 +12,11 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import scheduler
+from tilewright.autoschedule.cost.cpu import Lines
+from tilewright.autoschedule.cost.estimate import soonest
 from tilewright.autoschedule.drafts.draft import Draft, Drafts, Undrafted
 from tilewright.autoschedule.drafts.nests import nest_of_draft
+from tilewright.autoschedule.groups import Group
 from tilewright.autoschedule.loop_nest import Body, Nest
 from tilewright.autoschedule.lowered import estimate_of
 from tilewright.autoschedule.plan import Candidate
@@ -166,3 +169,16 @@ def test_what_drafts_do_not_know_is_refused() -> None:
     with pytest.raises(Undrafted, match="is no loop"):
         draft[out].unroll(out.op.axis[0])
     draft[out].unroll(i)
+
+
+def test_candidates_without_a_draft_are_taken_where_there_are_no_others() -> None:
+    s = te.create_schedule(maxima(7, 8, 9).op)
+    op = s.outputs[0]
+    target = Target.parse("llvm -mcpu=haswell")
+    group = Group(s, op, op, (), target, AVX2)
+    times = [
+        group.draft(lambda own: own.s[op].prefetch(op.output(0), op.axis[0], 1), Drafts(), Lines()),
+        group.draft(lambda own: own.s[op].unroll(op.axis[1]), Drafts(), Lines()),
+    ]
+    assert soonest(times) == 1 and soonest(times[:1]) == 0
+    assert times[0].binds == "not estimated" and times[1].seconds < 1
