@@ -259,8 +259,8 @@ class Draft:
         """A stage that computes what the stage of `tensor` did, which copies it."""
         outputs = [tensor] if isinstance(tensor, Tensor) else list(tensor)
         stage = self[outputs[0]]
-        op = stage.op
-        if len(outputs) > 1 or stage.parts or stage.layout is not None or not isinstance(op, ComputeOp):
+        op = stage.op.as_compute
+        if len(outputs) > 1 or stage.parts or stage.layout is not None or op is None:
             raise Undrafted("a cache of several outputs, or of loops that are scheduled")
 
         def make() -> tuple[ComputeOp, ComputeOp]:
@@ -280,9 +280,9 @@ class Draft:
         current = source.op.output(tensor.value_index)
         stages = [self[reader] for reader in readers]
         (reader,) = stages if len(stages) == 1 else (None,)
-        if reader is None or not isinstance(reader.op, ComputeOp) or source.layout is not None:
+        op = reader.op.as_compute if reader is not None else None
+        if reader is None or op is None or source.layout is not None:
             raise Undrafted("a copy for several readers, or of another layout")
-        op = reader.op
         copy, moved = self.shared.once(
             ("cache_read", id(op), id(current), reindex), (op, current), lambda: _make_copy(op, current, scope, reindex)
         )
@@ -294,8 +294,8 @@ class Draft:
         """Sums for each value of `axis`, the inner part of a reduce axis, and the sum of these."""
         del factor_axis
         stage = self[tensor if isinstance(tensor, Tensor) else tensor[0]]
-        op, reduction, part = stage.op, stage.op.reduction, stage.parts.get(axis)
-        if reduction is None or part is None or not part.inner or not isinstance(op, ComputeOp) or op.num_outputs > 1:
+        op, reduction, part = stage.op.as_compute, stage.op.reduction, stage.parts.get(axis)
+        if reduction is None or part is None or not part.inner or op is None or op.num_outputs > 1:
             raise Undrafted("an rfactor of anything but an inner part")
         (along,) = part.of
         steps = next(each for each, other in stage.parts.items() if other.of[0] is along and not other.inner)
@@ -320,8 +320,9 @@ class Draft:
     def move_op(self, stage: DraftStage, axes: Sequence[IterVar]) -> Operation:
         """The operation of a stage over the loops of its new layout. Its value stays over those of the old one, unless these
         are the same in another order."""
-        op = stage.op
-        assert isinstance(op, ComputeOp)
+        op = stage.op.as_compute
+        if op is None:
+            raise Undrafted("a layout of what is no expression element by element")
         moved = (
             replace(op, axis=tuple(axes))
             if {*axes} == {*op.axis}

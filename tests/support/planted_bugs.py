@@ -34,14 +34,14 @@ BUGS = (
     Bug(
         "dropped guard",
         "schedule/lowering/predicates.py",
-        "if axis in inexact and axis in offsets",
+        "if axis in inexact and axis not in overshot and axis in offsets",
         "if False and axis in offsets",
     ),
     Bug(
         "guard one too far",
         "schedule/lowering/predicates.py",
-        "offsets[axis] < bounds.ranges",
-        "offsets[axis] <= bounds.ranges",
+        "skipped:\n            _unless_proved(offsets[axis] < bounds.ranges",
+        "skipped:\n            _unless_proved(offsets[axis] <= bounds.ranges",
     ),
     Bug("region one short", "schedule/lowering/bounds.py", "axis.dtype) - low + 1)", "axis.dtype) - low)"),
     Bug(

@@ -333,7 +333,7 @@ def _numpy_hard_sigmoid(x: NDArray[Any], *, alpha: float, beta: float) -> Any:
     fusion="elementwise",
     error=_ERROR,
     growth=1,
-    samples=[sample(floating(17), alpha=0.2)],
+    samples=[sample(floating(17), alpha=0.2, beta=0.5)],
 )
 def hard_sigmoid(x: Tensor, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
     """min(max(alpha * x + beta, 0), 1), in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
