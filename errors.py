@@ -80,8 +80,8 @@ class SourceLine:
 _OWN_PACKAGE = __name__.rpartition(".")[0]
 _BETWEEN = ("contextlib", "functools", "jax", "numpy", "torch")
 """Packages that call back into ours on a user's behalf."""
-waiting_callers: dict[int, FrameType] = {}
-"""By the number of a thread that works for another one (runtime.critical_section): where that one waits."""
+waiting_callers: dict[int, FrameType | None] = {}
+"""By the number of a thread that works for another one (runtime.critical_section): where that one waits, None where it goes on."""
 
 
 def user_source(through: Sequence[str] | None = None) -> SourceLine | None:

@@ -83,9 +83,10 @@ def run_shielded(work: Callable[[], T]) -> T:
 
 
 def run_on_thread(work: Callable[[], object]) -> None:
-    """Do `work`, which raises nothing, while the caller goes on."""
+    """Do `work`, which raises nothing, while the caller goes on. The caller's frame is not kept: it and those that called it would
+    hold their variables, a user's arrays among them, until the work has ended."""
     try:
-        _thread.start_new_thread(_Job(work, sys._getframe()).run, ())  # pyright: ignore[reportPrivateUsage]
+        _thread.start_new_thread(_Job(work, None).run, ())
     except RuntimeError:
         work()
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import textwrap
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +188,27 @@ def test_shielded_work_returns_raises_and_nests() -> None:
     with pytest.raises(ZeroDivisionError, match="by zero") as caught:
         critical_section.run_shielded(lambda: 1 // 0)
     assert caught.value.__context__ in (None, sys.exc_info()[1])
+
+
+def test_work_on_a_thread_keeps_nothing_of_its_caller() -> None:
+    class Array:
+        pass
+
+    go, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        go.wait(20)
+        ended.set()
+
+    def call() -> weakref.ref[Array]:
+        array = Array()
+        critical_section.run_on_thread(work)
+        return weakref.ref(array)
+
+    alive = call()
+    assert alive() is None and not ended.is_set()
+    go.set()
+    assert ended.wait(20)
 
 
 def test_an_error_of_llvm_names_the_line_of_the_caller() -> None:
