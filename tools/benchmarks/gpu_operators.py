@@ -66,7 +66,7 @@ ALIKE: tuple[tuple[str, Any, tuple[Sequence[Any], ...]], ...] = (
         topi,
         (ROWS,),
     ),
-    ("elu hard_sigmoid hard_swish relu6 sigmoid softplus tanh flatten", nn, (ROWS,)),
+    ("celu elu hard_sigmoid hard_swish mish relu6 selu sigmoid softplus softsign tanh flatten", nn, (ROWS,)),
     (
         "atan2 divide equal floor_divide floor_mod greater greater_equal hypot less less_equal log_add_exp maximum minimum mod "
         "multiply not_equal subtract trunc_divide trunc_mod",
@@ -178,6 +178,8 @@ CASES: dict[str, Case] = {
     "reinterpret": at(topi.reinterpret, ROWS, dtype="int32"),
     "elemwise_sum": at(several(topi.elemwise_sum), ROWS, ROWS, ROWS),
     "leaky_relu": at(nn.leaky_relu, ROWS, alpha=0.1),
+    "thresholded_relu": at(nn.thresholded_relu, ROWS, alpha=1.0),
+    "shrink": at(nn.shrink, ROWS, lambd=0.5, bias=0.1),
     "prelu": at(nn.prelu, MAPS, (32,)),
     "bias_add": at(nn.bias_add, MAPS, (32,)),
     "scale_shift_nchw": at(nn.scale_shift_nchw, MAPS, (32,), (32,)),
