@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tilewright as tw
+from sources import source_files
 from tilewright import environment, te
 from tilewright.compat.tvm.nd import is_emulated
 from tilewright.driver.helpers import compile_jobs
 from tilewright.errors import BadVariable
 from tilewright.runtime.cache_paths import cache_folder, default_database
 from tilewright.runtime.threads import _may_have_pool
-
-ROOT = Path(tw.__file__).parent
 
 
 def build(target: str = "llvm") -> Any:
@@ -64,9 +62,7 @@ def test_every_variable_is_tried() -> None:
     """TILEWRIGHT_HOST has errors of its own, and TILEWRIGHT_CACHE_DIR is any text."""
     read = {
         name
-        for path in ROOT.rglob("*.py")
-        if path.relative_to(ROOT).parts[0] not in ("tests", "tools", "docs", "tutorials", "out")
-        and ".venv" not in path.parts
+        for path in source_files("tests", "tools", "docs", "tutorials")
         for name in re.findall(r"TILEWRIGHT_[A-Z]+(?:_[A-Z]+)*", path.read_text())
     }
     assert read - NOT_OURS == {*READ, "TILEWRIGHT_HOST", "TILEWRIGHT_CACHE_DIR"}

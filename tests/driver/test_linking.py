@@ -118,6 +118,6 @@ def test_what_fails_in_llvm_comes_back_to_the_caller(monkeypatch: pytest.MonkeyP
     def failing(*_: object) -> None:
         raise tw.TilewrightError("LLVM is out of order")
 
-    monkeypatch.setattr(linking, "_finished", failing)
+    monkeypatch.setattr(linking, "_finish", failing)
     with pytest.raises(tw.TilewrightError, match="out of order"):
         tw.build(net(2))

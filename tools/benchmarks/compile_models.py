@@ -22,7 +22,7 @@ import tilewright as tw
 from rich.console import Console
 from rich.table import Table
 from tilewright.codegen.llvm import backend, jit
-from tilewright.driver import linked
+from tilewright.driver import linking
 from tilewright.driver import lower as lowering
 from tilewright.graph import Builder, Graph
 
@@ -163,7 +163,7 @@ MODELS: dict[str, Callable[[], Graph]] = {
 def _steps() -> Iterator[tuple[str, Any, str]]:
     """The functions that do each step."""
     yield "choose", lowering, "scheduled"
-    yield "lower", linked, "lowered_programs"
+    yield "lower", linking, "lowered_programs"
     yield "passes", backend, "run_pipeline"
     yield "text", backend, "unit_of"
     yield "parse", jit, "_linked"
