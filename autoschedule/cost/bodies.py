@@ -40,8 +40,7 @@ SCRATCH = 2
 @dataclass(frozen=True, eq=False)
 class Site:
     """The loops around and inside of a body. written_out, lanes: the loops in it, the outermost first, each with the values
-    that it takes. around:
-    the variables that the loop around moves. addresses: vectors of places that are kept in registers."""
+    that it takes. around: the variables that the loop around moves. addresses: vectors of places that are kept in registers."""
 
     machine: Machine
     written_out: Mapping[Var, int]

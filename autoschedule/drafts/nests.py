@@ -40,6 +40,8 @@ def nest_of_draft(draft: Draft, machine: Machine) -> Nest:
 
 
 class Nests:
+    """The nests of all stages of a draft on a machine."""
+
     def __init__(self, draft: Draft, machine: Machine) -> None:
         self.draft, self.machine = draft, machine
         self.frames: dict[int, Frame] = {}
@@ -197,14 +199,27 @@ class Nests:
 
     def written(self, stage: DraftStage, frame: Frame) -> Access:
         """The element that is stored."""
-        load = self.draft.shared.once(
+        shape = frame.box if frame.box is not None else tuple(frame.widths[axis] for axis in stage.own)
+        names = tuple((axis, frame.names[axis]) for axis in stage.own if axis in frame.names)
+        return self.make_stored(stage, self.own_load(stage), shape, names)
+
+    def own_load(self, stage: DraftStage) -> ProducerLoad:
+        """A load of the element that a stage computes."""
+        return self.draft.shared.once(
             ("stored", id(stage.op.output(0)), *map(id, stage.own)),
             (stage.op, stage.own),
             lambda: ProducerLoad(stage.op.output(0), tuple(stage.own)),
         )
-        shape = frame.box if frame.box is not None else tuple(frame.widths[axis] for axis in stage.own)
-        names = tuple((axis, frame.names[axis]) for axis in stage.own if axis in frame.names)
-        read = self.access(load, stage, shape, names, ())
+
+    def make_stored(
+        self,
+        stage: DraftStage,
+        load: ProducerLoad,
+        box: tuple[int, ...] | str,
+        names: tuple[tuple[Var, Var], ...] = (),
+    ) -> Access:
+        """The element of a load as one that is stored."""
+        read = self.access(load, stage, box, names, ())
         return self.draft.shared.once(
             ("written", id(read)), read, lambda: Access(read.array, read.indices, read.shape, stored=True)
         )

@@ -270,16 +270,4 @@ class StageNest(StageLoops):
 
     def _stored_element(self) -> Access:
         own = self.value.own
-        load = (
-            own
-            if own is not None
-            else self.nests.draft.shared.once(
-                ("stored", id(self.stage.op.output(0)), *map(id, self.stage.own)),
-                (self.stage.op, self.stage.own),
-                lambda: ProducerLoad(self.stage.op.output(0), tuple(self.stage.own)),
-            )
-        )
-        read = self.nests.access(load, self.stage, "lies", (), ())
-        return self.nests.draft.shared.once(
-            ("written", id(read)), read, lambda: Access(read.array, read.indices, read.shape, stored=True)
-        )
+        return self.nests.make_stored(self.stage, own if own is not None else self.nests.own_load(self.stage), "lies")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ...errors import SourceLine, user_source
@@ -23,8 +24,7 @@ from ...ir.dtype import INT64, DType
 from ...ir.expr import Expr, IntImm, IterVar, Range
 from ...ir.ops import cast, const, constant_of, floormod
 from ...te.shape import INT64_FROM
-from ..errors import BadSkew
-from ..model.axes import declared_ranges, derived_roots, find_leaf, outline, refuse_lost_annotation
+from ..model.axes import declared_ranges, derived_roots, find_leaf, refuse_lost_annotation
 from ..model.checks import refuse_ordered
 from ..model.foreign import AXIS, integer
 from ..model.hybrid_loops import check_derived
@@ -32,6 +32,7 @@ from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.relations import Relation, counted, from_zero, shifted
 from ..model.stage import Stage
+from .skew import bad_skew
 
 __all__ = ["Rotate", "rotate"]
 
@@ -146,15 +147,7 @@ def rotate(stage: Stage, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar
     return rotated
 
 
-def _bad(stage: Stage, axis: IterVar, by: IterVar, reason: str, fix: str) -> BadSkew:
-    return BadSkew(
-        f"cannot rotate '{axis.name}' of stage {stage.name} by '{by.name}'",
-        reason=reason,
-        declared=stage.op.source,
-        called=user_source(),
-        loops=outline(stage, [axis, by]),
-        fix=fix,
-    )
+_bad = partial(bad_skew, "rotate")
 
 
 def _check(stage: Stage, axis: IterVar, by: IterVar) -> None:

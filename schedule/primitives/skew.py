@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ...errors import SourceLine, user_source
@@ -38,7 +39,7 @@ from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.relations import Relation, counted, from_zero, shifted
 from ..model.stage import Stage
 
-__all__ = ["Skew", "skew"]
+__all__ = ["Skew", "bad_skew", "skew"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,15 +158,19 @@ def skew(stage: Stage, axis: IterVar, by: IterVar, slope: Any = 1) -> IterVar:
     return skewed
 
 
-def _bad(stage: Stage, axis: IterVar, by: IterVar, reason: str, fix: str) -> BadSkew:
+def bad_skew(verb: str, stage: Stage, axis: IterVar, by: IterVar, reason: str, fix: str) -> BadSkew:
+    """The refusal to skew or rotate a loop by another one."""
     return BadSkew(
-        f"cannot skew '{axis.name}' of stage {stage.name} by '{by.name}'",
+        f"cannot {verb} '{axis.name}' of stage {stage.name} by '{by.name}'",
         reason=reason,
         declared=stage.op.source,
         called=user_source(),
         loops=outline(stage, [axis, by]),
         fix=fix,
     )
+
+
+_bad = partial(bad_skew, "skew")
 
 
 def _check(stage: Stage, axis: IterVar, by: IterVar) -> None:
