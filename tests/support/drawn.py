@@ -3,22 +3,38 @@
     for case in range(drawn.count(300, 20_000)):
         rng = drawn.rng("schedules", case)
 
-TILEWRIGHT_SEED=n repeats a run; TILEWRIGHT_SOAK=1 takes the full counts.
+The seed of a checkout is its commit's: each change draws afresh, and two runs of one commit, here and in CI, draw the
+same. TILEWRIGHT_SEED=n sets another; TILEWRIGHT_SOAK=1 takes the full counts and the time as its seed.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 import zlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TypeVar
 
 import numpy
 
 T = TypeVar("T")
-SEED = int(os.environ.get("TILEWRIGHT_SEED", "0")) or int(time.time())
 SOAK = os.environ.get("TILEWRIGHT_SOAK") == "1"
+
+
+def commit_seed() -> int:
+    """Return the first 31 bits of the commit that is checked out; 0 outside of a git checkout, or without git."""
+    try:
+        shown = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10
+        )
+        return int(shown.stdout[:8] or "0", 16) >> 1
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return 0
+
+
+SEED = int(os.environ.get("TILEWRIGHT_SEED", "0")) or (0 if SOAK else commit_seed()) or int(time.time())
 
 
 def count(sample: int, full: int) -> int:

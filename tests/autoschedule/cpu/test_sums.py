@@ -351,9 +351,9 @@ def test_panels_of_lanes_that_are_one_vector_stay_outside_of_all_loops() -> None
             [C], "llvm", chooser=lambda _, ways: (counts.append(len(ways)), min(at, len(ways) - 1))[1]
         )
 
-    take(1000)
+    assert take(1000).decisions[-1].description == "as declared", "the last, and alone without panels"
     assert len(counts) == 2, "a contraction, or any sum"
-    for at in drawn.part(range(counts[0] - 1, counts[1]), 6):
+    for at in drawn.part(range(counts[0] - 1, counts[1] - 1), 6):
         text = str(tw.lower(take(at), [A, B, C]))
         assert "130" in text and "vectorized" in text
 
