@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +16,7 @@ from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..errors import user_source
 from ..ir.constant import Constant, aligned_empty
+from ..runtime.known_calls import KnownCall, KnownCalls
 from ..runtime.timing import TimingResult
 from .comparison import Comparison, first_difference
 from .domain import check_sizes
@@ -39,22 +39,6 @@ __all__ = ["Model", "build_model"]
 
 _MOST_SIZES = 16
 """So many sizes of symbols have their program at once."""
-_MAX_BINDINGS = 64
-"""Shapes of inputs whose calls are kept, at most."""
-
-
-@dataclass(frozen=True)
-class _Binding:
-    """The program of a call whose inputs are arrays of known shapes and dtypes.
-
-    order: the place of each input of `program.main` among the arguments. updated: those of state, which must be writable. results:
-    the shape and dtype of each output.
-    """
-
-    program: Program
-    order: tuple[int, ...]
-    updated: tuple[int, ...]
-    results: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
 
 class Model:
@@ -78,7 +62,7 @@ class Model:
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
         self._packed: WeakValueDictionary[str, Constant] = WeakValueDictionary()
         self._arenas: list[NDArray[np.uint8]] = []
-        self._bindings: dict[tuple[Hashable, ...], _Binding] = {}
+        self._known: KnownCalls[tuple[Program, tuple[int, ...]]] = KnownCalls(tuple(g.inputs))
         self._family = build_family(g, buckets, *self._how, self._packed) if buckets is not None else None
         if not g.symbols:
             self._program({})
@@ -126,16 +110,16 @@ class Model:
         each output, that are written instead of fresh ones. What is given for state is updated: an array, or a tensor on the CPU,
         that is compact and may be written. Raises BadGraphInput (TW0906).
         """
-        key = _compact_shapes(arrays) if not named and out is None else None
-        known = self._bindings.get(key) if key is not None else None
-        if known is not None and all(arrays[at].flags.writeable for at in known.updated):
-            results = [np.empty(shape, dtype) for shape, dtype in known.results]
-            self._run(known.program, [arrays[at] for at in known.order], results)
+        ordered = self._known.order(arrays, named)
+        known = self._known.find(ordered)
+        results = known.outputs(out) if known is not None else None
+        if known is not None and results is not None:
+            program, order = known.how
+            self._run(program, [ordered[at] for at in order], results)
         else:
             program, given, results = self._bound(arrays, named, out)
             self._run(program, given, results)
-            if key is not None:
-                self._remember(key, program, results)
+            self._known.add(ordered, self._call_of(program))
         return results[0] if len(results) == 1 else results
 
     def time(
@@ -246,16 +230,14 @@ class Model:
             results,
         )
 
-    def _remember(self, key: tuple[Hashable, ...], program: Program, results: Sequence[NDArray[Any]]) -> None:
-        """Keep how a call runs that was checked, for those with arrays of the same shapes and dtypes."""
-        if len(self._bindings) >= _MAX_BINDINGS:
-            self._bindings = {}
+    def _call_of(self, program: Program) -> KnownCall[tuple[Program, tuple[int, ...]]]:
+        """How a program is called: with which inputs, by their places, in main's order."""
         places = {name: at for at, name in enumerate(self._graph.inputs)}
-        self._bindings[key] = _Binding(
-            program,
-            tuple(places[name] for name in program.plan.inputs),
+        types = (kind.at(program.sizes) for kind in self.outputs.values())
+        return KnownCall(
+            (program, tuple(places[name] for name in program.plan.inputs)),
             tuple(places[name] for name in self._graph.state),
-            tuple((each.shape, each.dtype) for each in results),
+            tuple((cast("tuple[int, ...]", kind.shape), array_dtype(kind.dtype)) for kind in types),
         )
 
     def _check_state(self, name: str, array: NDArray[Any], given: Any) -> None:
@@ -300,7 +282,7 @@ class Model:
             )
             while len(self._programs) > _MOST_SIZES:
                 self._programs.popitem(last=False)
-                self._bindings = {}  # which hold programs
+                self._known.clear()  # which hold programs
         return program
 
     def _at(self, sizes: Mapping[str, int]) -> Parts:
@@ -324,16 +306,6 @@ class Model:
             ", ".join(f"{name}: {kind}" for name, kind in kinds.items()) for kinds in (self.inputs, self.outputs)
         )
         return f"Model {self._graph.name}({takes}) -> {gives}"
-
-
-def _compact_shapes(arrays: Sequence[Any]) -> tuple[Hashable, ...] | None:
-    """The shapes and dtypes of arrays that a kernel can read as they lie; None where one is anything else."""
-    key: list[Hashable] = []
-    for array in arrays:
-        if type(array) is not np.ndarray or not array.flags.c_contiguous:
-            return None
-        key += (array.shape, array.dtype)
-    return tuple(key)
 
 
 def build_model(

@@ -17,6 +17,7 @@ from ..errors import user_source
 from .array import Array, empty
 from .errors import NotLinkable, WrongArgumentCount
 from .kernel import Kernel, arguments_in_order
+from .known_calls import KnownCall, KnownCalls
 from .signature import BufferParam, Signature, evaluate_extent
 from .timing import TimingResult
 
@@ -69,6 +70,10 @@ class LoadedModel(Kernel):
         self._inputs = {name: self._params[spelled] for name, spelled in roles.inputs.items()}
         self._outputs = {name: self._params[spelled] for name, spelled in roles.outputs.items()}
         self._sides = _sides(kernel.signature, self._inputs)
+        self._known: KnownCalls[int] = KnownCalls(tuple(self._inputs))
+        places = {spelled: at for at, spelled in enumerate([*roles.inputs.values(), *roles.outputs.values()])}
+        places |= {roles.arena: len(places), roles.weights: len(places) + 1}
+        self._order = [places[param.name] for param in kernel.signature.params]
         self._arenas: list[Array] = []
         self._mapped: NDArray[np.uint8] | None = None
 
@@ -85,8 +90,20 @@ class LoadedModel(Kernel):
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
         if out is None and len(args) + len(named) == len(self.signature.params):
             return self._kernel(*args, **named)
-        given, results, arena = self._bound(args, named, out)
-        self._kernel(**given, **{self._roles.arena: arena})
+        ordered = self._known.order(args, named)
+        known = self._known.find(ordered)
+        results = known.outputs(out) if known is not None else None
+        if known is not None and results is not None:
+            arena = self._arena(known.how)
+            values = [*ordered, *results, arena, self._weights() if self._roles.weights else None]
+            self._kernel(*[values[at] for at in self._order])
+        else:
+            given, results, arena = self._bound(args, named, out)
+            self._kernel(**given, **{self._roles.arena: arena})
+            if all(type(result) is np.ndarray for result in results):
+                updated = tuple(at for at, param in enumerate(self._inputs.values()) if param.is_output)
+                types = tuple((result.shape, result.dtype) for result in results)
+                self._known.add(ordered, KnownCall(arena.size, updated, types))
         self._arenas.append(arena)
         return results[0] if len(results) == 1 else results
 
@@ -129,7 +146,7 @@ class LoadedModel(Kernel):
         given.update(zip((param.name for param in self._outputs.values()), results, strict=True))
         if self._roles.weights:
             given[self._roles.weights] = self._weights()
-        return given, results, self._arena(sizes)
+        return given, results, self._arena(max(evaluate_extent(self._params[self._roles.arena].shape[0], sizes), 0))
 
     def _sizes(self, values: Sequence[Any]) -> dict[str, int]:
         """Return what the inputs say of the symbols; 0 of what they do not, which the call finds wrong."""
@@ -139,9 +156,8 @@ class LoadedModel(Kernel):
             sizes[name] = binding.solve(int(shape[binding.dim]) if binding.dim < len(shape) else 0)
         return sizes
 
-    def _arena(self, sizes: Mapping[str, int]) -> Array:
-        """Memory for a call that no other call works in."""
-        size = max(evaluate_extent(self._params[self._roles.arena].shape[0], sizes), 0)
+    def _arena(self, size: int) -> Array:
+        """Memory of so many bytes for a call that no other call works in."""
         try:
             arena = self._arenas.pop()
         except IndexError:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import ctypes
 import operator
 import struct
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ __all__ = [
     "describing_function",
     "find_device_tensor",
     "find_tensor",
+    "is_compact_tensor",
     "is_negative_view",
     "is_ordinary",
     "quick_view",
@@ -259,6 +261,23 @@ def describing_function(kind: type) -> int:
         return 0
     api = ExchangeApi.from_address(_capsule_pointer(capsule, b"dlpack_exchange_api"))
     return (api.describe or 0) if api.major == 1 else 0
+
+
+@cache
+def _describes_itself(kind: type) -> bool:
+    return describing_function(kind) != 0
+
+
+def is_compact_tensor(value: object) -> bool:
+    """Return whether this is a tensor of torch's in the host's memory that kernels read as it lies, row by row."""
+    tensor = cast("Any", value)
+    return (
+        _describes_itself(type(value))
+        and tensor.is_cpu
+        and tensor.layout is sys.modules["torch"].strided
+        and not tensor.requires_grad
+        and tensor.is_contiguous()
+    )
 
 
 class _Exported:

@@ -369,7 +369,14 @@ def test_a_loaded_model_is_called_as_the_model_that_it_was(tmp_path: Path, weigh
     assert list(net.inputs) == list(m.inputs) and list(net.outputs) == list(m.outputs)
     assert np.array_equal(net(image), score) and np.array_equal(net(image=image.copy(order="F")), score)
     given = np.zeros((1, 5), "float32")
-    assert net(image, out=given) is given and np.array_equal(given, score)
+    for _ in range(3):
+        given[:] = 0
+        assert net(image, out=given) is given and np.array_equal(given, score)
+        assert np.array_equal(net(image), score) and np.array_equal(net(image=image), score)
+        assert np.array_equal(net(image[::-1]), score) and net(image) is not net(image)
+    given.flags.writeable = False
+    with pytest.raises(tw.CallError, match=r"TW0510"):
+        net(image, out=given)
     assert net.time(image, repeat=1, min_repeat_ms=0).min > 0
     with pytest.raises(tw.CallError, match=r"TW0501: net gives 1 outputs, and out= names 2"):
         net(image, out=[given, given])
@@ -390,6 +397,9 @@ def test_a_loaded_model_updates_its_state_and_takes_any_size(tmp_path: Path) -> 
         given = np.full((rows, 4), rows, "float32")
         assert np.array_equal(net(given, past), 2 * given)
     assert np.array_equal(past, np.full((1, 4), 1 + 49 + 9, "float32"))
+    past.flags.writeable = False
+    with pytest.raises(tw.CallError, match=r"TW0510"):
+        net(given, past)
     with pytest.raises(tw.CallError, match=r"TW0505: 'x' .* has 1 \(shape \(4,\)\) dimensions; 2 are expected"):
         net(given[0], past)
 

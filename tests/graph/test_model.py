@@ -143,10 +143,41 @@ def test_calls_of_known_shapes_are_checked_like_the_first() -> None:
             m(draw(n, k), draw(k + 1))
         with pytest.raises(tw.TilewrightError, match=r"(?s)TW0906.*not given y"):
             m(draw(n, k))
+        left, right_, given = draw(n, k), draw(k), [np.empty((n, k), "float32"), np.empty((), "float32")]
+        written = m(left, out=given, y=right_)
+        assert all(one is other for one, other in zip(written, given, strict=True))
+        np.testing.assert_array_equal(given[0], left + right_)
+        for out in (
+            [given[0].T if n != k else given[0][:0], given[1]],
+            given[:1],
+            [given[0].astype("float64"), given[1]],
+        ):
+            with pytest.raises(tw.TilewrightError, match=r"(?s)TW0906.*it is no array for each output"):
+                m(left, right_, out=out)
+        with pytest.raises(tw.TilewrightError, match=r"(?s)TW0906.*none of its inputs"):
+            m(left, b=right_)
+        with pytest.raises(tw.TilewrightError, match=r"(?s)TW0906.*given twice"):
+            m(left, x=right_)
     first, _ = m(draw(3, 4), draw(4))
     kept = first.copy()
     m(draw(3, 4), draw(4))
     np.testing.assert_array_equal(first, kept)
+
+
+def test_tensors_of_known_shapes_are_read_where_they_lie_or_refused() -> None:
+    torch = pytest.importorskip("torch")
+    b = Builder("sums")
+    b.output("z", b.node("add", b.input("x", (3, 4)), b.input("y", (4,))))
+    m = tw.build(b.graph())
+    x, y = torch.arange(12.0).reshape(3, 4), torch.arange(4.0)
+    for _ in range(3):
+        np.testing.assert_array_equal(m(x, y), (x + y).numpy())
+        np.testing.assert_array_equal(m(x, y=y.numpy()), (x + y).numpy())
+        np.testing.assert_array_equal(m(x.T.contiguous().T, y), (x + y).numpy())
+        conjugate = torch.complex(y, -y).conj().imag
+        for refused in (conjugate, y.clone().requires_grad_(), y.to_sparse(), y.to("meta")):
+            with pytest.raises(tw.TilewrightError, match=r"TW0\d\d\d"):
+                m(x, refused)
 
 
 def test_threads_call_one_model_at_once() -> None:
