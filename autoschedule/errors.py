@@ -1,4 +1,4 @@
-"""What can go wrong with spaces of schedules (of TW0601 to TW0619, which are tuning's) and with rules."""
+"""Errors of spaces of schedules (of TW0601 to TW0619, which are tuning's) and of rules."""
 
 from __future__ import annotations
 

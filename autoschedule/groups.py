@@ -50,7 +50,7 @@ TRIVIAL = 8
 
 @dataclass(frozen=True)
 class Group:
-    """What a rule schedules: `rule(group)` applies primitives to group.s.
+    """Operations that a rule schedules together: `rule(group)` applies primitives to group.s.
 
     anchor: the heavy operation, whose algorithm chose the rule; output: the last of its elementwise tail, or the anchor; what
     lies between is inlined already. Axes: s[group.output].op.axis, and s[group.anchor].op.reduce_axis. heads: producers
@@ -80,7 +80,7 @@ class Group:
 
     @property
     def is_searched(self) -> bool:
-        """Whether somebody else than the rules chooses."""
+        """Return whether somebody else than the rules chooses."""
         return self.chooser is not cheapest
 
     def times(self, key: Hashable, found: Callable[[], Sequence[Estimate]]) -> Sequence[Estimate]:
@@ -106,7 +106,7 @@ class Group:
             return Estimate((("not estimated", inf),))
 
     def choose(self, rule: str, candidates: Sequence[Candidate]) -> None:
-        """Applies one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody
+        """Apply one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody
         searches, and notes it. rule: names the decision."""
         chosen = self.chooser(f"{rule} of {self.anchor.name}", candidates)
         after = (self.output,) if self.output is not self.anchor else ()
@@ -179,7 +179,7 @@ class _Cutter:
     # Chains
 
     def _chains(self) -> list[Piece]:
-        """What is computed tile by tile, of operations that have no rule of their own."""
+        """Return the chains to compute tile by tile, of operations that have no rule of their own."""
         pieces: list[Piece] = []
         tried: set[Operation] = set()
         for op in reversed(self.order) if self.fusion is not APART else ():
@@ -208,8 +208,8 @@ class _Cutter:
         return pieces
 
     def _beside(self, op: Operation) -> tuple[Operation, ...]:
-        """Those that alone read, with `op`, something that may become a part of its chain: of the same axes, and none computed from
-        another."""
+        """Return the operations that alone read, with `op`, something that may become a part of its chain: of the same
+        axes, and none computed from another."""
         beside: dict[Operation, None] = {}
         for producer in dict.fromkeys(tensor.op for tensor in op.input_tensors):
             readers = [reader for reader in self.readers[producer] if reader is not op]
@@ -229,7 +229,7 @@ class _Cutter:
         return tuple(beside)
 
     def _is_result_like(self, one: Operation, other: Operation) -> bool:
-        """Whether two operations have as many elements along each axis, of one size."""
+        """Return whether two operations have as many elements along each axis, of one size."""
         return (
             len(one.axis) == len(other.axis)
             and one.num_outputs == 1
@@ -240,11 +240,11 @@ class _Cutter:
         )
 
     def _is_untagged(self, op: Operation) -> bool:
-        """Whether no rule of its own has it."""
+        """Return whether no rule of its own has it."""
         return op not in self.claimed and op.algorithm.partition(".")[0] not in self.tags
 
     def _is_head(self, op: Operation) -> bool:
-        """Whether it is of the heads of a reduction that reads it: cheap, or read once."""
+        """Return whether it is of the heads of a reduction that reads it: cheap, or read once."""
         return (
             any(
                 reader.reduction is not None and (weight(op) <= TRIVIAL or max_reads(op, [reader]) == 1)
@@ -254,7 +254,7 @@ class _Cutter:
         )
 
     def _is_tail(self, op: Operation) -> bool:
-        """Whether it follows a reduction, element by element."""
+        """Return whether it follows a reduction, element by element."""
         return op.reduction is None and any(
             tensor.op.reduction is not None
             and self.readers[tensor.op] == [op]
@@ -401,7 +401,7 @@ class _Cutter:
                 yield from ((op, reader) for reader in readers[:-1])
 
     def _compute_again(self, reductions: Collection[Operation]) -> None:
-        """Finds the plain operations that several of these reductions read, and that each of them computes for itself."""
+        """Find the plain operations that several of these reductions read, and which each of them computes for itself."""
         values = {op: op.values[0] for op in reductions}
         places = {op: at for at, op in enumerate(values)}
         read_by: dict[Operation, set[Operation]] = {op: {op} for op in values}

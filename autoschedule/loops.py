@@ -1,4 +1,4 @@
-"""What rules do to loops."""
+"""Loop transformations that rules share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What schedules want to know about the operations that they are given."""
+"""Properties of operations that schedules depend on."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def fixed_extent(axis: IterVar) -> int:
 
 
 def size_of(axes: Sequence[IterVar]) -> int:
-    """How many values several axes of known extents have together."""
+    """Return the number of values that several axes of known extents have together."""
     return prod(map(fixed_extent, axes))
 
 
 def extents_of(op: Operation) -> tuple[int, ...]:
-    """Those of its data axes."""
+    """Return the extents of its data axes."""
     return tuple(map(fixed_extent, op.axis))
 
 
 def elements(op: Operation) -> int | None:
-    """How many elements each of its outputs has; None where that is not known."""
+    """Return the number of elements of each of its outputs; None where that is not known."""
     known = [axis.dom.extent.value for axis in op.axis if axis.dom is not None and isinstance(axis.dom.extent, IntImm)]
     return prod(known) if len(known) == len(op.axis) else None
 
 
 def is_known(tensor: Tensor) -> bool:
-    """Whether a tensor is a constant, or computed from constants alone: stored at root, it is computed while building."""
+    """Return whether a tensor is a constant, or computed from constants alone: stored at root, it is computed while building."""
     met: set[Operation] = set()
     stack = [tensor.op]
     while stack:
@@ -72,7 +72,7 @@ def is_known(tensor: Tensor) -> bool:
 
 
 def is_expensive(op: Operation) -> bool:
-    """Whether its value takes a call of mathematics: computing it twice costs more than storing it."""
+    """Return whether its value takes a call of mathematics: computing it twice costs more than storing it."""
     stack: list[Expr] = list(op.values)
     while stack:
         node = stack.pop()
@@ -84,12 +84,12 @@ def is_expensive(op: Operation) -> bool:
 
 
 def is_plain(op: Operation) -> bool:
-    """Whether it computes one tensor element by element, so that readers can take its expression in its place."""
+    """Return whether it computes one tensor element by element, so that readers can take its expression in its place."""
     return bool(op.values) and not op.calls_intrinsic and op.reduction is None and op.num_outputs == 1
 
 
 def is_shareable(op: Operation) -> bool:
-    """Whether threads may share its reduction, if it is one: each would begin with the value that is given to begin with."""
+    """Return whether threads may share its reduction, if it is one: each would begin with the value that is given to begin with."""
     return op.reduction is None or not op.reduction.init
 
 
@@ -99,6 +99,6 @@ def inlined_into(s: Schedule, op: Operation) -> list[Operation]:
 
 
 def weight(op: Operation) -> int:
-    """How many operators one element takes, roughly."""
+    """Return the number of operators that one element takes, roughly."""
     nodes = (node for value in op.values for node in post_order(value) if not isinstance(node, (IntImm, IterVar)))
     return sum(2 if isinstance(node, Call) and node.name in FUSED else 1 for node in nodes)

@@ -34,7 +34,7 @@ TRIVIAL = 8
 
 
 def in_phases(s: Schedule, exact: bool) -> None:
-    """Takes such sums of a schedule that nobody has touched apart. exact: not those of which that is another order."""
+    """Split such sums of a schedule that nobody has touched. exact: not those of which that is another order."""
     if not any(
         isinstance(node, FloorMod) for stage in s.stages for value in stage.op.values for node in post_order(value)
     ):
@@ -50,7 +50,7 @@ def in_phases(s: Schedule, exact: bool) -> None:
 
 
 def _taken_apart(s: Schedule, op: Operation) -> bool:
-    """Takes one sum apart, and what it alone reads; returns whether that leaves terms out."""
+    """Split one sum, and what it alone reads; return whether that leaves terms out."""
     for head in s[op].producers:
         if _is_own(head) and _look_through(head):
             _in_parts(s, head.op.output(0), _own_steps(head))
@@ -65,7 +65,7 @@ def _taken_apart(s: Schedule, op: Operation) -> bool:
 
 
 def _is_own(stage: Stage) -> bool:
-    """Whether one other stage alone reads it, and can have its expression."""
+    """Return whether one other stage alone reads it, and can have its expression."""
     return is_plain(stage.op) and not stage.is_output and len(stage.readers) == 1
 
 

@@ -1,4 +1,4 @@
-"""What a graph of operations is cut into, and what rules know of that."""
+"""Groups of a graph of operations, and what rules know of them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ CHAIN = "chain"
 
 @dataclass(frozen=True)
 class Tile:
-    """How the output of a chain of stencils is cut. sizes: of a tile, along each of its axes. flat: for it and for each part, the
-    axis from which on its rows are one piece. near: the parts that are computed for each vector of the output, `rows` rows of
-    which are then computed together. rolled: how many rows along the axis `along` are computed in each step through a tile, where
-    `rings` are the parts of which a step uses what the last ones computed; 0 for one step. at_root: whether each stage is computed
-    by itself. beside: the parts that are results like the output, computed with it. estimate: of its time."""
+    """Partition of the output of a chain of stencils into tiles. sizes: of a tile, along each of its axes. flat: for it
+    and for each part, the axis from which on its rows are one piece. near: the parts that are computed for each vector
+    of the output, `rows` rows of which are then computed together. rolled: how many rows along the axis `along` are
+    computed in each step through a tile, where `rings` are the parts of which a step uses what the last ones computed;
+    0 for one step. at_root: whether each stage is computed by itself. beside: the parts that are results like the
+    output, computed with it. estimate: of its time."""
 
     sizes: tuple[int, ...]
     flat: Mapping[Operation, int]
@@ -81,17 +82,17 @@ class Chain(Protocol):
     def inlined(self) -> tuple[Operation, ...]: ...
 
     def take(self, producer: Operation, readers: Collection[Operation]) -> bool:
-        """Whether a producer, all of whose readers are of the chain, joins."""
+        """Return whether a producer, all of whose readers are of the chain, joins."""
         ...
 
     def ways(self) -> tuple[Tile, ...]:
-        """How the output may be cut, the cheapest first."""
+        """Return the partitions of the output, the cheapest first."""
         ...
 
 
 @dataclass(frozen=True)
 class Fusion:
-    """What the rules of a target compute where it is read, rather than apart. shared(reader, producer), of two reductions: the axes
+    """Producers that the rules of a target compute in their consumers. shared(reader, producer), of two reductions: the axes
     of the reader at which it reads the producer, where that is computed within the reader's loops over them, or None.
     cheap(reduction): whether another reader rather computes it once more than to load it.
     again(readers, producer): whether reductions, given by their expressions and axes, compute each element of the producer

@@ -1,4 +1,4 @@
-"""What was chosen, among what, and why: `s.plan`.
+"""The choices of the rules, with their candidates and reasons: `s.plan`.
 
     rule          anchor  fused       chosen                     of   time     bound by
     conv2d_nchw   conv    pad, relu   channels, tile 6 x 2 x 8   31   1.2 ms   fma throughput
@@ -67,7 +67,7 @@ class Decision:
 
     @property
     def binds(self) -> str:
-        """What most of the time goes to; empty where nothing is estimated."""
+        """Resource that takes most of the time; empty where nothing is estimated."""
         return "" if self.estimate is None else self.estimate.binds
 
 
@@ -109,7 +109,7 @@ class Plan(Sequence[Decision]):
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """What is printed, with the titles."""
+        """Rows to print, with the titles."""
         titles = ("rule", "anchor", "fused", "chosen", "of", "time", "bound by")
         rows = [
             titles,

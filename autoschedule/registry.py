@@ -37,7 +37,7 @@ _rules: list[Rule] = []
 
 
 class Rule:
-    """What a rule of one's own is made from. name: as `s.plan` and `rules()` show it. what: which groups it matches, in a few
+    """A rule of one's own. name: as `s.plan` and `rules()` show it. what: which groups it matches, in a few
     words; does: what it does, in one line. Either `apply` or `candidates` is defined, and `matches`."""
 
     name: str = ""
@@ -45,7 +45,7 @@ class Rule:
     does: str = ""
 
     def matches(self, group: Group) -> bool:
-        """Whether the rule schedules this group. Nothing may be changed here."""
+        """Return whether the rule schedules this group. Nothing may be changed here."""
         return False
 
     def apply(self, group: Group) -> None:
@@ -79,7 +79,7 @@ class Registration:
 
 
 def register(rule: Rule) -> Registration:
-    """Lets a rule of one's own be asked before all others. Kernels of lists of tensors are not taken from the cache as long as
+    """Register a rule of one's own, which is asked before all others. Kernels of lists of tensors are not taken from the cache as long as
     there is one, since what it does is in no key. Raises BadRule (TW0228) for what is no rule, or one whose name is taken."""
     fix = "class Mine(tw.autoschedule.Rule) with a name, matches(self, group), and apply(self, group) or candidates(self, group)"
     if not isinstance(cast(object, rule), Rule):

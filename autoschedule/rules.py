@@ -1,4 +1,4 @@
-"""Which rules there are: `print(tw.autoschedule.rules())`."""
+"""The list of rules: `print(tw.autoschedule.rules())`."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def _of_processors() -> Sequence[RuleRow]:
 
 
 def _first_sentence(rule: Callable[..., object]) -> str:
-    """What a rule says of itself."""
+    """Return the first sentence of a rule's docstring."""
     return " ".join((rule.__doc__ or "").split()).partition(". ")[0].rstrip(".")
 
 
 def _first_line(module: ModuleType) -> str:
-    """What a module says of itself first."""
+    """Return the first line of a module's docstring."""
     return ((module.__doc__ or "").strip().splitlines() or [""])[0].rstrip(":.,")

@@ -123,7 +123,7 @@ def _reductions(s: Schedule, piece: Piece) -> list[Reduce]:
 
 
 def _is_delicate(reduction: Reduce) -> bool:
-    """Whether primitives may refuse to split it for the guards around its terms."""
+    """Return whether primitives may refuse to split it for the guards around its terms."""
     return laws_of_reduction(reduction).idle == Law.REFUTED
 
 

@@ -89,7 +89,7 @@ def _outermost(group: Group, stage: Stage) -> list[tuple[IterVar, ...]]:
 
 
 def _moves_out(stage: Stage, axes: list[IterVar], nest: tuple[IterVar, ...]) -> bool:
-    """Whether these loops may stand around the others of their nest: what an iteration of one reads of another's neighbours, a step
+    """Return whether these loops may stand around the others of their nest: what an iteration of one reads of another's neighbours, a step
     of the loop around it before, keeps it inside."""
     order = [*axes, *(axis for axis in nest if axis not in axes)]
     ordered = iter(order)
@@ -101,7 +101,7 @@ def _moves_out(stage: Stage, axes: list[IterVar], nest: tuple[IterVar, ...]) -> 
 
 
 def _is_free(stage: Stage, axis: IterVar) -> bool:
-    """Whether the iterations of a loop never meet in an element."""
+    """Return whether the iterations of a loop never meet in an element."""
     try:
         check_independent(stage, axis, "cannot share")
     except HybridLoopCarries:

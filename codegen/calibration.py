@@ -1,4 +1,4 @@
-"""What was measured of this machine, kept in a file of the user's cache folder: `tilewright doctor --calibrate` writes it.
+"""Calibration: measurements of this machine, kept in a file of the user's cache folder: `tilewright doctor --calibrate` writes it.
 
     {"tilewright": "calibration 1", "machine": "AMD EPYC, znver3, 256 bits, 2 threads", "values": {"clock": 3.39, "fma.rate": 1.96}}
 
@@ -47,7 +47,7 @@ _LARGEST = 1 << 16
 
 @dataclass(frozen=True)
 class Measure:
-    """What can be measured. unit: of its values, which lie between least and most."""
+    """A quantity that can be measured. unit: of its values, which lie between least and most."""
 
     unit: str
     least: float
@@ -90,20 +90,20 @@ class Calibration:
 
     @cached_property
     def digest(self) -> str:
-        """What these values are known by."""
+        """Digest of these values."""
         return hashlib.sha256(repr(self.values).encode()).hexdigest()[:12]
 
 
 @cache
 def machine_text() -> str:
-    """What a calibration is for: the processor, the part of it that code uses, and how many threads share work."""
+    """Describe the machine of a calibration: the processor, the part of it that code uses, and how many threads share work."""
     part = this_processor()
     features = hashlib.sha256(part.feature_text.encode()).hexdigest()[:8]
     return f"{cpu_model()}, {part.cpu} {features}, {available_cpus()} threads"
 
 
 def calibration_file() -> Path | None:
-    """Where what was measured of this machine is kept; None where nothing is to be read or written."""
+    """Return the path of this machine's calibration; None where nothing is to be read or written."""
     chosen, folder = os.environ.get(VARIABLE, "").strip(), cache_folder()
     if chosen in ("0", "off") or not chosen and folder is None:
         return None
@@ -116,7 +116,7 @@ def calibration_file() -> Path | None:
 
 
 def calibration_of(target: Target) -> Calibration | None:
-    """What was measured that schedules for a target depend on: of this machine, unless the target names a processor, changes its
+    """Return the measurements that schedules for a target depend on: of this machine, unless the target names a processor, changes its
     features or is `-uncalibrated`. None where nothing was.
 
     Raises BadCalibration (TW0407) for a file that is damaged or another machine's. A cache folder that cannot be read has none."""
@@ -141,7 +141,7 @@ def calibration_of(target: Target) -> Calibration | None:
 
 
 def keep(calibration: Calibration) -> Path | None:
-    """Writes what was measured where later processes find it: whole, or not at all. Returns the file; None where none is to be
+    """Write what was measured where later processes find it: whole, or not at all. Returns the file; None where none is to be
     written. Raises OSError."""
     path = calibration_file()
     if path is not None:

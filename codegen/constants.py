@@ -21,7 +21,7 @@ def symbols_of(functions: Iterable[Function]) -> dict[Constant, str]:
 
 
 def addresses(symbols: Mapping[Constant, str]) -> dict[str, int]:
-    """Where the symbols lie in this process."""
+    """Return the addresses of the symbols in this process."""
     return {symbol: held.address for held, symbol in symbols.items()}
 
 
@@ -64,5 +64,5 @@ def _text(content: bytes) -> str:
 
 
 def _mark(held: Constant) -> bytes:
-    """What nothing else holds by chance."""
+    """Return bytes that nothing else holds by chance."""
     return bytes.fromhex(held.digest)

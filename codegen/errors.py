@@ -1,4 +1,4 @@
-"""What can be wrong with a target, or with what a program asks of it."""
+"""Errors of targets, and of programs that ask too much of one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class UnknownArchitecture(CodegenError):
 
 
 class BadCalibration(CodegenError):
-    """What `tilewright doctor --calibrate` kept of this machine, and cannot be read."""
+    """The calibration of this machine, by `tilewright doctor --calibrate`, cannot be read."""
 
     code = "TW0407"
 

@@ -22,7 +22,7 @@ class MachineCode(Protocol):
     exports: tuple[str, ...]
 
     def address(self, name: str) -> int:
-        """Where a function is in this process."""
+        """Return the address of a function in this process."""
         ...
 
     def outside(self) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def run(evaluation: Evaluation) -> None:
 
 
 def run_on(address: int, pointers: Sequence[int], what: str) -> None:
-    """Calls `i32 f(pointers)`, which computes what is so called. Raises MemoryError where there is too little for it."""
+    """Call `i32 f(pointers)`, which computes what is so called. Raises MemoryError where there is too little for it."""
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p for _ in pointers))
     function: Callable[..., int] = kind(address)
     status = function(*pointers)

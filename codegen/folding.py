@@ -1,4 +1,4 @@
-"""What is computed from constants alone is computed while a kernel is built.
+"""Constant folding: values made from constants alone are computed while a kernel is built.
 
     def main(x, y: out, w):                          def main(x, y: out, panel):
         # w is a constant                                # panel is a constant
@@ -182,7 +182,7 @@ def _known(steps: Sequence[_Step], memory: Sequence[Buffer], function: Function)
 
 
 def _worth(steps: Sequence[_Step], known: Collection[Buffer], function: Function) -> list[_Step]:
-    """Those that compute it from constants, or for those that do: what is made of nothing is rather made anew than kept."""
+    """Return those that compute it from constants, or for those that do: what is made of nothing is rather made anew than kept."""
     able = [step for step in steps if step.pure and step.writes and (step.reads | step.writes).issubset(known)]
     grown = set(function.constant_buffers)
     while True:

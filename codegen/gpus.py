@@ -48,13 +48,13 @@ class Gpu:
 
     @property
     def features(self) -> frozenset[str]:
-        """What te.target_has says yes to beyond what all of them have."""
+        """Features, for te.target_has, beyond those that all of them have."""
         return frozenset({"wgmma", "bulk_copies"}) if self.warpgroup else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How many of a kernel's blocks a multiprocessor holds at once. share: of the threads that it can hold, 0 to 1. bound: what
+    """Number of a kernel's blocks that a multiprocessor holds at once. share: of the threads that it can hold, 0 to 1. bound: what
     there is too little of for one more: "threads", "blocks", "registers" or "shared memory"."""
 
     blocks: int
@@ -104,11 +104,11 @@ def architecture_of(target: Target) -> str:
 
 
 def features_of(target: Target) -> frozenset[str]:
-    """What te.target_has says yes to for all architectures of the target, beyond what any has."""
+    """Return the features, for te.target_has, of all architectures of the target, beyond those of any."""
     return frozenset[str].intersection(*(GPUS[arch].features for arch in architectures_of(target)))
 
 
 def architectures_of(target: Target) -> list[str]:
-    """Those that a library of the target has machine code for, the least first."""
+    """Return the architectures for which a library of the target has machine code, the least first."""
     said = sorted(set(filter(None, target.option("arch").split(","))), key=list(GPUS).index)
     return said or [EMULATED if target.has_flag("emulate") else DEFAULT]

@@ -37,7 +37,7 @@ class Processor:
         return ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(self.features.items()))
 
     def runs(self, cpu: str, features: str) -> bool:
-        """Whether this processor has every instruction that code may use that is made for `cpu` with `features`."""
+        """Return whether this processor has every instruction that code may use that is made for `cpu` with `features`."""
         missing = [f"-{name}" for name in _NEVER_CHOSEN if not self.features.get(name, True)]
         missing += [f"-{name}" for name in _X86_TUNING] if _architecture() == "x86_64" else []
         theirs = attributes(cpu, ",".join(filter(None, [features, *missing])))

@@ -1,4 +1,4 @@
-"""Which instructions a processor has, asked of LLVM: it inlines a function only into one that may use all that it uses."""
+"""Instruction sets of processors, asked of LLVM: it inlines a function only into one that may use all that it uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GENERIC_HABITS = ("trbe", "ete", "enable-select-opt", "fuse-adrp-add", "fuse-ae
 
 
 def attributes(cpu: str, features: str) -> str:
-    """What says of a function which processor it is for. cpu, features (+name or -name, with commas) are LLVM's."""
+    """Return the attributes that name the processor of a function. cpu, features (+name or -name, with commas) are LLVM's."""
     return f'"target-cpu"="{cpu}" "target-features"="{features}"'
 
 
@@ -31,7 +31,7 @@ def least(architecture: str, feature: str) -> str:
 
 @run_in_turn
 def beyond(caller: str, callees: Sequence[str], machine: llvm.TargetMachine) -> list[int]:
-    """Which callees may use instructions that the caller may not, by their places. Both are given by their attributes.
+    """Return the callees that may use instructions that the caller may not, by their places. Both are given by their attributes.
     machine: LLVM's, of their architecture."""
     texts = [f'target triple = "{machine.triple}"', "declare void @inner()"]
     texts += [

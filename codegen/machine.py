@@ -48,7 +48,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Instructions:
-    """What is told apart of vectors of 32-bit floats. call: a function of mathematics such as exp, as our own code computes it.
+    """Throughput of instructions on vectors of 32-bit floats. call: a function of mathematics such as exp, as our own code computes it.
     select: a choice, or the processor's own minimum; compare: what it is made by; logic: of bits; shuffle: lanes exchanged, or a
     conversion. gather: as many elements as a vector has from as many places. masked: a load or a store of a part of a vector;
     picked, put: of an element alone."""
@@ -72,7 +72,7 @@ class Instructions:
 
     @cached_property
     def groups(self) -> tuple[tuple[tuple[str, float], ...], ...]:
-        """Which classes share which units: for each set of units, those that have no others, each with the cycles for which one
+        """Groups of classes that share units: for each set of units, those that have no others, each with the cycles for which one
         keeps the set busy. What is begun takes as long as the busiest set."""
         units = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _MOVING}
         sets = {frozenset(unit.ports) for unit in units.values() if unit.ports}
@@ -139,12 +139,12 @@ class Machine:
     cpus: tuple[str, ...] = ()
 
     def lanes(self, bits: int) -> int:
-        """How many values of `bits` bits a vector register holds."""
+        """Return the number of values of `bits` bits that a vector register holds."""
         return max(self.vector_bytes * 8 // max(bits, 8), 1)
 
     @property
     def masks(self) -> bool:
-        """Whether parts of vectors cost what whole ones do: they are masked, or what lies beside them may be touched too."""
+        """Return whether parts of vectors cost what whole ones do: they are masked, or what lies beside them may be touched too."""
         return self.padded or self.vector_bytes >= 64 or self.name == "sve"
 
     @property
@@ -159,7 +159,7 @@ class Machine:
 
     @property
     def accumulators(self) -> int:
-        """How many independent sums keep the multiply-add units busy."""
+        """The number of independent sums that keep the multiply-add units busy."""
         return self.fma_latency * self.fma_rate
 
     @property
@@ -499,7 +499,7 @@ def _row(target: Target) -> Machine:
 
 
 def _fits(row: Machine, target: Target) -> bool:
-    """Whether a target has what a row needs. What a processor has that is named without features is seen in what LLVM
+    """Return whether a target has what a row needs. What a processor has that is named without features is seen in what LLVM
     makes of it: the width of its vectors."""
     if row.architecture not in ("", target.architecture) or row.cpus and target.llvm_cpu not in row.cpus:
         return False

@@ -1,4 +1,4 @@
-"""What LLVM knows by name: machines, their processors, and the features of these; and whether it knows what a target names."""
+"""Names that LLVM knows: machines, their processors and features; and the check of those that a target names."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = [
 
 
 def nearest(word: str, known: Iterable[str], form: str) -> str:
-    """What most likely was meant, in a text with {} for it: the name that looks most like `word`, or the first."""
+    """Suggest a correction, in a text with {} for it: the name that looks most like `word`, or the first."""
     known = list(known)
     close = difflib.get_close_matches(word, known, 1, 0.5)
     return form.format(close[0] if close else known[0])
 
 
 def check_triple(target: str, triple: str) -> None:
-    """Raises UnknownTriple where LLVM makes no code for the machine. target: the text that names it, here and below."""
+    """Raise UnknownTriple where LLVM makes no code for the machine. target: the text that names it, here and below."""
     initialize(True)
     try:
         _find(triple)
@@ -48,7 +48,7 @@ def check_triple(target: str, triple: str) -> None:
 
 
 def check_processor(target: str, cpu: str, triple: str) -> None:
-    """Raises UnknownProcessor where the machine has none of this name."""
+    """Raise UnknownProcessor where the machine has none of this name."""
     known, _ = _known_names(triple)
     if cpu not in known:
         raise UnknownProcessor(
@@ -60,7 +60,7 @@ def check_processor(target: str, cpu: str, triple: str) -> None:
 
 
 def check_features(target: str, features: Sequence[str], triple: str, host: Mapping[str, bool]) -> None:
-    """Raises UnknownFeature for what is neither added nor removed, or has a name that the machine's processors do not have.
+    """Raise UnknownFeature for what is neither added nor removed, or has a name that the machine's processors do not have.
     host: names that are known without asking."""
     for feature in features:
         if feature[:1] not in "+-":
@@ -80,7 +80,7 @@ def check_features(target: str, features: Sequence[str], triple: str, host: Mapp
 
 
 def knows_feature(feature: str, triple: str, host: Mapping[str, bool]) -> bool:
-    """Whether the machine's processors have a feature of this name. host: names that are known without asking."""
+    """Return whether the machine's processors have a feature of this name. host: names that are known without asking."""
     return feature in host or feature in _known_names(triple)[1]
 
 

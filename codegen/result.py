@@ -1,4 +1,4 @@
-"""What backends are asked for beside the functions themselves, and what they give."""
+"""Requests to backends beside the functions themselves, and their results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["BuildOptions", "BuildResult", "NativeCode", "Opening", "require_swit
 
 
 def require_switch(name: str, value: object) -> None:
-    """Raises ArgumentNotBuildable (TW0420) for a switch that is neither on nor off, such as "no", which Python takes for true."""
+    """Raise ArgumentNotBuildable (TW0420) for a switch that is neither on nor off, such as "no", which Python takes for true."""
     if not isinstance(value, (bool, np.bool_)):
         raise ArgumentNotBuildable(
             f"{name} is {value!r}"[:200],
@@ -50,13 +50,13 @@ class BuildOptions:
 
     @property
     def contracts(self) -> bool:
-        """Whether products may be contracted into sums: fast_math implies it."""
+        """Return whether products may be contracted into sums: fast_math implies it."""
         return self.fast_math or self.fp_contract
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a function takes of constants that are open, as arguments after those that were declared, and how some of it is made.
+    """Arguments of a function for open constants, after those that were declared, and how some of it is made.
 
     reads: in this order, a constant by its name, or a result by its number. results: the dtype and the shape of what a function of
     its own computes of the constants `sources`, once: `i32 packing(results, sources)`. digest: of that function's program.
@@ -69,7 +69,7 @@ class Opening:
 
     @property
     def is_packed(self) -> bool:
-        """Whether there is such a function."""
+        """Return whether there is such a function."""
         return bool(self.results)
 
 

@@ -32,6 +32,6 @@ def bits_here() -> int:
 
 
 def length_attribute(bits: int) -> str:
-    """What a function's attributes say of the length; nothing for 0. Such a function stays one: within one that says nothing
+    """Return the attribute for the vector length; nothing for 0. Such a function stays one: within one that says nothing
     LLVM would cut its vectors into those of 128 bits."""
     return f" noinline vscale_range({bits // 128},{bits // 128})" if bits else ""

@@ -54,7 +54,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What a kind of target is called, how it compiles, and what is asked of it elsewhere: a row for each, in its own module.
+    """A kind of target: its name, its compiler and its properties; a row for each, in its own module.
 
     compile: functions of stage "loops" to kernels. options: what may follow the name, each as -key=value, with what it says;
     flags: those that are given as -key alone. check: raises a CodegenError for options that are wrong. has: whether code for a
@@ -96,7 +96,7 @@ def backend_named(name: str) -> Backend:
 
 @dataclass(frozen=True)
 class Target:
-    """What to compile for. Two targets of the same text are equal.
+    """Processor and language to compile for. Two targets of the same text are equal.
 
     kind: a name in BACKENDS. options: what follows it, each with its value, in the order of the backend's own; a flag has no value.
     """
@@ -130,22 +130,22 @@ class Target:
         return next((value for key, value in self.options if key == name), "")
 
     def has_flag(self, name: str) -> bool:
-        """Whether a flag is given."""
+        """Return whether a flag is given."""
         return any(key == name for key, _ in self.options)
 
     @property
     def backend(self) -> Backend:
-        """What it compiles with, and how others have to treat it."""
+        """Backend that compiles for it, with its properties."""
         return backend_named(self.kind)
 
     @property
     def fuses(self) -> bool:
-        """Whether a product that is the declared term of a te.sum is fused into it: one rounding in place of two."""
+        """Return whether a product that is the declared term of a te.sum is fused into it: one rounding in place of two."""
         return self.backend.fuses(self)
 
     @property
     def is_native(self) -> bool:
-        """Whether its kernels are machine code for this machine's processor."""
+        """Return whether its kernels are machine code for this machine's processor."""
         return self.backend.for_processors and self.runs_here
 
     # Of a processor, as LLVM describes it
@@ -172,7 +172,7 @@ class Target:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the code is for another architecture or system than this process's."""
+        """Return whether the code is for another architecture or system than this process's."""
         if not self.triple:
             return False
         return names.machine_and_system(names.process_triple()) != names.machine_and_system(self.triple)
@@ -202,7 +202,7 @@ class Target:
 
     @property
     def runs_here(self) -> bool:
-        """Whether this machine has every instruction that the code may use."""
+        """Return whether this machine has every instruction that the code may use."""
         if self.is_foreign or self.sve_bits not in (0, bits_here()):
             return False
         return not (self.cpu or self.features) or this_processor().runs(self.llvm_cpu, self.llvm_features)
@@ -219,16 +219,16 @@ class Target:
 
     @property
     def masks_vectors(self) -> bool:
-        """Whether the machine masks whole vectors at no cost."""
+        """Return whether the machine masks whole vectors at no cost."""
         return self.vector_bits >= 512 or self.sve_bits >= 256
 
     @property
     def vector_registers(self) -> int:
-        """How many vector registers the machine has."""
+        """The number of vector registers of the machine."""
         return 16 if self.architecture == "x86_64" and self.vector_bits < 512 else 32
 
     def lanes(self, bits: int) -> int:
-        """How many values of `bits` bits a vector register holds."""
+        """Return the number of values of `bits` bits that a vector register holds."""
         return max(self.vector_bits // max(bits, 8), 1)
 
     @property
@@ -280,7 +280,7 @@ ROUNDING = {"mattr": "-fma: sums round products, as on a machine without fused m
 
 
 def check_rounding(target: Target) -> None:
-    """Raises a CodegenError for features of a target that has none but to fuse."""
+    """Raise a CodegenError for features of a target that has none but to fuse."""
     wrong = next((feature for feature in target.features if feature not in ("+fma", "-fma")), None)
     if wrong is not None:
         raise UnknownTargetOption(
@@ -292,12 +292,12 @@ def check_rounding(target: Target) -> None:
 
 
 def rounds_fused(target: Target) -> bool:
-    """Whether a target that is for no processor fuses: unless it is told not to."""
+    """Return whether a target that is for no processor fuses: unless it is told not to."""
     return not target.features or target.features[-1] == "+fma"
 
 
 def check_processor(target: Target) -> None:
-    """Whether LLVM knows the machine, the processor, its features, and the length of its vectors. Raises a CodegenError."""
+    """Return whether LLVM knows the machine, the processor, its features, and the length of its vectors. Raises a CodegenError."""
     if target.triple:
         names.check_triple(str(target), target.triple)
     _check_names(target)
@@ -338,7 +338,7 @@ def this_processor() -> Processor:
 
 
 def processor_of(text: str) -> Processor:
-    """What of this machine's processor `text`, "-mcpu=haswell -mattr=-fma", leaves; all of it where it is empty."""
+    """Return the part of this machine's processor that `text`, "-mcpu=haswell -mattr=-fma", leaves; all of it where it is empty."""
     whole = whole_processor()
     if not text.strip():
         return whole

@@ -1,4 +1,4 @@
-"""Which extents of an operator's inputs have to be one: what is written otherwise over symbols is then taken for the simplest."""
+"""Extents of an operator's inputs that must be equal: what is written otherwise over symbols is then taken for the simplest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def agreeing(operator: str, fusion: str, attributes: Mapping[str, Any], shapes: 
 
 
 def complexity(extent: Extent) -> tuple[bool, int, str]:
-    """How much an extent leaves open: numbers less than texts, short texts less than long ones."""
+    """Return the freedom that an extent leaves open: numbers less than texts, short texts less than long ones."""
     return isinstance(extent, str), len(str(extent)), str(extent)
 
 

@@ -1,4 +1,4 @@
-"""Where values lie while a model runs: offsets in one arena, so that values that live at one time lie apart.
+"""Memory plan of a model: offsets of values in one arena, so that values that live at one time do not overlap.
 
 Of values whose sizes speak of symbols, those that are multiples of the same expression share a part of the arena, in which they lie
 as numbers of bytes would, each place that many times further on: so a place is good for every size.

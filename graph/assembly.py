@@ -1,4 +1,4 @@
-"""How graphs are put together: inputs, parameters and nodes, each of which uses what is there already, and whose types are found by
+"""Assembly of graphs: inputs, parameters and nodes, each of which uses what is there already, and whose types are found by
 declaring it."""
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Assembly:
         return tuple(names)
 
     def output(self, name: str, value: str) -> None:
-        """Makes a value an output of this name. Raises BadGraph (TW0901)."""
+        """Make a value an output of this name. Raises BadGraph (TW0901)."""
         self._known(value)
         if name in self._results:
             raise BadGraph(
@@ -112,7 +112,7 @@ class Assembly:
         self._results[name] = value
 
     def state(self, past: str, present: str) -> None:
-        """Makes an input and an output one buffer, which a call updates in place: both are of one type, and neither is part of
+        """Make an input and an output one buffer, which a call updates in place: both are of one type, and neither is part of
         another such pair. Raises BadGraph (TW0901)."""
         wrong = (
             f"there is no input {past!r}"
@@ -136,7 +136,7 @@ class Assembly:
         self._state[past] = present
 
     def parts(self) -> Parts:
-        """What was added so far."""
+        """Return the nodes and parameters that were added so far."""
         return Parts(
             self.name,
             dict(self._inputs),
@@ -147,7 +147,7 @@ class Assembly:
         )
 
     def fresh(self, count: int) -> list[str]:
-        """Names that no value has."""
+        """Source of names that no value has."""
         numbers = (f"v{number}" for number in range(len(self.types), 2 * len(self.types) + count + 1))
         return list(islice((name for name in numbers if name not in self.types), count))
 
@@ -156,7 +156,7 @@ class Assembly:
         return self._constants.get(name)
 
     def data(self, name: str) -> NDArray[Any] | None:
-        """What is known of a value before anything runs."""
+        """Return the known data of a value before anything runs."""
         return self._constants[name].data if name in self._constants else None
 
     def _define(self, name: str, kind: TensorType) -> TensorType:

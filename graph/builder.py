@@ -1,4 +1,4 @@
-"""How graphs are made: inputs, parameters and nodes, each of which uses what is there already.
+"""Builder of graphs: inputs, parameters and nodes, each of which uses what is there already.
 
     b = tw.graph.Builder("net")
     x = b.input("x", (1, 3, "h", "w"))
@@ -17,7 +17,7 @@ __all__ = ["Builder"]
 
 
 class Builder(Assembly):
-    """Makes a graph: inputs, parameters and nodes in an order in which each uses what is there already."""
+    """Make a graph: inputs, parameters and nodes in an order in which each uses what is there already."""
 
     def graph(self) -> Graph:
         """The graph of what was added so far."""

@@ -1,4 +1,4 @@
-"""What importers make of masks: the places that are chosen. How many they are is measured when the model runs, and the rest is
+"""Masks in importers: the positions that a mask selects. How many they are is measured when the model runs, and the rest is
 done for that number."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def kept_places(c: Conversion, mask: str, what: str) -> str:
 
 
 def coordinates_of(c: Conversion, places: str, shape: Sequence[int]) -> list[str]:
-    """Where places of all elements in a row lie in a shape, a value for each dimension."""
+    """Return the coordinates in a shape of positions of all elements in a row, a value for each dimension."""
     found: list[str] = []
     for extent in reversed(shape):
         number = c.constant(np.asarray(max(extent, 1), np.int64))

@@ -1,4 +1,4 @@
-"""What was built against the reference, kernel by kernel."""
+"""Comparison of a built model with the reference, kernel by kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-
 
 @dataclass(frozen=True)
 class Comparison:
-    """What Model.verify found: true where every value agrees with the reference.
+    """Result of Model.verify: true where every value agrees with the reference.
 
     node: the first one that differs. value: its name. error: the greatest difference, relative to the greatest magnitude of the
     value (for integers and bools: how many elements differ).
@@ -93,7 +93,7 @@ def first_difference(
 
 
 def difference(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
-    """How far two arrays are apart, as Comparison has it. A NaN is no distance from a NaN."""
+    """Return the distance of two arrays, as Comparison has it. A NaN is no distance from a NaN."""
     if theirs.dtype.kind in "iub":
         return float(np.count_nonzero(ours != theirs))
     a, b = ours.astype(np.float64), theirs.astype(np.float64)

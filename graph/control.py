@@ -67,7 +67,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Loop:
-    """What a loop reads. trips, condition: values, "" where there is none. first: the values of what is carried. values: what
+    """Inputs of a loop. trips, condition: values, "" where there is none. first: the values of what is carried. values: what
     stays. count: how many rows there are, a number or an expression over symbols; None where the graph gives none."""
 
     trips: str
@@ -100,7 +100,7 @@ def control_types(
 
 
 def _depth(g: Parts) -> int:
-    """How deep a graph and those inside of it are nested, 1 for one without."""
+    """Return the nesting depth of a graph and those inside of it, 1 for one without."""
     return 1 + max((_depth(body) for node in g.nodes for body in node.bodies), default=0)
 
 

@@ -1,4 +1,4 @@
-"""What importers of models share: the graph to be, in which what is known is computed at once, the node that is converted, and
+"""State that importers of models share: the graph to be, in which what is known is computed at once, the node that is converted, and
 the list of what is not supported."""
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Scope:
         return name
 
     def _of_extents(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any]) -> NDArray[Any] | None:
-        """What a value is whose inputs are extents: numbers, and expressions; None where it cannot be told."""
+        """Return the value of a node whose inputs are extents: numbers, and expressions; None where it cannot be told."""
         known = {**self.shapes, **self.steps}
         given: list[Any] = [known[name] if name in known else self.graph.data(name) for name in inputs]
         if any(array is None for array in given) or operator == "cast" and "int" not in str(attributes["dtype"]):
@@ -230,7 +230,7 @@ class Scope:
 
 
 def _same_extent(a: Any, b: Any) -> bool:
-    """Whether two extents are one for all sizes. Raises ValueError where that depends on them."""
+    """Return whether two extents are one for all sizes. Raises ValueError where that depends on them."""
     answer = simplify(ops.equal(ops.convert(a), ops.convert(b)))
     if not isinstance(answer, IntImm):
         raise ValueError(f"{a} may be {b}")
@@ -264,13 +264,13 @@ class Conversion:
         """What tells the node from others of the model."""
 
     def refuse_unread(self, given: Iterable[str], meaningless: Set[str], kind: str) -> None:
-        """What was given and a conversion never asked for may mean something, but these. kind: what they are. Raises Refused."""
+        """Refuse arguments that were given and that a conversion never asked for, save these. kind: what they are. Raises Refused."""
         unread = set(given) - self.read - meaningless
         if unread:
             raise Refused(f"its {kind} {min(unread)!r} is not known")
 
     def has(self, at: int) -> bool:
-        """Whether input `at` is there."""
+        """Return whether input `at` is there."""
         return at < len(self.inputs) and bool(self.inputs[at])
 
     def __getitem__(self, at: int) -> str:
@@ -283,7 +283,7 @@ class Conversion:
         return self.scope.graph.types[self[value] if isinstance(value, int) else value]
 
     def rank(self, value: str | int) -> int:
-        """How many dimensions an input, or a value, has."""
+        """Return the number of dimensions of an input, or of a value."""
         return len(self.type(value).shape)
 
     def static(self, value: str | int, part: slice = slice(None)) -> tuple[int, ...]:
@@ -468,7 +468,7 @@ def few(*counts: int) -> int:
 
 
 def product(shape: Sequence[Extent]) -> Extent:
-    """How many elements a shape has."""
+    """Return the number of elements of a shape."""
     number, rest = factors(shape)
     return number if rest is None or not number else extent_of(rest * number)
 
@@ -484,7 +484,7 @@ def scaled_extent(extent: Extent, scale: float) -> Extent:
 
 
 def open_extent(source: Sequence[Extent], rest: Sequence[Extent]) -> Extent:
-    """What an extent has to be beside the others, so that there are as many elements as before. Where symbols do not tell that
+    """Return the extent that makes the number of elements as it was, beside the others. Where symbols do not tell that
     there is such an extent, it is the quotient; that it leaves nothing over is asked when sizes are there."""
     (number, above), (under, below) = symbolic_factors(source), symbolic_factors(rest)
     cancel(above, below)

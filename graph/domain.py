@@ -1,4 +1,4 @@
-"""Which sizes a graph takes, where its shapes speak of symbols.
+"""Domain of a graph whose shapes have symbols: the sizes that it accepts.
 
     at: float32[s, 768] = slice(positions, begin=(0,), end=("s",), ...)       positions: float32[512, 768]  →  s <= 512
     y: float32[1, 8, "h - 2", "w - 2"] = conv(x, w)                                                         →  h - 2 >= 0, ...
@@ -25,7 +25,7 @@ __all__ = ["check_sizes", "conditions", "fits_always"]
 
 
 def conditions(g: Parts) -> list[tuple[Expr, str]]:
-    """What sizes have to meet, with what says so: the operator, and what the user knows its node by. What always holds is left
+    """Return the conditions on sizes, each with its source: the operator, and what the user knows its node by. What always holds is left
     out."""
     analyzer, types = Analyzer(), g.types
     found: dict[str, tuple[Expr, str]] = {}
@@ -46,14 +46,14 @@ def conditions(g: Parts) -> list[tuple[Expr, str]]:
 
 
 def fits_always(node: Node, types: Mapping[str, TensorType]) -> bool:
-    """Whether a node fits all sizes. types: of what it reads and gives."""
+    """Return whether a node fits all sizes. types: of what it reads and gives."""
     analyzer = Analyzer()
     met = (analyzer.simplify(condition) for condition in _of_node(node, types))
     return all(isinstance(condition, IntImm) and bool(condition.value) for condition in met)
 
 
 def _unmet(needed: list[tuple[Expr, str]], sizes: Mapping[str, int]) -> str:
-    """What says that these sizes do not fit; "" where they do."""
+    """Return the first condition that these sizes do not meet; "" where they meet all."""
     return next((said for condition, said in needed if not cast("IntImm", at_sizes(condition, sizes)).value), "")
 
 
@@ -66,7 +66,7 @@ def _all_nodes(g: Parts, types: Mapping[str, TensorType]) -> Iterator[tuple[Node
 
 
 def check_sizes(g: Parts, sizes: Mapping[str, int]) -> None:
-    """Raises BadGraphInput (TW0906) where these sizes do not fit the graph, before it is made for them."""
+    """Raise BadGraphInput (TW0906) where these sizes do not fit the graph, before it is made for them."""
     if reason := _unmet(conditions(g), sizes):
         raise _no_such_sizes(g, sizes, reason)
 

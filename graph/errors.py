@@ -1,4 +1,4 @@
-"""What can be wrong with a graph, its text, its file, and the model that it came from."""
+"""Errors of graphs, their text and files, and of the models that they came from."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def export_graph(
     exact: bool,
     buckets: Buckets | None = None,
 ) -> list[Path]:
-    """Writes the library, NAME.h and NAME.json, and NAME.weights where the parameters are in a file; returns where.
+    """Write the library, NAME.h and NAME.json, and NAME.weights where the parameters are in a file; return where.
 
     Raises ModelNotExportable (TW0915), BadBuckets (TW0909), and what Kernel.export raises.
     """
@@ -139,7 +139,7 @@ def _with_arena(
 
 
 def _told(variants: Variants) -> str:
-    """What the header says of sizes that have code of their own."""
+    """Return the header's note on sizes that have code of their own."""
     named = "; ".join(str(variant) for variant in variants.each if variant.sizes)
     if not named:
         return ""
@@ -149,7 +149,7 @@ def _told(variants: Variants) -> str:
 
 
 def _places(weights: Mapping[str, Constant]) -> dict[str, int]:
-    """Where each of them lies in the file."""
+    """Return the offset of each of them in the file."""
     places: dict[str, int] = {}
     at = HEADER_BYTES
     for digest, held in weights.items():
@@ -164,7 +164,7 @@ def _digest(weights: Mapping[str, Constant]) -> str:
 
 
 def _contents(weights: Mapping[str, Constant], places: Mapping[str, int]) -> Iterator[bytes | memoryview]:
-    """What follows the file's first page."""
+    """Return the content after the file's first page."""
     written = HEADER_BYTES
     for each, held in weights.items():
         yield bytes(places[each] - written)

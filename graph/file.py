@@ -49,7 +49,7 @@ _MOST_HEADER = 100_000_000
 
 
 def write_file(path: str | PathLike[str], text: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Writes a graph's text and its parameters, at once or not at all. Raises BadGraphFile (TW0905)."""
+    """Write a graph's text and its parameters, at once or not at all. Raises BadGraphFile (TW0905)."""
     if as_path(path) is None:
         raise _bad(path, "it is no path that a file can have here", "cannot be written")
     header: dict[str, Any] = {"__metadata__": {_TEXT: text, _FORMAT: FORMAT}}

@@ -48,7 +48,7 @@ def functions_of(plan: Plan) -> dict[str, Inner]:
 
 @dataclass(frozen=True)
 class _Memory:
-    """What a function works with: of its values, the buffers by name; the arena of the graphs inside, and where in it their values
+    """Memory of a function: of its values, the buffers by name; the arena of the graphs inside, and where in it their values
     lie."""
 
     values: Mapping[str, Buffer]
@@ -139,7 +139,7 @@ class _Looping:
         return _number(0 if self.loop.count is None else self.loop.count) - ran
 
     def _most(self) -> Expr | None:
-        """How many iterations run at most; None where nothing is said."""
+        """Return the number of iterations that run at most; None where nothing is said."""
         limits: list[Expr] = [] if self.loop.count is None else [_number(self.loop.count)]
         if self.loop.trips:
             limits.append(ops.maximum(_first(self.memory.values[self.loop.trips]), _number(0)))
@@ -211,7 +211,7 @@ def _number(value: Size) -> Expr:
 
 
 def _elements(shape: Sequence[Extent]) -> Size:
-    """How many elements a value has."""
+    """Return the number of elements of a value."""
     number, of = factors(shape)
     return number if of is None else of * number
 

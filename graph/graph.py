@@ -51,7 +51,7 @@ class Graph(Parts):
         return run(self, arrays, named)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the text and the parameters to a file of the format safetensors, for tw.graph.load. Raises BadGraphFile (TW0905),
+        """Write the text and the parameters to a file of the format safetensors, for tw.graph.load. Raises BadGraphFile (TW0905),
         UnboundParam (TW0907)."""
         write_file(path, graph_text(self), self.params)
 
@@ -73,7 +73,7 @@ class Graph(Parts):
         return Graph.of(with_values(self, arrays_for(self.inputs, values)))
 
     def show(self, path: str | PathLike[str], *names: str) -> Path:
-        """Writes a page about what passes make of the graph, HTML that needs nothing else: step by step what each changes, and the
+        """Write a page about what passes make of the graph, HTML that needs nothing else: step by step what each changes, and the
         graph at last. names: as transform takes them. Returns its absolute path. Raises UnknownPass (TW0914)."""
         from ..views.model_page import ModelFacts, Step, write_model_page
 
@@ -125,7 +125,7 @@ class Graph(Parts):
     def built(
         self, target: Any, tuned: Any, options: BuildOptions, exact: bool, buckets: Buckets | None = None
     ) -> Model:
-        """What tw.build(g) gives. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907), BadBuckets (TW0909)."""
+        """Build the graph, as tw.build(g) does. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907), BadBuckets (TW0909)."""
         return build_model(
             transformed(self, default_passes(options.fast_math, exact)), target, tuned, options, exact, buckets
         )
@@ -149,7 +149,7 @@ class Graph(Parts):
         exact: bool = False,
         buckets: Buckets | None = None,
     ) -> list[Path]:
-        """What tw.build(g).export writes, without building it for this process: target may be another machine's,
+        """Export the graph, as tw.build(g).export does, without building it for this process: target may be another machine's,
         "llvm -mtriple=...". buckets: as tw.build takes them. Raises what Model.export and tw.build raise."""
         options = BuildOptions(fast_math=fast_math)
         chosen = Target.parse(target)

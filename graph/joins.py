@@ -41,7 +41,7 @@ def joined(g: Parts) -> dict[str, tuple[str, int]]:
 
 
 def _is_row(node: Node, types: dict[str, TensorType]) -> bool:
-    """Whether a node puts values behind each other in memory."""
+    """Return whether a node puts values behind each other in memory."""
     if node.operator != "concat" or not all(types[name].is_static for name in node.inputs):
         return False
     axis, shape = node.attributes["axis"], types[node.outputs[0]].shape

@@ -1,4 +1,4 @@
-"""Which nodes become one kernel, and which kernels are the same.
+"""Partition of a graph's nodes into kernels, and the equality of kernels.
 
 A kernel is a tree of nodes with one at its root, whose values alone leave it: a node takes in the nodes that it reads and nobody
 else does, as long as it is elementwise or moves elements, and there is one heavy node among them at most. So tails are fused into
@@ -56,26 +56,26 @@ class Step:
 
     @property
     def operators(self) -> str:
-        """What it does."""
+        """Operators that it computes."""
         return "+".join(node.operator for node in self.nodes)
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """What the user knows its nodes by, where that is known, each once."""
+        """Names by which the user knows its nodes, where that is known, each once."""
         return tuple(dict.fromkeys(node.source for node in self.nodes if node.source))
 
     @property
     def passed(self) -> tuple[str, ...]:
-        """What it is passed as it is."""
+        """Values that are passed as they are."""
         return tuple(name for name in self.inputs if name not in self.params)
 
     def placeholder(self, name: str) -> str:
-        """How the kernel calls what it reads, in all places the same."""
+        """Return the name of an input in the kernel, in all places the same."""
         return unused(f"x{self.inputs.index(name)}", self.symbols)
 
     @property
     def stores_part(self) -> bool:
-        """Whether the kernel stores only what changes."""
+        """Return whether the kernel stores only what changes."""
         return bool(self.over) and updater(self.nodes[-1].operator) is not None
 
 
@@ -112,7 +112,7 @@ def steps_of(g: Parts) -> list[Step]:
 
 
 def is_heavy(node: Node) -> bool:
-    """Whether a kernel has one such node at most."""
+    """Return whether a kernel has one such node at most."""
     return bool(node.bodies) or row_of(node.operator).fusion == "heavy"
 
 
@@ -129,7 +129,7 @@ def step_over(step: Step, value: str, types: dict[str, TensorType]) -> Step | No
 
 
 def _reads_in_place(step: Step, value: str) -> bool:
-    """Whether an element of the result takes of a value at most the element at its own place: what is computed from it is, element
+    """Return whether an element of the result takes of a value at most the element at its own place: what is computed from it is, element
     by element, and as large as the result."""
     of_value = {value}
     for node in step.nodes:
@@ -250,7 +250,7 @@ def step_as_json(step: Step, types: dict[str, TensorType]) -> dict[str, Any] | N
 
 
 def step_from_json(text: dict[str, Any]) -> tuple[Step, dict[str, TensorType]]:
-    """What step_as_json has written down."""
+    """Read the step that step_as_json has written."""
     nodes = tuple(
         Node(
             operator,

@@ -92,7 +92,7 @@ class Model:
 
     @property
     def kernels(self) -> dict[str, int]:
-        """How often a call runs each kernel, by its name: nodes of one structure share one. Of the sizes met last."""
+        """The number of times a call runs each kernel, by its name: nodes of one structure share one. Of the sizes met last."""
         return next(reversed(self._programs.values())).plan.counts if self._programs else {}
 
     @property
@@ -132,7 +132,7 @@ class Model:
         return program.main.time(*given, *results, arena, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
 
     def profile(self, *arrays: Any, **named: Any) -> Profile:
-        """Where the time of a call goes: for each kernel, in order, its time, its share, the rates of its operations and of the
+        """Measure each kernel of a call: for each kernel, in order, its time, its share, the rates of its operations and of the
         bytes that it reads and gives, what it gives, and the nodes that it is made of. `print` shows a table. State that is given
         stays as it is. Raises BadGraphInput (TW0906)."""
         program, given, results = self._bound(arrays, named, None, keeps=True)
@@ -141,7 +141,7 @@ class Model:
         return profile_of(program, given, results, arena)
 
     def show(self, path: str | PathLike[str], *arrays: Any, **named: Any) -> Path:
-        """Writes a page about the model, HTML that needs nothing else: what it takes and gives, its kernels in the order of a call,
+        """Write a page about the model, HTML that needs nothing else: what it takes and gives, its kernels in the order of a call,
         and its graph; with inputs, the time of each kernel as `profile` tells. Returns its absolute path. Raises BadGraphInput
         (TW0906)."""
         from ..views.model_page import KernelRow, ModelFacts, write_model_page
@@ -175,7 +175,7 @@ class Model:
         )
 
     def export(self, path: str | PathLike[str], weights: WeightsIn = "embed", threads: str = "openmp") -> list[Path]:
-        """Writes the model as a library that C calls, "libnet.so", "libnet.a" or "net.o", with its header net.h beside it, and
+        """Write the model as a library that C calls, "libnet.so", "libnet.a" or "net.o", with its header net.h beside it, and
         net.json; returns where they are.
 
             int32_t net(const float *x, float *y, void *arena);     0, or a status that net_error explains
@@ -197,7 +197,7 @@ class Model:
         out: Any,
         keeps: bool = False,
     ) -> tuple[Program, list[Any], list[Any]]:
-        """What a call runs, on which inputs, in main's order, and outputs. keeps: state is copied, so that it stays as it is."""
+        """Bind the inputs, in main's order, and the outputs of a call. keeps: state is copied, so that it stays as it is."""
         given = bound_inputs(self._graph, arrays, named)
         for name in self._graph.state:
             self._check_state(name, given[name], {**dict(zip(self.inputs, arrays, strict=False)), **named}[name])
@@ -316,7 +316,7 @@ def build_model(
     exact: bool,
     buckets: Buckets | None = None,
 ) -> Model:
-    """What tw.build gives for a graph. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907), BadBuckets (TW0909)."""
+    """Build a model, for tw.build of a graph. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907), BadBuckets (TW0909)."""
     chosen = Target.parse(target)
     if chosen.backend.name != "llvm" or not chosen.runs_here:
         raise TargetTakesNoGraph(

@@ -56,13 +56,13 @@ class Param:
 
 
 def inner_name(value: str, at: int, name: str) -> str:
-    """What a parameter of the graph `at` of the node that gives a value is called outside."""
+    """Return the name, outside, of a parameter of the graph `at` of the node that gives a value."""
     return f"{value}/{at}/{name}"
 
 
 @dataclass(frozen=True, repr=False)
 class Parts:
-    """What a graph is made of. Nodes stand after those whose values they use."""
+    """Components of a graph. Nodes stand after those whose values they use."""
 
     name: str
     inputs: dict[str, TensorType]

@@ -36,13 +36,13 @@ _MOST_KEPT = 16
 
 @dataclass(frozen=True)
 class Measures:
-    """What has to be computed before a model can be read whole: a graph whose outputs are called as what is to be known then."""
+    """Values that must be computed before a model can be read: a graph whose outputs are called as what is to be known then."""
 
     graph: Parts
 
 
 class Importer(Protocol):
-    """What reads a model, once or again as more becomes known of it."""
+    """A reader of a model, called again as more becomes known of it."""
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
@@ -84,7 +84,7 @@ class _Known:
 
 
 def graph_of(importer: Importer) -> Graph | OpenGraph:
-    """What an importer reads, where no values are known yet. Raises what it raises."""
+    """Import the graph, where no values are known yet. Raises the importer's errors."""
     made = importer.read({})
     return Graph.of(made) if isinstance(made, Parts) else OpenGraph(importer)
 
@@ -126,7 +126,7 @@ class OpenGraph:
     def built(
         self, target: Any, tuned: Any, options: BuildOptions, exact: bool, buckets: Buckets | None = None
     ) -> OpenModel:
-        """What tw.build gives. buckets: of each graph. Raises TargetTakesNoGraph (TW0908)."""
+        """Build the graph, as tw.build does. buckets: of each graph. Raises TargetTakesNoGraph (TW0908)."""
         return OpenModel(self, (target, tuned, options, exact, buckets))
 
     def __str__(self) -> str:
@@ -185,7 +185,7 @@ def _by_reference(_: Key, g: Graph, given: Mapping[str, NDArray[Any]]) -> Sequen
 
 
 def _kept(kept: dict[Key, Made], key: Key, made: Made) -> Made:
-    """What was made, which is kept for its key beside the last others."""
+    """Return the imported graph, kept for its key beside the last others."""
     while len(kept) >= _MOST_KEPT:
         del kept[next(iter(kept))]
     kept[key] = made
@@ -254,6 +254,6 @@ class OpenModel:
         raise _not_exportable(self._graph)
 
     def _measured(self, key: Key, g: Graph, given: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        """What a model needs to know before it runs."""
+        """Measure the values that a model needs to know before it runs."""
         results = (self._measures.get(key) or _kept(self._measures, key, g.built(*self._how[:-1])))(**given)
         return cast("list[NDArray[Any]]", results if isinstance(results, list) else [results])

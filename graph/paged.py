@@ -50,7 +50,7 @@ class _Pages:
         return {"version": 3, "typestr": "|u1", "shape": (self.place[1],), "data": (self.place[0], True)}
 
     def release(self) -> None:
-        """Gives the memory back; what is read again comes from the file."""
+        """Give the memory back; what is read again comes from the file."""
         self._release(*self.place, mmap.MADV_DONTNEED)
 
 
@@ -64,12 +64,12 @@ def paged_copy(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def is_paged(array: NDArray[Any]) -> bool:
-    """Whether an array lies in a file."""
+    """Return whether an array lies in a file."""
     return _pages_of(array) is not None
 
 
 def release(array: NDArray[Any]) -> None:
-    """Gives back the memory of what paged_copy made; other arrays stay as they are."""
+    """Give back the memory of what paged_copy made; other arrays stay as they are."""
     pages = _pages_of(array)
     if pages is not None:
         pages.release()

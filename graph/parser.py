@@ -112,7 +112,7 @@ class _Parser:
         return text
 
     def sees(self, text: str) -> bool:
-        """Whether the next token is this one, which is taken then."""
+        """Return whether the next token is this one, which is taken then."""
         if self.tokens[self.at][1] != text or self.kind in ("end", "text"):
             return False
         self.at += 1

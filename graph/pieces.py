@@ -68,7 +68,7 @@ def placed(g: Parts, made: Collection[str] = ()) -> Homes:
 
 
 def _offset(node: Node, kind: TensorType) -> int | None:
-    """How many elements lie before a slice; None where it is no whole piece."""
+    """Return the number of elements that lie before a slice; None where it is no whole piece."""
     begin, end, step, axes = (
         cast("tuple[Any, ...]", node.attributes[name]) for name in ("begin", "end", "step", "axes")
     )

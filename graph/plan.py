@@ -63,7 +63,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value lies: so many elements of a buffer behind its beginning."""
+    """Place of a value: so many elements of a buffer behind its beginning."""
 
     buffer: Buffer
     offset: Expr | int = 0
@@ -126,15 +126,15 @@ class Plan:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each kernel runs, by its name."""
+        """The number of times each kernel runs, by its name."""
         return dict(Counter(self.names))
 
     def shapes_of(self, step: Step) -> str:
-        """What a step gives, as text."""
+        """Return the shapes of a step's results, as text."""
         return ", ".join(str(self.graph.types[name]) for name in step.outputs)
 
     def recipes(self) -> dict[str, Any]:
-        """What another process declares each kernel from, by its name."""
+        """Return the declarations of each kernel for another process, by its name."""
         first = dict(zip(reversed(self.names), reversed(self.steps), strict=True))
         told = {name: step_as_json(step, self.graph.types) for name, step in first.items()}
         inside = [plan.recipes() for plans in self.inside.values() for plan in plans]
@@ -162,12 +162,12 @@ class Plan:
 
     @property
     def weights_name(self) -> str:
-        """How the function that calls the kernels names the parameters that are passed."""
+        """Name of the packed parameters in the function that calls the kernels."""
         return self._arguments("weights")[-1]
 
     @property
     def arguments(self) -> list[str]:
-        """How that function names what it is passed: inputs, state, outputs, and at last the arena."""
+        """Names of that function's arguments: inputs, state, outputs, and at last the arena."""
         return self._arguments()
 
     def _arguments(self, *further: str) -> list[str]:
@@ -184,7 +184,7 @@ class Plan:
         return found
 
     def lifetimes(self, parts: Mapping[str, Part]) -> dict[str | tuple[int, int], Lifetime]:
-        """How long what lies in the arena lives: values by their names, and the memory that steps work in by the step's number and
+        """Return the lifetimes in the arena: values by their names, and the memory that steps work in by the step's number and
         its own. parts: the kernels, by their names."""
         types, outputs = self.graph.types, set(self.graph.results.values())
         born: dict[str, int] = {}
@@ -206,7 +206,7 @@ class Plan:
         }
 
     def layout(self, parts: Mapping[str, Part]) -> Layout:
-        """Where everything lies, in the least memory that we find. parts: the kernels, by their names."""
+        """Lay out all values in the least memory that we find. parts: the kernels, by their names."""
         types = self.graph.types
         offsets, size = open_places(self.lifetimes(parts))
         within = tuple(
@@ -226,7 +226,7 @@ class Plan:
         return self.placed[name][0] if name in self.placed else name
 
     def weights(self, parts: Mapping[str, Part], packed: MutableMapping[str, Constant]) -> Weights:
-        """What these kernels read of parameters. packed: as weights_of takes it."""
+        """Return the weights that these kernels read. packed: as weights_of takes it."""
         return weights_of(self.graph, self.steps, [parts[name] for name in self.names], packed)
 
     def calls(
@@ -267,7 +267,7 @@ def _lifetime(size: Sequence[Extent], first: int, last: int) -> Lifetime:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Names of which no two are equal."""
+    """Source of names of which no two are equal."""
     taken: dict[str, None] = {}
     for name in names:
         spelled = name or "_"
@@ -283,7 +283,7 @@ def _word(step: Step) -> str:
 
 
 def value_bytes(kind: TensorType) -> int:
-    """How many bytes a value of known extents takes."""
+    """Return the number of bytes of a value of known extents."""
     return prod(int(extent) for extent in kind.shape) * array_dtype(kind.dtype).itemsize
 
 

@@ -1,4 +1,4 @@
-"""Where the time of a call goes: each kernel of a model, timed where it stands between the others."""
+"""Profile of a call: each kernel of a model, timed where it stands between the others."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Profile:
-    """What Model.profile gives: `print` shows it as a table, rows in the order of a call. bucket: of a model with buckets,
+    """Result of Model.profile: `print` shows it as a table, rows in the order of a call. bucket: of a model with buckets,
     the sizes that those kernels are for."""
 
     rows: tuple[Row, ...]
@@ -154,7 +154,7 @@ def _moved(step: Step) -> list[str]:
 
 
 def _operations(kernels: Mapping[str, Sequence[te.Tensor | Var]], sizes: Mapping[str, int]) -> dict[str, int]:
-    """How many operations each kernel is, as it was declared: the loops without a schedule."""
+    """Return the number of operations of each kernel, as it was declared: the loops without a schedule."""
     known = {symbol(name): te.const(size, "int64") for name, size in sizes.items()}
     counts: dict[str, int] = {}
     for name, tensors in kernels.items():

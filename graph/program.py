@@ -29,7 +29,7 @@ __all__ = ["Family", "Program", "build_family"]
 
 @dataclass(frozen=True)
 class Program:
-    """What runs for some sizes. main: takes the inputs, the state, the outputs and the arena. parts: the kernels by their names.
+    """Program for some sizes. main: takes the inputs, the state, the outputs and the arena. parts: the kernels by their names.
     bucket: where there are variants, for which sizes this one is."""
 
     sizes: Mapping[str, int]
@@ -60,11 +60,11 @@ class Family:
     linked: Linked
 
     def known(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
-        """Those of the sizes that what runs for them knows."""
+        """Return the sizes that this program knows."""
         return self.variants.each[self.variants.at(sizes)].sizes
 
     def at(self, sizes: Mapping[str, int]) -> Program:
-        """What the function does where symbols have these sizes. Raises BadGraphInput (TW0906)."""
+        """Return the program for these sizes of the symbols. Raises BadGraphInput (TW0906)."""
         at = self.variants.at(sizes)
         each = self.variants.each
         check_sizes(each[at].plan.graph, sizes)

@@ -43,7 +43,7 @@ def _results(g: Parts, given: Mapping[str, NDArray[Any]], sizes: Mapping[str, in
 
 
 def run_node(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[str, int]) -> list[NDArray[Any]]:
-    """What a node gives for these arrays, of the types that it says. Raises BadNode (TW0903) where symbols have sizes that it does
+    """Run a node on these arrays, of the types that it says. Raises BadNode (TW0903) where symbols have sizes that it does
     not take."""
     if node.bodies:
         return _controlled(node, inputs, sizes)
@@ -68,7 +68,7 @@ def run_node(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[s
 
 
 def _controlled(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[str, int]) -> list[NDArray[Any]]:
-    """What a node with graphs inside gives."""
+    """Run a node with graphs inside."""
     given = [array for array in inputs if array is not None]
 
     def inside(body: Parts, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -137,7 +137,7 @@ def _as_array(g: Parts, name: str, given: Any) -> NDArray[Any]:
 
 
 def sizes_of(g: Parts, values: Mapping[str, NDArray[Any]]) -> dict[str, int]:
-    """What the inputs say of the symbols. Raises BadGraphInput (TW0906) where one is not told."""
+    """Return the sizes of the symbols by the inputs. Raises BadGraphInput (TW0906) where one is not told."""
     pairs = [
         (extent, size)
         for name, kind in g.inputs.items()
@@ -157,7 +157,7 @@ def sizes_of(g: Parts, values: Mapping[str, NDArray[Any]]) -> dict[str, int]:
 
 
 def _solved(extent: Extent, symbol: str, size: int, sizes: Mapping[str, int]) -> int | None:
-    """What a symbol is where an extent, a multiple of it and something besides, has this size; the size may be no such one."""
+    """Solve for a symbol where an extent, a multiple of it and something besides, has this size; the size may be no such one."""
     first, second = (resolved(extent, {**sizes, symbol: number}) for number in (1, 2))
     return max(1 + (size - first) // (second - first), 0) if second > first else None
 

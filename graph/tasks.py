@@ -64,7 +64,7 @@ def tasks_of(plan: Plan, bucket: str = "") -> list[Task]:
 
 @dataclass(frozen=True)
 class ModelPlan(Sequence[Task]):
-    """What a call of a model runs: a sequence of tasks, in order, and a table to print, which says of each what was chosen among
+    """Tasks of a call of a model: a sequence of tasks, in order, and a table to print, which says of each what was chosen among
     how many, and by which estimate."""
 
     tasks: tuple[Task, ...]

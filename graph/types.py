@@ -1,4 +1,4 @@
-"""What values of a graph are: a shape and a dtype.
+"""Types of a graph's values: a shape and a dtype.
 
 Extents are numbers, or texts over symbols: "n", "n * 2 + 1". Symbols of one name are one symbol everywhere, so that types compare
 as plain tuples do, and print and parse without a context.
@@ -72,7 +72,7 @@ class TensorType(NamedTuple):
 
     @property
     def is_static(self) -> bool:
-        """Whether every extent is a number."""
+        """Return whether every extent is a number."""
         return all(isinstance(extent, int) for extent in self.shape)
 
     def at(self, sizes: Mapping[str, int]) -> TensorType:
@@ -195,7 +195,7 @@ def _quotient(value: FloorDiv) -> Expr | None:
 
 
 def cancel(above: list[Expr], below: list[Expr]) -> bool:
-    """Takes what is a factor of both from both. Gives whether there was such a factor."""
+    """Take what is a factor of both from both. Return whether there was such a factor."""
     count = len(below)
     for factor in list(below):
         if (at := next((at for at, one in enumerate(above) if str(one) == str(factor)), None)) is not None:
@@ -254,7 +254,7 @@ def partly(extent: Extent, sizes: Mapping[str, int]) -> Extent:
 
 
 def resolved(extent: Extent, sizes: Mapping[str, int]) -> int:
-    """What an extent is where symbols have these sizes."""
+    """Evaluate an extent where symbols have these sizes."""
     number = partly(extent, sizes)
     assert isinstance(number, int), "an expression over numbers is a number"
     return number
@@ -267,13 +267,13 @@ def at_sizes(value: Expr, sizes: Mapping[str, int]) -> Expr:
 
 
 def is_below_zero(text: str) -> bool:
-    """Whether an integer over symbols, none of which is negative, is 0 or less for all of their sizes."""
+    """Return whether an integer over symbols, none of which is negative, is 0 or less for all of their sizes."""
     answer = simplify(_expression(text) <= 0)
     return isinstance(answer, IntImm) and bool(answer.value)
 
 
 def is_open(value: Any) -> bool:
-    """Whether an attribute speaks of symbols."""
+    """Return whether an attribute speaks of symbols."""
     return isinstance(value, tuple) and any(
         isinstance(part, str) or is_open(part) for part in cast("tuple[Any, ...]", value)
     )

@@ -46,14 +46,14 @@ _MOST = 64
 
 @dataclass(frozen=True)
 class Variant:
-    """What runs where symbols have these sizes."""
+    """Program for some sizes of the symbols."""
 
     sizes: Mapping[str, int]
     plan: Plan
 
     @property
     def condition(self) -> Expr:
-        """That they have."""
+        """Condition that symbols have these sizes."""
         return reduce(
             ops.logical_and, (ops.equal(symbol(name), ops.const(size, "int64")) for name, size in self.sizes.items())
         )
@@ -74,7 +74,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Laid:
-    """Where everything lies, and what is read of parameters, in each variant; the size of the arena, and all parameters by their
+    """Layout of values and parameters in each variant; the size of the arena, and all parameters by their
     digests."""
 
     layouts: tuple[Layout, ...]
@@ -106,7 +106,7 @@ class Variants:
         return found
 
     def recipes(self) -> dict[str, Any]:
-        """What another process declares each kernel from, by its name."""
+        """Return the declarations of each kernel for another process, by its name."""
         return {name: text for variant in reversed(self.each) for name, text in variant.plan.recipes().items()}
 
     def functions(self) -> dict[str, Inner]:
@@ -119,7 +119,7 @@ class Variants:
         return frozenset[str]().union(*(variant.plan.over for variant in self.each))
 
     def laid(self, parts: Mapping[str, Part], packed: MutableMapping[str, Constant]) -> Laid:
-        """What is known when the kernels are. parts: these, by name. packed: as weights_of takes it."""
+        """Lay out values once the kernels are known. parts: these, by name. packed: as weights_of takes it."""
         layouts = tuple(variant.plan.layout(parts) for variant in self.each)
         weights = tuple(variant.plan.weights(parts, packed) for variant in self.each)
         size = layouts[-1].size
@@ -128,7 +128,7 @@ class Variants:
         return Laid(layouts, weights, size, {digest: held for each in weights for digest, held in each.held.items()})
 
     def roles(self, order: Iterable[str], in_file: bool) -> ModelRoles:
-        """What the arguments of main are. order: of the inputs as users pass them. in_file: weights come before all
+        """Return the roles of main's arguments. order: of the inputs as users pass them. in_file: weights come before all
         others."""
         whole, names = self.whole, self.whole.arguments
         spelled = dict(zip([*whole.inputs, *whole.outputs], names, strict=False))

@@ -1,4 +1,4 @@
-"""What kernels read of a model's parameters: as they are, or packed, once, in the order in which a kernel reads them.
+"""Parameters as kernels read them: as they are, or packed, once, in the order in which a kernel reads them.
 
     matmul(x, w), w: float32[768, 3072]     →     its kernel takes panels of w, float32[96, 768, 32]
 
@@ -56,7 +56,7 @@ def weights_of(
 
 
 class _Maker:
-    """Makes what kernels read. known: what is there already, by digests. used: the parameters that heavy nodes read, every element
+    """Make what kernels read. known: what is there already, by digests. used: the parameters that heavy nodes read, every element
     in each call; of others, tables in which rows are looked up, little may be read at all."""
 
     def __init__(self, g: Parts, known: MutableMapping[str, Constant], used: Collection[str]) -> None:
@@ -79,7 +79,7 @@ class _Maker:
         return made
 
     def packed(self, part: Part, given: Mapping[str, str]) -> list[Constant]:
-        """What a kernel reads in place of parameters, which are told apart by what packs them and what it is made from."""
+        """Return the packed form of parameters, which are told apart by what packs them and what it is made from."""
         names = [given[each] for each in part.opening.sources]
         whole = " ".join([part.opening.digest, *(self.g.constants[name].digest for name in names)])
         digests = [

@@ -1,4 +1,4 @@
-"""What programs do to memory: by their reads and stores, and by the pointers that they give to outside code."""
+"""Memory accesses of programs: by their reads and stores, and by the pointers that they give to outside code."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["only_checks", "reading_only", "reads_memory", "written_buffers"]
 
 
 def reads_memory(value: object) -> bool:
-    """Whether a value is an expression that depends on the contents of tensors or buffers."""
+    """Return whether a value is an expression that depends on the contents of tensors or buffers."""
     if not isinstance(value, Expr) or isinstance(value, (IntImm, Var)):
         return False
     return any(isinstance(node, (ProducerLoad, BufferLoad)) for node in post_order(value))
 
 
 def only_checks(stmt: Stmt) -> bool:
-    """Whether a statement asserts something about scalars and loops, and does nothing else."""
+    """Return whether a statement asserts something about scalars and loops, and does nothing else."""
     nodes = list(post_order(stmt))
     return any(isinstance(node, Assert) for node in nodes) and not any(
         isinstance(node, (Allocate, BufferLoad, BufferStore, Call, Evaluate)) for node in nodes

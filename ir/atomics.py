@@ -33,12 +33,12 @@ def atomic_add(buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> Buffer
 
 
 def is_atomic(node: Node) -> bool:
-    """Whether this is an atomic update."""
+    """Return whether this is an atomic update."""
     return isinstance(node, BufferStore) and isinstance(node.value, Call) and node.value.name == "atomic_add"
 
 
 def added(store: BufferStore) -> Expr | None:
-    """What an atomic update adds; None for any other store."""
+    """Return the summand of an atomic update; None for any other store."""
     if not (isinstance(store.value, Call) and store.value.name == "atomic_add"):
         return None
     element, value = store.value.args

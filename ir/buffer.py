@@ -43,7 +43,7 @@ def add_scope(name: str) -> None:
 
 
 def is_scope(name: str) -> bool:
-    """Whether buffers may lie there: in one of SCOPES, or in what an accelerator brought."""
+    """Return whether buffers may lie there: in one of SCOPES, or in what an accelerator brought."""
     return name in SCOPES or name in _ADDED
 
 

@@ -162,7 +162,7 @@ class ProgramBuilder:
 
     @contextmanager
     def if_scope(self, condition: Any) -> Generator[None]:
-        """What runs where the condition holds."""
+        """Open the scope that runs where the condition holds."""
         self._scopes.append([])
         yield
         self._add(If(convert(condition), self._closed()))
@@ -170,7 +170,7 @@ class ProgramBuilder:
 
     @contextmanager
     def else_scope(self) -> Generator[None]:
-        """What runs where the condition of the if_scope just before does not hold. Raises BadBuilderUse without one."""
+        """Open the scope that runs where the condition of the if_scope just before does not hold. Raises BadBuilderUse without one."""
         if not self._ended_if:
             raise BadBuilderUse(
                 "an else_scope without an if_scope",

@@ -1,4 +1,4 @@
-"""What a reduction makes of its elements and of what they take up next."""
+"""Combination of a reduction's partial results with the elements that it takes up next."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def mul_add(a: Expr, b: Expr, c: Expr) -> Expr:
 
 
 def is_fused(reduction: Reduce, at: int) -> bool:
-    """Whether source `at` is a product that the sum takes up with one rounding, where the target fuses."""
+    """Return whether source `at` is a product that the sum takes up with one rounding, where the target fuses."""
     return bool(reduction.fused) and reduction.fused[at]
 
 
@@ -49,7 +49,7 @@ def captured_axes(reduction: Reduce) -> list[IterVar]:
 
 
 def is_sum(reduction: Reduce) -> bool:
-    """Whether it adds up the terms of one source, from 0, and nothing else."""
+    """Return whether it adds up the terms of one source, from 0, and nothing else."""
     combiner = reduction.combiner
     result = combiner.result[0]
     return (

@@ -45,7 +45,7 @@ class Constant:
 
     @property
     def address(self) -> int:
-        """Where the first byte lies."""
+        """Address of the first byte."""
         return self.data.ctypes.data
 
     @cached_property
@@ -64,7 +64,7 @@ class Constant:
 
 
 def _restored(name: str, data: NDArray[Any]) -> Constant:
-    """What another process gets is aligned there, too."""
+    """Restore a constant in another process, aligned as here."""
     return Constant(name, aligned_copy(data))
 
 

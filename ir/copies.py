@@ -76,12 +76,12 @@ def wait(groups: int) -> Stmt:
 
 
 def is_commit(node: Node) -> bool:
-    """Whether this ends a group."""
+    """Return whether this ends a group."""
     return _calls(node, COMMIT)
 
 
 def is_wait(node: Node) -> bool:
-    """Whether this waits for groups."""
+    """Return whether this waits for groups."""
     return _calls(node, WAIT)
 
 
@@ -103,7 +103,7 @@ def bulk_pipeline(places: int, body: Stmt, roles: bool = False, cluster: int = 1
 
 
 def is_bulk_wait(node: Node) -> bool:
-    """Whether this waits for a place."""
+    """Return whether this waits for a place."""
     return called(node) == BULK_WAIT
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with an expression or with a text that should be a function."""
+"""Errors of expressions, and of texts that should be functions."""
 
 from __future__ import annotations
 

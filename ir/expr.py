@@ -98,7 +98,7 @@ class Node:
     _children: ClassVar[tuple[str, ...]] = ()
 
     def same_as(self, other: object) -> bool:
-        """Whether it is this very node (TVM's spelling: `==` of expressions is a comparison)."""
+        """Return whether it is this very node (TVM's spelling: `==` of expressions is a comparison)."""
         return self is other
 
     text_of: ClassVar[Callable[[Any], str]] = object.__repr__
@@ -671,7 +671,7 @@ class BufferLoad(Expr):
 
 
 class Producer:
-    """What tensor expressions read from: a tensor, known here by its name, shape and dtype alone."""
+    """Source that tensor expressions read from: a tensor, known here by its name, shape and dtype alone."""
 
     name: str
     shape: tuple[Expr, ...]

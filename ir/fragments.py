@@ -63,14 +63,17 @@ def fragment_tile(scope: str, dtype: DType) -> tuple[int, int]:
 
 
 def fragment_registers(buffer: Buffer) -> int:
-    """How many elements of one tile of a fragment each lane has."""
+    """Return the number of elements of one tile of a fragment that each lane has."""
     if buffer.scope not in FRAGMENT_SCOPES:
         raise InternalError(f"{buffer.name}, in {buffer.scope} memory, is no fragment")
     return prod(fragment_tile(buffer.scope, buffer.dtype)) // _lanes_of(buffer.scope)
 
 
 def element_of(buffer: Buffer, row: Expr, column: Expr) -> tuple[Expr, Expr, Expr]:
-    """Who has an element, of its tile: the group, of a warp or of four, the place in it, and which of the lane's elements it is."""
+    """Return the owner of an element, of its tile:
+
+    the group, of a warp or of four, the place in it, and which of the lane's elements it is.
+    """
     own, other = (column, row) if FRAGMENT_SCOPES[buffer.scope] in ("km", "kn") else (row, column)
     each = 2 if "k" not in FRAGMENT_SCOPES[buffer.scope] else 4 // buffer.dtype.bytes  # neighbours in one lane
     group, place = floormod(own, LANES[1]), floormod(floordiv(other, each), LANES[0])
@@ -95,7 +98,7 @@ def _lanes_of(scope: str) -> int:
 
 
 def lanes_together(node: Node) -> int:
-    """How many threads make this call together: 32 of a warp, 128 of a warpgroup, or 0 where each makes it for itself."""
+    """Return the number of threads that make this call together: 32 of a warp, 128 of a warpgroup, or 0 where each makes it for itself."""
     if not isinstance(node, Call) or node.name != "call_extern" or not isinstance(node.args[0], StringImm):
         return 0
     name = node.args[0].value
@@ -103,5 +106,5 @@ def lanes_together(node: Node) -> int:
 
 
 def is_warp_call(node: Node) -> bool:
-    """Whether this is a call that the lanes of a warp, or of four, make together."""
+    """Return whether this is a call that the lanes of a warp, or of four, make together."""
     return lanes_together(node) > 0

@@ -77,6 +77,6 @@ INTRINSICS: dict[str, Intrinsic] = {
 
 
 def is_pure(name: str) -> bool:
-    """Whether a call of it may be moved, shared and dropped. What has no row may not: the target says that it has none."""
+    """Return whether a call of it may be moved, shared and dropped. What has no row may not: the target says that it has none."""
     row = INTRINSICS.get(name)
     return row is not None and row.pure

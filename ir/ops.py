@@ -214,7 +214,7 @@ def constant_of(value: object, otherwise: Any = None) -> Any:
 
 
 def is_const(value: Expr, number: float | None = None) -> bool:
-    """Whether this is a constant (equal to `number`, if given)."""
+    """Return whether this is a constant (equal to `number`, if given)."""
     return isinstance(value, (IntImm, FloatImm)) and (number is None or value.value == number)
 
 
@@ -586,7 +586,7 @@ def logical_not(value: Any) -> Expr:
 
 
 def all_of(*conditions: Any) -> Expr:
-    """Whether every condition holds (true for none)."""
+    """Return whether every condition holds (true for none)."""
     result: Expr = TRUE
     for condition in conditions:
         result = logical_and(result, condition)
@@ -609,7 +609,7 @@ def conjuncts(condition: Expr) -> list[Expr]:
 
 
 def any_of(*conditions: Any) -> Expr:
-    """Whether some condition holds (false for none)."""
+    """Return whether some condition holds (false for none)."""
     result: Expr = FALSE
     for condition in conditions:
         result = logical_or(result, condition)

@@ -68,7 +68,7 @@ def registered_names() -> list[str]:
 
 
 def call_func(name: str, function: Callable[..., Any], args: Sequence[Any]) -> int:
-    """What a registered function returns, 0 for None and for an array. Raises CallbackFailed for whatever it raises
+    """Call a registered function: 0 for None and for an array. Raises CallbackFailed for whatever it raises
     that is no interruption."""
     try:
         result = function(*args)
@@ -96,5 +96,5 @@ def callback_failed(name: str, error: BaseException) -> CallbackFailed:
 
 
 def trace_line(tag: str, values: Sequence[Any]) -> str:
-    """What te.trace prints."""
+    """Return the line that te.trace prints."""
     return " ".join([f"{tag}:", *map(str, values)]) + "\n"

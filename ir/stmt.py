@@ -34,7 +34,7 @@ class Stmt(Node):
 
 
 class LoopKind(Enum):
-    """How a loop runs. Every kind means what SERIAL means, so each may be checked by running it serially."""
+    """Kind of a loop. Every kind means what SERIAL means, so each may be checked by running it serially."""
 
     SERIAL = "for"
     PARALLEL = "parallel"
@@ -98,7 +98,7 @@ class If(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class While(Stmt):
-    """Runs `body` as long as `condition` holds, which is looked at before each time. It reads memory that the body changes; no
+    """Run `body` as long as `condition` holds, which is looked at before each time. It reads memory that the body changes; no
     thread of a block waits for others within it."""
 
     condition: Expr

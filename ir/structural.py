@@ -75,7 +75,7 @@ def constructor_key(node: Node) -> Any:
 
 
 def own_key(node: Node) -> Key:
-    """What a node is made of beside its operands: a variable itself; of any other node its class and the rest."""
+    """Return the key of a node beside its operands: a variable itself; of any other node its class and the rest."""
     return _OWN[type(node)](node)
 
 
@@ -144,7 +144,7 @@ def _kind_of_var(var: Var) -> tuple[str, bool, str]:
 
 
 def _buffer_items(buffer: Buffer) -> list[_Item]:
-    """What a declaration says, besides its name."""
+    """Return the items of a declaration, besides its name."""
     offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
     return [
         ("buffer", str(buffer.dtype), buffer.scope, buffer.alignment),
@@ -236,7 +236,7 @@ def _unfold(node: Node) -> list[_Item]:
 
 
 def _append(items: list[_Item], part: _Part) -> None:
-    """Adds what a node is made of to a list of items."""
+    """Add what a node is made of to a list of items."""
     if isinstance(part, Stmt):
         items += _statements(part)
     elif isinstance(part, Expr):
@@ -278,7 +278,7 @@ def _start(thing: Node | Function | Buffer) -> list[_Item]:
 
 
 class _Pairs:
-    """Which variables, buffers and tensors correspond, both ways."""
+    """Correspondence of variables, buffers and tensors, both ways."""
 
     def __init__(self, map_free: bool) -> None:
         self.map_free = map_free
@@ -302,7 +302,7 @@ class _Pairs:
                 table[key] = before
 
     def same(self, a: Any, b: Any) -> bool:
-        """Whether two uses speak of the same thing."""
+        """Return whether two uses speak of the same thing."""
         mapped, mapped_back = self.forth.get(a), self.back.get(b)
         if mapped is not None or mapped_back is not None:
             return mapped is b and mapped_back is a
@@ -320,7 +320,7 @@ class _Pairs:
 
 
 def equal(a: Node | Function | Buffer, b: Node | Function | Buffer, map_free: bool = False) -> bool:
-    """Whether two expressions, statements or functions are the same program (see the module's notes)."""
+    """Return whether two expressions, statements or functions are the same program (see the module's notes)."""
     pairs = _Pairs(map_free)
     left, right = _start(a)[::-1], _start(b)[::-1]
     compared: set[tuple[int, int]] = set()

@@ -99,7 +99,7 @@ _INSTEAD = {
 
 
 def meaning(ufunc: Any, method: str, keywords: Mapping[str, Any]) -> Callable[..., Any]:
-    """What a call of a numpy ufunc (`method` "__call__", or "reduce" as in np.sum) is of scalars. Raises NumpyFunctionUnknown
+    """Return the meaning on scalars of a call of a numpy ufunc (`method` "__call__", or "reduce" as in np.sum). Raises NumpyFunctionUnknown
     (TW0128) for one that has no row, for other methods, and for keywords such as out= and where=."""
     function = UFUNCS.get(ufunc.__name__)
     if function is not None and method == "__call__" and not keywords:
@@ -143,7 +143,7 @@ _FUNCTIONS = {
 
 
 def _of_function(function: Callable[..., Any]) -> Any:
-    """What a function of numpy's that is no ufunc gives for an expression. Raises NumpyFunctionUnknown (TW0128)."""
+    """Apply a function of numpy's that is no ufunc to an expression. Raises NumpyFunctionUnknown (TW0128)."""
     name = function.__name__
     if name in _SHAPE:
         return _SHAPE[name]

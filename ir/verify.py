@@ -1,4 +1,4 @@
-"""Checks that a function is well formed, and that it keeps the spec of the stage that it claims to be at.
+"""Check that a function is well formed, and that it keeps the spec of the stage that it claims to be at.
 
 What holds at every stage is a table by node class, `NODE_RULES`; what each stage adds is a row of `STAGES`. Names are
 checked on the way: everything is defined before it is used, nothing is bound twice.
@@ -38,7 +38,7 @@ class NodeRule:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What a stage adds to what always holds: which loops and intrinsics no longer occur, and whether buffers have one
+    """Conditions of a stage, beside those that always hold: which loops and intrinsics no longer occur, and whether buffers have one
     dimension."""
 
     loops: tuple[LoopKind, ...] = ()
@@ -243,7 +243,7 @@ _FLAT_RULE = NodeRule(
 
 
 class _Leave:
-    """What was bound is out of scope from here on."""
+    """End of a scope of bound names."""
 
     __slots__ = ("things",)
 
@@ -389,7 +389,7 @@ class _Verifier:
             self.sound[id(root)] = root, frozenset(things)
 
     def pointer(self, node: Node) -> bool:
-        """Whether it is a pointer to write through. What is written so may be written, and the call that does it is
+        """Return whether it is a pointer to write through. What is written so may be written, and the call that does it is
         a statement, or what one asserts or asks."""
         pointed = pointed_to(node)
         writes = pointed is not None and bool(pointed[1] & WRITES)

@@ -69,7 +69,7 @@ def _nothing(node: Node) -> Sequence[Node]:  # noqa: ARG001 - what reads any cla
 
 
 class _Readers(dict[type[Node], Callable[[Any], Sequence[Node]]]):
-    """What reads the nodes below those of a class: every walk asks for them, so it is found once, and is as quick as the class
+    """Readers of the nodes below those of a class: every walk asks for them, so it is found once, and is as quick as the class
     lets it be."""
 
     def __missing__(self, cls: type[Node]) -> Callable[[Any], Sequence[Node]]:
@@ -221,7 +221,7 @@ def rewrite_statements(stmt: Stmt, rule: Callable[[Any], Stmt | None]) -> Any:
 
 
 def calls_any(root: Node, names: Container[str]) -> bool:
-    """Whether any call below is of one of these functions."""
+    """Return whether any call below is of one of these functions."""
     return any(type(node) is Call and node.name in names for node in distinct(root))
 
 
@@ -454,7 +454,7 @@ def deep_recursion() -> AbstractContextManager[None]:
 
 
 def is_recursion_deep() -> bool:
-    """Whether this thread is within `deep_recursion`."""
+    """Return whether this thread is within `deep_recursion`."""
     return threading.get_ident() in _DeepRecursion._stays
 
 

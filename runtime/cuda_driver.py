@@ -41,11 +41,11 @@ class Driver:
         self._lock = Lock()
 
     def result(self, name: str, *arguments: Any) -> int:
-        """What a function of the driver returns, 0 where it did what it was asked."""
+        """Call a function of the driver; return its result, 0 for success."""
         return int(getattr(self.library, name)(*arguments))
 
     def call(self, doing: str, name: str, *arguments: Any) -> None:
-        """Raises LaunchFailed (TW0834) with `doing`, what was not done, where a function of the driver does not return 0."""
+        """Raise LaunchFailed (TW0834) with `doing`, what was not done, where a function of the driver does not return 0."""
         result = self.result(name, *arguments)
         if result:
             raise refused(doing, result)
@@ -118,7 +118,7 @@ def refused(doing: str, result: int, fix: str = "") -> LaunchFailed:
 
 
 def reason_text(result: int) -> str:
-    """What a result of the driver means."""
+    """Return the meaning of a result of the driver."""
     return f"the driver says: {RESULTS.get(result, f'result {result}')}"
 
 

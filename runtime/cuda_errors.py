@@ -1,4 +1,4 @@
-"""Why a kernel cannot run on a GPU: TW0830 to TW0835."""
+"""Reasons for which a kernel cannot run on a GPU: TW0830 to TW0835."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LaunchFailed(CudaError):
 
 
 class UnknownStream(CudaError):
-    """What was passed as the stream of a call is none."""
+    """The stream passed to a call is none."""
 
     code = "TW0835"
 

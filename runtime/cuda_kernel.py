@@ -101,7 +101,7 @@ class DeviceArguments:
 
     @contextmanager
     def in_order(self, driver: Driver) -> Generator[None]:
-        """What is begun on the stream inside waits for what uses the tensors on others, and others after it wait for that. The
+        """Order the work that is begun on the stream inside after what uses the tensors on others, and others after it. The
         context is current."""
         for producer in self._producers - {self.stream}:
             order_streams(driver, producer, self.stream)
@@ -131,7 +131,7 @@ class _DeviceEntry:
 
     @contextmanager
     def launcher(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Generator[Callable[[], DeviceArguments]]:
-        """Checks the arguments; what is given launches the kernels on them, as often as it is called inside, and returns them."""
+        """Check the arguments; what is given launches the kernels on them, as often as it is called inside, and returns them."""
         binding = find_binding()  # what is missing on this machine is said before what is wrong with the arguments
         given = DeviceArguments(self.signature, self._check, args, named)
         known = self._known(given)
@@ -227,7 +227,7 @@ class _Loaded:
 def _parameter(
     arg: int | TensorMap, items: Sequence[Any], known: Mapping[str, int], unaligned: bool, driver: Driver
 ) -> Any:
-    """What a kernel gets: an item, or the map of a tensor's boxes, in words where the engine takes no such address."""
+    """Return the parameter of a kernel: an item, or the map of a tensor's boxes, in words where the engine takes no such address."""
     if isinstance(arg, int):
         return items[arg]
     address = items[arg.argument]

@@ -1,4 +1,4 @@
-"""What a CUDA build launches, as plain data."""
+"""Launches of a CUDA build, as plain data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class KernelLaunch:
 
     @property
     def aligned_items(self) -> tuple[int, ...]:
-        """What is read or written as vectors, by places as those of `args`."""
+        """Items that are read or written as vectors, by places as those of `args`."""
         found = (self.args[parameter] for parameter in self.aligned)
         return tuple(arg.argument if isinstance(arg, TensorMap) else arg for arg in found)
 

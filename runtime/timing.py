@@ -59,7 +59,10 @@ class TimingResult:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether repeats differ by so much that something else ran: half of them took 1.25 times the shortest, or one took twice it."""
+        """Return whether repeats differ by so much that something else ran:
+
+        half of them took 1.25 times the shortest, or one took twice it.
+        """
         return self.min > 0 and (self.median > _HALF * self.min or self.max > _ONE * self.min)
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""What a schedule cannot take: TW0201 to TW0259."""
+"""Errors of primitives: TW0201 to TW0259."""
 
 from __future__ import annotations
 

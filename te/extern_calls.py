@@ -1,4 +1,4 @@
-"""Calls of code that is not ours: functions of the C library or the application, and instructions by LLVM's names."""
+"""Outside code: calls of code that is not ours: functions of the C library or the application, and instructions by LLVM's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that a face, a tensor or a schedule does not have: typed errors that say which one was meant."""
+"""Names that a face, a tensor or a schedule lacks: typed errors that say which one was meant."""
 
 from __future__ import annotations
 

@@ -39,6 +39,7 @@ THIRD_PERSON = re.compile(
     r"(?:Add|Allow|Answer|Appl(?:ie)|Ask|Build|Call|Check|Comput(?:e)|Creat(?:e)|Declar(?:e)|Do(?:e)|Emit|Find|Gi(?:ve)|Hold|"
     r"Join|Keep|Let|Look|Make|Mark|Move|Name|Open|Parse|Print|Prove|Put|Raise|Read|Refuse|Remove|Replace|Return|Rewrite|Run|"
     r"Say|Show|Start|Stop|Store|Take|Tell|Turn|Use|Verif(?:ie)|Wait|Walk|Write|Yield)s\b"
+    r"(?!,? (?:of|that|which|by|to)\b)"  # "Names that ...", "Checks of ..." are nouns
 )
 SUBJECT = re.compile(r"[a-z][\w/.+-]*(?:, [\w/.+-]+)*: \S")
 

@@ -27,7 +27,7 @@ TAG = AlgorithmTag("arg_blocks")
 
 
 def are_long(data: Tensor, axes: Sequence[int]) -> bool:
-    """Whether these axes are the last one alone, and it has several blocks."""
+    """Return whether these axes are the last one alone, and it has several blocks."""
     extent = data.shape[-1] if data.ndim else None
     return (
         list(axes) == [data.ndim - 1]

@@ -59,7 +59,7 @@ def shape(array: Tensor, dtype: object = "int32") -> Tensor:
 
 
 def ndarray_size(array: Tensor, dtype: object = "int32") -> Tensor:
-    """How many elements a tensor has, as a tensor of rank 0 and `dtype`. Raises BadOperand (TW0181), UnknownDType (TW0101)."""
+    """Return the number of elements of a tensor, as a tensor of rank 0 and `dtype`. Raises BadOperand (TW0181), UnknownDType (TW0101)."""
     source, kind = tensor(array, "ndarray_size"), scalar_dtype(dtype)
 
     def element() -> Any:

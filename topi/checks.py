@@ -143,5 +143,5 @@ def known(extents: Sequence[Expr]) -> list[int] | None:
 
 
 def divides(extent: Expr, by: int) -> bool:
-    """Whether an extent is a constant multiple of `by`."""
+    """Return whether an extent is a constant multiple of `by`."""
     return isinstance(extent, IntImm) and extent.value % by == 0

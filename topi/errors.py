@@ -1,4 +1,4 @@
-"""What can be wrong with the arguments of an operator."""
+"""Errors of the arguments of operators."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _product(x: Tensor, n: Any, apart: int, kind: str, inverse: bool) -> Tensor:
 
 
 def _matrix(n: Any, parts: int, kind: str, inverse: bool) -> Any:
-    """What a transform of n elements of so many parts is a product with: (n, n, 2, parts)."""
+    """Return the matrix of a transform of n elements of so many parts: (n, n, 2, parts)."""
     if not isinstance(n, int):
         turn = (2 if inverse else -2) * math.pi
 

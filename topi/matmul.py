@@ -120,7 +120,7 @@ def result_dtype(a: Tensor, b: Tensor, out_dtype: str | None) -> Any:
 
 
 def check_matrices(name: str, a: object, b: object, rank: int, usage: str) -> None:
-    """Raises BadOperand (TW0181) unless both are tensors of `rank` dimensions."""
+    """Raise BadOperand (TW0181) unless both are tensors of `rank` dimensions."""
     if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
         wrong = b if isinstance(a, Tensor) else a
         raise BadOperand(f"{name} takes tensors", reason=f"got {wrong!r}"[:200], called=user_source(), fix=usage)
@@ -129,7 +129,7 @@ def check_matrices(name: str, a: object, b: object, rank: int, usage: str) -> No
 
 
 def check_depth(name: str, a: Tensor, b: Tensor, depth: Expr, deep: Expr, usage: str) -> None:
-    """Raises BadOperand (TW0181) where the extents that are summed over are not known to be equal."""
+    """Raise BadOperand (TW0181) where the extents that are summed over are not known to be equal."""
     if not _agree(depth, deep):
         raise _bad(name, a, b, f"the sum would run over {depth} elements of {a.name} and {deep} of {b.name}", usage)
 
@@ -151,5 +151,5 @@ def _sides(matrix: Tensor, swapped: bool) -> tuple[Expr, Expr]:
 
 
 def _agree(a: Expr, b: Expr) -> bool:
-    """Whether two extents are surely equal: where they were not, elements beyond a tensor's end would be read."""
+    """Return whether two extents are surely equal: where they were not, elements beyond a tensor's end would be read."""
     return same_extent(a, b) or Analyzer().can_prove_equal(a, b)

@@ -49,7 +49,7 @@ def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
 def argsort(
     data: Tensor, valid_count: Tensor | None = None, axis: int = -1, is_ascend: bool = True, dtype: object = "float32"
 ) -> Tensor:
-    """Where the elements in order stand along an axis; equal ones stay in their order. valid_count: how many elements of each
+    """Return the positions of the elements in order along an axis; equal ones stay in their order. valid_count: how many elements of each
     row count, the rest keeping its place. dtype: of the result. Raises BadAxis (TW0180), BadOperand (TW0181)."""
     source, at = _along(data, axis, "argsort")
     order = _order(source, at, is_ascend, valid_count)

@@ -137,7 +137,7 @@ def _generator(gen: Tensor) -> Tensor:
 
 
 def _scalar(value: Any, dtype: Any) -> Any:
-    """What gives a number or a tensor of rank 0 as an element."""
+    """Return an element from a number or a tensor of rank 0."""
     return value if isinstance(value, Tensor) else lambda: convert(value).astype(dtype)
 
 

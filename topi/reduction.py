@@ -104,14 +104,14 @@ _ANY = te.comm_reducer(lambda x, y: te.any(x, y), lambda dtype: te.const(False, 
 
 @_row("all", np.all, sample(bools(3, 5), axes=(1,)))
 def all(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether all elements over `axis` hold (numbers: are not 0), as bool; of none it is true. axis and the result's shape as of
+    """Return whether all elements over `axis` hold (numbers: are not 0), as bool; of none it is true. axis and the result's shape as of
     sum. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, _ALL, "all", truth=True)
 
 
 @_row("any", np.any, sample(bools(3, 5), axes=(0, 1)))
 def any(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether some element over `axis` holds (numbers: is not 0), as bool; of none it is false. axis and the result's shape as of
+    """Return whether some element over `axis` holds (numbers: is not 0), as bool; of none it is false. axis and the result's shape as of
     sum. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, _ANY, "any", truth=True)
 
@@ -232,7 +232,7 @@ def _indices(
     indices: Sequence[Any],
     keepdims: bool,
 ) -> tuple[Any, ...]:
-    """Where the element lies that a reduction reads: `indices` are those of the result."""
+    """Return the indices of the element that a reduction reads: `indices` are those of the result."""
     running = dict(zip(axes, reduce_axes, strict=True))
     given = iter(indices)
     place: list[Any] = []

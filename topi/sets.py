@@ -99,9 +99,10 @@ def _as_met(first: Any, inverse: Any, counts: Any, number: Any) -> Any:
 
 
 def searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool = False, out_dtype: object = "int64") -> Tensor:
-    """Where values would be put into ascending rows so that these stay in order: before elements that are equal, or, right, behind
-    them. sorted_sequence: (..., n) beside values (..., m), or (n,) beside values of any shape; the result, of `out_dtype`, has the
-    shape of values. NaNs stand behind all numbers, as sort puts them. Raises BadOperand (TW0181)."""
+    """Return the positions at which to insert values into ascending rows so that these stay in order: before elements
+    that are equal, or, right, behind them. sorted_sequence: (..., n) beside values (..., m), or (n,) beside values of
+    any shape; the result, of `out_dtype`, has the shape of values. NaNs stand behind all numbers, as sort puts them.
+    Raises BadOperand (TW0181)."""
     source, given = tensor(sorted_sequence, "searchsorted"), tensor(values, "the values of searchsorted")
     alone = source.ndim == 1
     if not source.ndim or (

@@ -129,7 +129,7 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
 
 
 def _beyond(before: Sequence[Expr], after: Sequence[Expr]) -> Expr | int:
-    """What is added to places among elements in a row, so that they lie outside where fewer elements are left: 0 where symbols
+    """Return the offset of positions among elements in a row, so that they lie outside where fewer elements are left: 0 where symbols
     prove that there are as many, an expression where only a call can tell."""
     first, last = _in_common(before, after)
     whole, rest = (
@@ -142,7 +142,7 @@ def _beyond(before: Sequence[Expr], after: Sequence[Expr]) -> Expr | int:
 
 
 def _in_common(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[int, int]:
-    """How many dimensions two shapes have in common at their beginnings, and how many at their ends besides."""
+    """Return the number of dimensions that two shapes have in common at their beginnings, and how many at their ends besides."""
     shorter = min(len(a), len(b))
     first = next((at for at in range(shorter) if not same_extent(a[at], b[at])), shorter)
     rest = shorter - first
@@ -181,7 +181,7 @@ def _new_shape(source: Tensor, newshape: Any) -> tuple[Expr, ...]:
 
 
 def flat_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
-    """Where indices lie in row-major order."""
+    """Return the position of indices in row-major order."""
     flat: Any = 0
     for index, extent in zip(indices, shape, strict=True):
         flat = flat * extent + index

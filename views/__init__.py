@@ -1,1 +1,1 @@
-"""What people look at: reports, explanations, options, costs, and the check of a schedule."""
+"""Views for people: reports, explanations, options, costs, and the check of a schedule."""

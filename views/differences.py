@@ -1,4 +1,4 @@
-"""Where the results of two programs differ, and by how much they may."""
+"""Differences of the results of two programs, and the tolerance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["approximates", "differences", "longest_sum"]
 
 
 def approximates(pair: Pair) -> bool:
-    """Whether targets may have functions of the program with other last bits."""
+    """Return whether targets may have functions of the program with other last bits."""
     return any(
         isinstance(node, Call) and node.name in INTRINSICS and INTRINSICS[node.name].approximate
         for node in post_order(pair.plain.body)
@@ -41,7 +41,7 @@ def _unit(dtype: np.dtype[Any]) -> float:
 
 
 def differences(want: Any, have: Any, slack: float) -> tuple[np.ndarray[Any, Any] | None, float]:
-    """Where two results differ by more than `slack` units in the last place of the largest (None: nowhere), and by how
+    """Return the indices where two results differ by more than `slack` units in the last place of the largest (None: nowhere), and by how
     much they do at most, relative to the largest. With a slack of 0 the signs of zeros count."""
     if want.dtype.kind in "biu":
         wrong = want != have

@@ -1,4 +1,4 @@
-"""What looking at a schedule, and checking it, may find: TW0258 and TW0259."""
+"""Errors of looking at a schedule and of checking it: TW0258 and TW0259."""
 
 from __future__ import annotations
 

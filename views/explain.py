@@ -1,4 +1,4 @@
-"""What becomes of one stage: which part is computed where, how often, and what memory that takes."""
+"""Explanation of one stage: the parts computed, their loops, counts and memory."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Explanation:
 
     @property
     def recompute(self) -> float | None:
-        """How often each element is computed on average; None where that depends on symbols."""
+        """The number of times each element is computed on average; None where that depends on symbols."""
         elements, domain = self.elements.value, self.domain.value
         if elements is not None and domain is not None:
             return elements / domain if domain else 1.0
@@ -110,7 +110,7 @@ def explain(
     lowered: Lowered | None = None,
     work: Work | None = None,
 ) -> Explanation:
-    """What becomes of a stage. lowered, work: of the schedule with all that it reads and computes as arguments, where
+    """Explain a stage. lowered, work: of the schedule with all that it reads and computes as arguments, where
     that is known already. Raises LoweringError where the schedule does not hold together, UnknownStage (TW0201)."""
     stage = given if isinstance(given, Stage) else schedule[given]
     if stage.op.is_given:
@@ -178,7 +178,7 @@ def _domain(axis: IterVar) -> Range:
 
 
 def _shared(loop: Loop, scope: str) -> bool:
-    """Whether the threads of a loop around work on one region together."""
+    """Return whether the threads of a loop around work on one region together."""
     return bool(loop.thread) and _RANKS.get(scope, 3) <= thread_rank(loop.thread)
 
 

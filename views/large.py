@@ -44,7 +44,7 @@ def large_sizes(
 
 
 def _greatest(symbol: Var) -> int:
-    """What a call takes at most."""
+    """Return the greatest size that a call takes."""
     return INT32_EXTENT_LIMIT - 1 if symbol.dtype == INT32 else symbol.dtype.greatest
 
 

@@ -42,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What the page says. facts: by what they are called. text: of the graph. steps: how passes made it, where that is told."""
+    """Contents of the page. facts: by what they are called. text: of the graph. steps: how passes made it, where that is told."""
 
     name: str
     facts: Sequence[tuple[str, str]]
@@ -62,5 +62,5 @@ class ModelFacts:
 
 
 def write_model_page(model: ModelFacts, path: str | PathLike[str]) -> Path:
-    """Writes the page, HTML that needs nothing else; returns its absolute path."""
+    """Write the page, HTML that needs nothing else; return its absolute path."""
     return write_text_file(path, template("model.html").render(model=model, style=style_of("colors.css", "model.css")))

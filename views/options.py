@@ -1,4 +1,4 @@
-"""What a stage can take now, and why it cannot take the rest.
+"""Primitives that a stage can take now, and the reasons against the rest.
 
 There is no second list of rules: each primitive is tried on a copy of the schedule, with what its row says: one choice of
 numbers where it takes any (a split by 2 stands for all). Where the schedule held together before, the copy is lowered too.
@@ -38,7 +38,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was tried on a stage. holds: whether the schedule holds together as it is, so that what only the whole schedule
+    """Trials of the primitives on a stage. holds: whether the schedule holds together as it is, so that what only the whole schedule
     decides was looked at too."""
 
     stage: str
@@ -47,16 +47,16 @@ class Options:
 
     @property
     def legal(self) -> tuple[Option, ...]:
-        """What raises nothing."""
+        """Trials that raise nothing."""
         return tuple(option for option in self.tried if option.is_legal)
 
     @property
     def refused(self) -> tuple[Option, ...]:
-        """What raises, each with its error."""
+        """Trials that raise, each with its error."""
         return tuple(option for option in self.tried if not option.is_legal)
 
     def reason(self, primitive: str, arguments: str = "") -> str:
-        """Why this was refused; "" where it is legal or was not tried."""
+        """Return the reason for which this was refused; "" where it is legal or was not tried."""
         option = next(
             (each for each in self.refused if (each.primitive, each.arguments) == (primitive, arguments)), None
         )
@@ -107,7 +107,7 @@ def options(schedule: Schedule, given: Stage | Tensor | Operation, target: str =
 
 
 def _has(target: Target, primitive: str, shown: str) -> bool:
-    """Whether what a primitive is tried with, a memory, threads or an intrinsic by its name, is the target's."""
+    """Return whether what a primitive is tried with, a memory, threads or an intrinsic by its name, is the target's."""
     on_gpu = target.backend.device(target) != "cpu"
     if primitive in ("bind", "env_threads"):
         return on_gpu

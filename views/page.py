@@ -1,4 +1,4 @@
-"""What the page about a schedule shows, and the page: one HTML text that needs nothing else.
+"""Contents of the page about a schedule, and the page: one HTML text that needs nothing else.
 
 The loops are the spine. Every line of theirs knows its records (views/steps.py), its cost (ir/analysis/work.py) and, where
 assembly is given with the lines that it came from, its instructions.
@@ -79,7 +79,7 @@ class LoopLine:
 
 @dataclass(slots=True)
 class PageParts:
-    """What the page is made of. lowered: None where the schedule does not hold together yet, for the reason `open`.
+    """Contents of the page. lowered: None where the schedule does not hold together yet, for the reason `open`.
     function: the program that is shown, whose text is `lines`; its nodes carry their lines. assembly: None where none was
     asked for. plan: what rules chose, if they did."""
 
@@ -140,7 +140,7 @@ def _connect(line: LoopLine, var: Var, parts: PageParts) -> None:
 
 
 def _nest(lines: Sequence[LoopLine]) -> None:
-    """Which lines are the body of which, by indentation."""
+    """Return the lines that are the body of each line, by indentation."""
     around: list[LoopLine] = []
     for line in lines:
         while around and around[-1].indent >= line.indent:

@@ -84,7 +84,7 @@ def _symbol(name: str) -> str:
 
 
 def write_page(schedule: Schedule, path: str | PathLike[str], target: str | Target = "llvm") -> Path:
-    """Writes the page to a file; returns its absolute path."""
+    """Write the page to a file; return its absolute path."""
     return write_text_file(path, page(schedule, target))
 
 
@@ -109,8 +109,8 @@ _MOST_OF_A_NOTEBOOK = 60_000
 
 
 def notebook_html(schedule: Schedule) -> str:
-    """What notebooks show of a schedule: the page in a frame, without the assembly where it is long; the loops as text where it is
-    very long."""
+    """Return the HTML of a schedule for notebooks: the page in a frame, without the assembly where it is long; the
+    loops as text where it is very long."""
     with deep_recursion():
         parts = _parts(schedule, Target.parse("llvm"))
         for assembly in (parts.assembly, None):
@@ -140,7 +140,7 @@ def _frame(text: str) -> str:
 
 
 def _in_notebook() -> bool:
-    """Whether this is a kernel of IPython that displays HTML, rather than a terminal."""
+    """Return whether this is a kernel of IPython that displays HTML, rather than a terminal."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and getattr(shell, "kernel", None) is not None

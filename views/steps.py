@@ -98,7 +98,7 @@ def ancestors(relations: list[Relation], axis: IterVar) -> set[IterVar]:
 
 
 def _references(record: Record) -> Iterator[AxisRef | StageRef]:
-    """What the arguments of a record name."""
+    """Return the objects that the arguments of a record name."""
     stack: list[Any] = list(record.arguments.values())
     while stack:
         value = stack.pop()

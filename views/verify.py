@@ -66,7 +66,7 @@ class Check:
 
 @dataclass(slots=True)
 class Verification:
-    """What was checked, and with which seed; left_out: what could not be, with the reason."""
+    """Checks of a schedule, with their seed; left_out: what could not be, with the reason."""
 
     name: str
     seed: int
@@ -156,7 +156,7 @@ class _Verifying:
             self.native(pair)
 
     def against(self, values: dict[Var, int]) -> str:
-        """Why the program is not run at large sizes; empty where it is."""
+        """Return the reason for which the program is not run at large sizes; empty where it is."""
         outputs = self.schedule.outputs
         count = iterations(outputs, values)
         if count > _FAR:
@@ -171,7 +171,7 @@ class _Verifying:
         return sum(size_of(tensor, values) for op in producers_first(self.schedule.outputs) for tensor in op.outputs)
 
     def holds_little(self, values: dict[Var, int]) -> bool:
-        """Whether tensors are so large, and so little of them is read at places that no data choose, that this alone is drawn."""
+        """Return whether tensors are so large, and so little of them is read at places that no data choose, that this alone is drawn."""
         outputs = self.schedule.outputs
         return (
             self.size(values) > _NEAR_BYTES
@@ -297,7 +297,7 @@ class _Verifying:
         self.compare("native code", pair, expected, got, self.exact and alike)
 
     def reference(self, pair: Pair, call: Callable[[list[Any]], object]) -> tuple[list[Any], list[Any]]:
-        """What the plain program computes, and the arguments as they were drawn. Drawn again where its results are no
+        """Compute the results of the plain program, and return the arguments as they were drawn. Drawn again where its results are no
         numbers (logarithms of what is negative), or where data that are indices lead out of bounds."""
         for positive, zero in ((False, False), (True, False), (True, True)):
             drawn = draw_inputs(pair, self.seed, positive, zero, self.exact)

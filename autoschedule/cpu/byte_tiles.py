@@ -99,7 +99,7 @@ def byte_tiles(group: Group) -> list[Candidate]:
 
 
 def _is_of_integers(group: Group) -> bool:
-    """Whether an anchor adds up products of two factors that are converted to int32."""
+    """Return whether an anchor adds up products of two factors that are converted to int32."""
 
     def is_wide(factor: Expr) -> bool:
         return isinstance(factor, Cast) and str(factor.dtype) == "int32"

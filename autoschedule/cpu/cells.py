@@ -61,8 +61,8 @@ def cells_of(op: Operation) -> list[IterVar]:
 
 
 def _conditions(reduction: Reduce) -> list[Expr]:
-    """What has to hold for a term to change anything: the sum's own condition, and that of a choice between its term and 0. Floats
-    are never -0 in a sum that begins at 0."""
+    """Return the conditions under which a term changes anything: the sum's own condition, and that of a choice between
+    its term and 0. Floats are never -0 in a sum that begins at 0."""
     source, conditions = reduction.sources[0], conjuncts(reduction.condition)
     choice = value_or_zero(source) if is_sum(reduction) and not (source.dtype.is_float and reduction.init) else None
     return conditions if choice is None else [*conditions, *conjuncts(choice[0])]

@@ -23,9 +23,9 @@ CUT_ROWS = 1.25
 
 @dataclass(frozen=True)
 class Cut:
-    """How the output of a chain is cut. sizes: of a tile along each of its axes. rolled: how many rows of the axis `along` are
-    computed in each step through a tile, while what the last steps computed of the stages before is used again; 0 where each tile
-    is computed in one step."""
+    """A partition of the output of a chain into tiles. sizes: of a tile along each of its axes. rolled: how many rows
+    of the axis `along` are computed in each step through a tile, while what the last steps computed of the stages
+    before is used again; 0 where each tile is computed in one step."""
 
     sizes: tuple[int, ...]
     rolled: int = 0
@@ -34,7 +34,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Side:
-    """How long a region is along one of its axes: factor * size + constant, where size is the tile's along this axis of the
+    """Length of a region along one of its axes: factor * size + constant, where size is the tile's along this axis of the
     output, and never more than extent. is_steady:
     whether what is needed moves by as much for each step of that axis, unless it is held within bounds."""
 
@@ -49,7 +49,7 @@ class Side:
         return min(self.extent, self.factor * cut.sizes[self.axis] + self.constant)
 
     def kept(self, cut: Cut) -> float:
-        """How much of that is stored at once."""
+        """Return the part of that which is stored at once."""
         if not cut.rolled or self.axis != cut.along:
             return self.length(cut)
         return min(self.extent, self.factor * cut.rolled + self.constant)
@@ -89,7 +89,7 @@ class Member:
         return prod(outer) * (ceil(last / self.lanes) * self.cycles + ROW)
 
     def turns(self, cut: Cut) -> bool:
-        """Whether its storage is a ring: some of what a step needs, the last one had."""
+        """Return whether its storage is a ring: some of what a step needs, the last one had."""
         return cut.rolled > 0 and any(
             side.axis == cut.along and side.factor > 0 and side.constant > 0 for side in self.sides
         )

@@ -28,7 +28,7 @@ __all__ = ["Nests"]
 
 @dataclass(frozen=True, eq=False)
 class _Loops:
-    """What is the same of a member in all tiles. instructions: of a vector, without those of loads of other members and of its
+    """Properties of a member that are the same in all tiles. instructions: of a vector, without those of loads of other members and of its
     store; reads: how many loads of members; stores: its own; inner: what a vector is, by axes. accesses, members: what is read,
     with the axes of the output in the place of its own. at: its own element by these, and by the axes that stay."""
 
@@ -221,5 +221,5 @@ def _distinct(value: Expr, found: Mapping[int, Access]) -> Iterator[tuple[Produc
 
 
 def _again(member: Member, flat: int, rows: int) -> float:
-    """How often each value of what stays in registers is computed, for so many rows of the output together."""
+    """Return the number of times each value that stays in registers is computed, for so many rows of the output together."""
     return 1 + max((side.constant for side in member.sides if side.axis == flat - 1), default=0.0) / max(rows, 1)

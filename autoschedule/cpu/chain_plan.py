@@ -111,7 +111,7 @@ class Chain:
         return tuple(op for op, member in reversed(self.members.items()) if member.is_stored and op is not self.output)
 
     def take(self, producer: Operation, readers: Collection[Operation]) -> bool:
-        """Whether a producer, all of whose readers are members, joins."""
+        """Return whether a producer, all of whose readers are members, joins."""
         if not (is_plain(producer) or is_window(producer)) or not producer.axis or len(self.members) >= MOST_MEMBERS:
             return False
         reads = {reader: distinct_loads(reader, producer.output(0)) for reader in readers}
@@ -142,9 +142,9 @@ class Chain:
         return True
 
     def ways(self) -> tuple[Tile, ...]:
-        """How the output may be cut, the cheapest first as they are estimated, and what of its producers stays in registers: after
-        those others, with other numbers of rows together, and with nothing in registers; windows that roll through tiles; and each
-        stage by itself."""
+        """Return the partitions of the output, the cheapest first as they are estimated, and what of its producers
+        stays in registers: after those others, with other numbers of rows together, and with nothing in registers;
+        windows that roll through tiles; and each stage by itself."""
         ordered = sorted(self.cuts, key=self._cost)
         whole = [(cut, *self._near(cut)) for cut in ordered if not cut.rolled][:MOST_TILES]
         other = [(cut, near, many) for cut, near, rows in whole[:2] if near for many in (max(rows // 2, 1), 2 * rows)]
@@ -186,7 +186,7 @@ class Chain:
     # What is inlined
 
     def _is_inlined(self, producer: Operation, sides: Sequence[Side], times: int) -> bool:
-        """Whether the value of a producer costs less where it is read than stored and loaded."""
+        """Return whether the value of a producer costs less where it is read than stored and loaded."""
         if not is_plain(producer) or self.weight + weight(producer) * times > MOST_INLINED:
             return False
         read = (
@@ -225,7 +225,7 @@ class Chain:
         return tuple(sides)
 
     def _side(self, reader: Operation, indices: Sequence[Expr], extent: int, dimension: Expr) -> Side | None:
-        """What a reader needs along one dimension, of so many elements; extent: as a number."""
+        """Return the extent that a reader needs along one dimension, of so many elements; extent: as a number."""
         member = self.members[reader]
         used = set[IterVar]().union(*map(find_axes, indices))
         moving = [at for at, axis in enumerate(reader.axis) if axis in used and member.sides[at].extent > 1]
@@ -251,7 +251,9 @@ class Chain:
     def _width(
         self, reader: Operation, indices: Sequence[Expr], extent: Expr, sizes: Mapping[IterVar, int]
     ) -> int | None:
-        """How many values the indices of a dimension take while axes run over so many values, in the middle of their ranges."""
+        """Return the number of values that the indices of a dimension take while axes run over so many values, in the
+        middle of their ranges.
+        """
         spans: dict[Var, Span | None] = {}
         for axis, size in sizes.items():
             begin = ((constant_extent(axis) or ASSUMED) - size) // 2 & ~1
@@ -270,7 +272,7 @@ class Chain:
     # What a tile costs
 
     def _pays(self, member: Member) -> bool:
-        """Whether a producer costs less in the tiles than at root; then it joins."""
+        """Return whether a producer costs less in the tiles than at root; then it joins."""
         before, kept = min(map(self._cost, self.cuts)), (self.cuts, self.moving)
         longer = {side.axis for side in member.sides if side.constant > 0 and side.extent > 1}
         self.members[member.op] = member
@@ -324,7 +326,7 @@ class Chain:
             yield from (Cut(sizes, ROLLED, along) for sizes in product(*choices))
 
     def _rolls(self, along: int, rows: int) -> bool:
-        """Whether windows can roll through tiles along an axis, so many rows a step: each moves by as many elements each time."""
+        """Return whether windows can roll through tiles along an axis, so many rows a step: each moves by as many elements each time."""
         sides = [
             side for member in self.members.values() for side in member.sides if side.axis == along and side.factor
         ]
@@ -385,7 +387,7 @@ class Chain:
         return at
 
     def _reads_whole(self, at: int) -> bool:
-        """Whether all that the outputs read along an axis is as long as it, and read at the axis itself."""
+        """Return whether all that the outputs read along an axis is as long as it, and read at the axis itself."""
         return all(
             index is op.axis[at] and isinstance(extent, IntImm) and extent.value == self.extents[at]
             for op in (self.output, *self.beside)
@@ -396,7 +398,7 @@ class Chain:
 
 
 def ends_within_vectors(producer: Operation, machine: Machine) -> bool:
-    """Whether guards tell the lanes of its vectors apart, as at the sides of a padded image, and parts of vectors cost more
+    """Return whether guards tell the lanes of its vectors apart, as at the sides of a padded image, and parts of vectors cost more
     than whole ones."""
     return not machine.masks and any(
         isinstance(node, IfThenElse) and producer.axis[-1] in find_axes(node.condition)
@@ -417,7 +419,7 @@ def _bytes_before(output: Operation) -> float:
 
 
 def _is_steady(index: Expr) -> bool:
-    """Whether an index moves by a constant with its axis, or is held within bounds and does so between them."""
+    """Return whether an index moves by a constant with its axis, or is held within bounds and does so between them."""
     if isinstance(index, (Min, Max)):
         return all(isinstance(side, IntImm) or _is_steady(side) for side in (index.a, index.b)) and (
             not find_axes(index.a) or not find_axes(index.b)

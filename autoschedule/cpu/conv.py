@@ -180,13 +180,13 @@ def _by_channels(group: Group, found: Convolution, layer: Layer, chosen: Plan) -
 
 
 def _shares_chunks(layer: Layer, chosen: Plan, machine: Machine) -> bool:
-    """Whether chunks of channels are tasks enough, so that each has all of the image."""
+    """Return whether chunks of channels are tasks enough, so that each has all of the image."""
     chunks = -(-layer.outputs // (chosen.tile.vectors * layer.lanes)) * layer.groups * (layer.batch or 1)
     return not chosen.banded and chunks >= TURNS * machine.cores
 
 
 def _cuts_chunk(layer: Layer, chosen: Plan, machine: Machine) -> bool:
-    """Whether the last chunk of channels is cut, which only a loop over chunks can see beforehand, and there are tasks enough with
+    """Return whether the last chunk of channels is cut, which only a loop over chunks can see beforehand, and there are tasks enough with
     such a loop."""
     chunk = chosen.tile.vectors * layer.lanes
     chunks = -(-layer.outputs // chunk) * layer.groups * (layer.batch or 1)
@@ -306,7 +306,7 @@ def _turned(
 
 
 def _place_image(s: Schedule, image: Tensor, lanes: int, at: tuple[Stage, IterVar] | None) -> None:
-    """What the sum reads, computed for each task, or for all before."""
+    """Place the stage that the sum reads, computed for each task, or for all before."""
     stage = s[image]
     *outer, last = stage.op.axis
     if constant_extent(last) == 1:  # blocks of one channel
@@ -341,7 +341,7 @@ def _in_tiles(s: Schedule, image: Tensor, sums: Tensor, layout: Layout, size: in
 
 
 def _passes(layer: Layer, chosen: Plan) -> int:
-    """How often the weights of a chunk are read, where the next chunk follows."""
+    """Return the number of times the weights of a chunk are read, where the next chunk follows."""
     rows = chosen.band if chosen.banded and not layer.flat else layer.height
     return -(-rows // chosen.tile.rows) * -(-layer.width // chosen.tile.columns)
 

@@ -1,4 +1,4 @@
-"""How a convolution is cut: the tile in registers, the rows of a task, and which of weights and image stays in the cache.
+"""Loop nests of convolutions: the tile in registers, the rows of a task, and whether weights or image stay in the cache.
 
 A tile is some vectors of output channels for some places of the result (`rows` by `columns`). A step of the sum loads a
 vector of weights for each vector of channels, and broadcasts an element of the image for each place: places * vectors
@@ -126,7 +126,7 @@ class Plan:
     parts: int
 
     def cuts_nothing(self, layer: Layer) -> bool:
-        """Whether all tiles of a layer are whole, its sizes being known."""
+        """Return whether all tiles of a layer are whole, its sizes being known."""
         pieces = (
             (layer.outputs, self.tile.vectors * layer.lanes),
             (layer.height, self.band),
@@ -141,7 +141,7 @@ class Plan:
 
 
 def by_channels(layer: Layer) -> bool:
-    """Whether lanes are better filled with channels than with the places of a row."""
+    """Return whether lanes are better filled with channels than with the places of a row."""
     if layer.block:
         return True
     channels = -(-layer.outputs // layer.lanes) * layer.lanes / max(layer.outputs, 1)
@@ -171,7 +171,7 @@ def _channel_tiles(layer: Layer, machine: Machine) -> list[Tile]:
 
 
 def _tiles(layer: Layer, machine: Machine) -> Iterator[Tile]:
-    """Those that fit the registers, with the weights of a step and an element of the image."""
+    """Return the tiles that fit the registers, with the weights of a step and an element of the image."""
     per_block = -(-layer.block // layer.lanes) if layer.block else 1
     most = max(min(MOST_VECTORS, -(-layer.outputs // layer.lanes)), per_block)
     for vectors in range(per_block, most + 1, per_block):
@@ -203,7 +203,7 @@ def column_tile(layer: Layer, machine: Machine) -> Tile:
 
 
 def plan(layer: Layer, machine: Machine) -> Plan:
-    """How the loops around the tile of a convolution by channels lie."""
+    """Plan the loops around the tile of a convolution by channels."""
     return plans(layer, machine)[0]
 
 
@@ -238,7 +238,7 @@ def _strip(layer: Layer, tile: Tile, chunk: int) -> int:
 
 
 def _banded(layer: Layer, machine: Machine, bands: int, chunks: int) -> bool:
-    """Whether the image is better kept than the weights: what is larger than half of the second cache is read again from
+    """Return whether the image is better kept than the weights: what is larger than half of the second cache is read again from
     beyond it in each turn of the outer loop."""
     room = machine.l2 // 2
     image, weights = layer.image(layer.height or USUAL) * layer.groups, layer.weights * layer.groups

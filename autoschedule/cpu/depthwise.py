@@ -62,14 +62,14 @@ def windows(group: Group) -> None:
 
 
 def _accumulator(group: Group) -> Operation:
-    """Where sums are kept while a reduction runs: the anchor, if others follow it, or else a copy of its own."""
+    """Return the stage that keeps the sums while a reduction runs: the anchor, if others follow it, or else a copy of its own."""
     if group.anchor is not group.output:
         return group.anchor
     return group.s.cache_write(list(group.anchor.outputs), "local")[0].op
 
 
 def best_rows(extent: int, taps: int, step: int, room: int) -> int:
-    """How many neighbouring results to compute together along an axis of `extent` (0: not known), of windows of `taps` that
+    """Return the number of neighbouring results to compute together along an axis of `extent` (0: not known), of windows of `taps` that
     move by `step`, with `room` registers for sums: so that the fewest elements are read, none of them for results that do
     not exist where that can be helped."""
     most = max(1, min(MOST_ROWS, room, extent or MOST_ROWS))
@@ -83,7 +83,7 @@ def best_rows(extent: int, taps: int, step: int, room: int) -> int:
 
 
 def _rows(group: Group, anchor: Operation, extent: int) -> int:
-    """How many places to compute together; where the weights alone are too many for the registers, they are read each time."""
+    """Return the number of places to compute together; where the weights alone are too many for the registers, they are read each time."""
     taps = [constant_extent(axis) or 1 for axis in anchor.reduce_axis]
     room = group.machine.registers - SCRATCH
     weights = prod(taps) if len(anchor.input_tensors) > 1 else 0

@@ -64,7 +64,7 @@ def sides_of(op: Operation) -> Sides | None:
 
 
 def are_widened(both: Sequence[Expr]) -> bool:
-    """Whether a factor is a float that is converted to one of more bits."""
+    """Return whether a factor is a float that is converted to one of more bits."""
     return any(
         isinstance(factor, Cast)
         and factor.dtype.is_float
@@ -100,5 +100,5 @@ def _loads(factor: Expr) -> list[ProducerLoad]:
 
 
 def _lies_along(factor: Expr, axis: IterVar) -> bool:
-    """Whether what a factor reads that depends on most axes lies side by side along this one."""
+    """Return whether what a factor reads that depends on most axes lies side by side along this one."""
     return axis in contiguous_axes(max(_loads(factor), key=lambda load: len(find_axes(load))))

@@ -144,7 +144,7 @@ def _columns(group: Group, anchor: Operation, lane: IterVar | None) -> None:
 
 
 def _accumulator(group: Group, anchor: Operation) -> Operation:
-    """Where sums are kept while the reduction runs: the anchor, if others follow it, or else a copy of its own."""
+    """Return the stage that keeps the sums while the reduction runs: the anchor, if others follow it, or else a copy of its own."""
     if anchor is not group.output:
         return anchor
     return group.s.cache_write(list(anchor.outputs), "local")[0].op

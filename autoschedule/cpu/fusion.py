@@ -1,4 +1,4 @@
-"""What sums in registers compute for themselves of what they read, rather than to read what was stored."""
+"""Producers that sums in registers recompute, instead of loading a stored tensor."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def axes_shared(reader: Operation, producer: Operation, machine: Machine) -> fro
 
 
 def _better_apart(producer: Operation, terms: Terms, load: ProducerLoad, machine: Machine) -> bool:
-    """Whether a reduction that is computed for one vector of what reads it, by this load, takes longer than stored and loaded:
+    """Return whether a reduction that is computed for one vector of what reads it, by this load, takes longer than stored and loaded:
     tiles of several rows load once what all of them read."""
     free = tuple(
         axis
@@ -71,7 +71,7 @@ def _better_apart(producer: Operation, terms: Terms, load: ProducerLoad, machine
 
 
 def computed_again(readers: Iterable[tuple[Expr, Sequence[IterVar]]], producer: Operation, machine: Machine) -> bool:
-    """Whether it costs less to compute what `producer` gives, element by element, wherever these reductions read it, than to store
+    """Return whether it costs less to compute what `producer` gives, element by element, wherever these reductions read it, than to store
     it and load it. readers: the expression of each, with what is inlined already, and its data axes."""
     if is_expensive(producer):
         return False
@@ -86,7 +86,7 @@ def computed_again(readers: Iterable[tuple[Expr, Sequence[IterVar]]], producer: 
 
 
 def cheap(reduction: Operation, machine: Machine) -> bool:
-    """Whether it costs less to compute a reduction twice than to store it and load it twice."""
+    """Return whether it costs less to compute a reduction twice than to store it and load it twice."""
     operations = _operations(reduction.values[0], reduction.axis, machine)
     return operations is not None and operations <= _traffic(reduction, machine)
 
@@ -96,7 +96,7 @@ def _vectors(op: Operation, machine: Machine) -> float:
 
 
 def _traffic(op: Operation, machine: Machine) -> float:
-    """What it costs to store and load it, in operations on vectors."""
+    """Return the cost of storing and loading it, in operations on vectors."""
     lanes, vectors = machine.lanes(op.output(0).dtype.bits), _vectors(op, machine)
     kept = vectors * machine.vector_bytes <= machine.l2
     return vectors * (CACHED if kept else lanes * STORED)

@@ -127,12 +127,12 @@ def _ask_ahead(sums: Stage, panel: Tensor, chosen: Plan) -> None:
 
 
 def _widened(group: Group, b: ProducerLoad) -> bool:
-    """Whether B is computed from fewer bytes than it has: packed, it would be more to read, where reading is all there is."""
+    """Return whether B is computed from fewer bytes than it has: packed, it would be more to read, where reading is all there is."""
     return any(tensor.dtype.bits < b.dtype.bits for head in upstream(group, b) for tensor in head.input_tensors)
 
 
 def _passes_by(group: Group, product: Product) -> bool:
-    """Whether the result is stored past the caches: it does not stay there, and memory is as busy as arithmetic."""
+    """Return whether the result is stored past the caches: it does not stay there, and memory is as busy as arithmetic."""
     element = group.output.output(0).dtype.bytes
     rows, depth, columns = product.m * product.batch, product.k, product.n
     moved = (rows * depth + depth * columns * product.batch + rows * columns) * element

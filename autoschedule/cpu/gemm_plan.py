@@ -1,4 +1,4 @@
-"""How a product of matrices is cut: the register tile, the depth of a block, packed or not, and the tasks.
+"""Loop nests of matrix products: the register tile, the depth of a block, packing, and the tasks.
 
 Pure functions of sizes and the machine. Costs are cycles for one step along the sum, of the whole product: a tile of r rows
 and v vectors takes r * v multiply-adds, no less than the latency of one asks for, and a little more. A matrix B that a
@@ -151,7 +151,7 @@ def _changed(usual: Plan, product: Product) -> Iterator[Plan]:
 
 
 def _is_ragged(product: Product, machine: Machine) -> bool:
-    """Whether rows of B are few vectors, the last of which would be read in pieces: a panel is read beyond its end."""
+    """Return whether rows of B are few vectors, the last of which would be read in pieces: a panel is read beyond its end."""
     lanes = machine.lanes(product.bits)
     return not machine.masks and product.n % lanes > 0 and product.n <= MAX_RAGGED * lanes and product.m >= RAGGED_ROWS
 
@@ -168,7 +168,7 @@ MAX_DIRECT = 4
 
 
 def _tiles(product: Product, machine: Machine) -> Iterator[RegisterTile]:
-    """Those to choose from, no larger than the product, best first."""
+    """Return the candidate tiles, no larger than the product, best first."""
     lanes = machine.lanes(product.bits)
     for tile in register_tiles(machine, product.bits):
         if product.columns:
@@ -182,7 +182,7 @@ def _tiles(product: Product, machine: Machine) -> Iterator[RegisterTile]:
 
 
 def _depth(product: Product, tile: RegisterTile, packed: bool, machine: Machine) -> int:
-    """How deep a block of B may be to stay in the second cache, which is half its own; 0 where that is all of it."""
+    """Return the greatest depth of a block of B that stay in the second cache, which is half its own; 0 where that is all of it."""
     row = tile.columns * product.bits // 8
     most = machine.l2 // 2 // row
     if not packed and product.stride > tile.columns and not product.in_place:

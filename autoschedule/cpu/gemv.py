@@ -65,7 +65,7 @@ class Thin:
 
 
 def thin(group: Group, terms: Operands) -> Thin | None:
-    """How a product is one of a matrix and a few vectors; None where it is not."""
+    """Return a product as one of a matrix and a few vectors; None where it is none."""
     anchor, lanes = group.anchor, group.machine.lanes(group.anchor.output(0).dtype.bits)
     (k,) = reduce_axes(anchor)
     if terms.product.in_place:
@@ -151,7 +151,7 @@ def _add_up(stage: Stage, outer: int, one_by_one: bool) -> None:
 
 
 def _is_far(group: Group, matrix: ProducerLoad) -> bool:
-    """Whether a matrix is read from memory: no cache holds it, or, of a model's weights, what is used in between has driven it out
+    """Return whether a matrix is read from memory: no cache holds it, or, of a model's weights, what is used in between has driven it out
     of those that are not shared."""
     tensor = source(matrix)
     known = [extent.value for extent in tensor.shape if isinstance(extent, IntImm)]

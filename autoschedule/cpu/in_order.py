@@ -35,7 +35,7 @@ multiple of a way of the first cache apart drive each other out: of these, one."
 
 
 def are_short(group: Group) -> bool:
-    """Whether an anchor's rows have so few elements that turning them takes less than taking lanes together in the end does: each
+    """Return whether an anchor's rows have so few elements that turning them takes less than taking lanes together in the end does: each
     element is turned once, log2(lanes) times, and lanes are taken together as often by all that takes up a term."""
     reduction = group.anchor.reduction
     if (

@@ -106,7 +106,7 @@ def register_tile(machine: Machine, m: int, n: int) -> RegisterTile:
 
 
 def _block(group: Group, summed: Operation) -> int:
-    """How many rows of an image a task has: what they read stays in the second cache, and all threads have some."""
+    """Return the number of rows of an image of a task: what they read stays in the second cache, and all threads have some."""
     *outer, row, _, _ = group.anchor.axis
     extent = constant_extent(row) or ASSUMED
     *_, places, channels = (constant_extent(axis) or ASSUMED for axis in source(op_loads(summed)[0]).op.axis)
@@ -116,7 +116,7 @@ def _block(group: Group, summed: Operation) -> int:
 
 
 def _row_tiles(group: Group, tile: RegisterTile) -> int:
-    """How many tiles of rows a task of a product of matrices has."""
+    """Return the number of tiles of rows of a task of a product of matrices."""
     m, n = (constant_extent(axis) or ASSUMED for axis in group.anchor.axis)
     tiles, columns = ceil(m / tile.rows), ceil(n / tile.columns)
     return max(ceil(tiles / max(ceil(group.machine.cores * TASKS / columns), 1)), 1)

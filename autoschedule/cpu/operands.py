@@ -1,4 +1,4 @@
-"""What a product of matrices reads, for the rules that schedule it."""
+"""Operands of matrix products, for the rules that schedule them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Operands:
 
 
 def is_product(op: Operation) -> bool:
-    """Whether an operation sums a[.., i, k] * b[.., k, j] over k, either of the two transposed or both, each of them converted
+    """Return whether an operation sums a[.., i, k] * b[.., k, j] over k, either of the two transposed or both, each of them converted
     or not, for its last two axes i and j; or b packed, b[j // w, k, j % w]."""
     loads, both = op_loads(op), factors(op)
     if both is None or len(op.reduce_axis) != 1 or len(op.axis) < 2 or len(loads) != 2:
@@ -79,7 +79,7 @@ def _is_packed(load: ProducerLoad, j: IterVar, k: IterVar) -> bool:
 
 
 def operands(group: Group) -> Operands:
-    """What the anchor multiplies."""
+    """Return the operands that the anchor multiplies."""
     anchor = group.anchor
     a, b = op_loads(anchor)
     (k,) = reduce_axes(anchor)

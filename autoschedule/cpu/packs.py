@@ -65,7 +65,7 @@ def place_of(load: ProducerLoad, axis: IterVar) -> int | None:
 
 
 def is_movable(load: ProducerLoad, axis: IterVar, loads: Sequence[ProducerLoad]) -> bool:
-    """Whether lanes along `axis` can be put side by side in a copy of the tensor, for all loads of it."""
+    """Return whether lanes along `axis` can be put side by side in a copy of the tensor, for all loads of it."""
     place = place_of(load, axis)
     others = [other for other in loads if other.producer is load.producer and other is not load]
     return (
@@ -111,7 +111,7 @@ def reads_of(
 
 
 def _is_ordered(load: ProducerLoad, reduced: Sequence[IterVar]) -> bool:
-    """Whether each dimension that an axis of the sum indexes is indexed by that alone."""
+    """Return whether each dimension that an axis of the sum indexes is indexed by that alone."""
     return all(isinstance(index, IterVar) or find_axes(index).isdisjoint(reduced) for index in load.indices)
 
 
@@ -124,7 +124,7 @@ def packs(
     depth: int,
     terms: int,
 ) -> tuple[tuple[ProducerLoad, ...], float]:
-    """Which of these are copied for such a tile, and operations on vectors for each term that reading them takes more than loading
+    """Choose the operands to copy for such a tile, and the operations on vectors for each term that reading them takes more than loading
     them would if they lay well, in the first cache. width: lanes of the tile; steps: for each term; depth: terms of a sum; terms:
     how many there are in all."""
     chosen: list[ProducerLoad] = []
@@ -170,7 +170,7 @@ def pack(
     reduced: Sequence[IterVar],
     whole: bool,
 ) -> Stage:
-    """Makes the copy, and returns its stage. lane: the axis whose values lie side by side in panels of `width`; None: the last one
+    """Make the copy, and return its stage. lane: the axis whose values lie side by side in panels of `width`; None: the last one
     of the sum. whole: it is made at once, on all threads, and not panel by panel where it is read."""
     s = group.s
     assert isinstance(load.producer, Tensor)

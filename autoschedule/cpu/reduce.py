@@ -48,7 +48,7 @@ SMALL = 1 << 15
 
 @dataclass(frozen=True)
 class Layout:
-    """How a reduction reads: `reduced` are the reduce axes, `kept` the data axes, last in order, whose neighbours lie side by
+    """Access pattern of a reduction: `reduced` are the reduce axes, `kept` the data axes, last in order, whose neighbours lie side by
     side; one of them is empty, or both. rows: elements of the last dimension that reduced ones go through, one step after the
     other, where that is known."""
 
@@ -58,7 +58,7 @@ class Layout:
 
 
 def reads_once(group: Group) -> bool:
-    """Whether a group's anchor is a reduction without reuse: each term reads elements that no other does, side by side, so that
+    """Return whether a group's anchor is a reduction without reuse: each term reads elements that no other does, side by side, so that
     memory bounds it."""
     op = group.anchor
     load = full_load(op)
@@ -149,7 +149,7 @@ def _ends_with(indices: Sequence[object], axes: Sequence[IterVar]) -> bool:
 
 
 def too_few_rows(group: Group, op: Operation, rows: int | None) -> bool:
-    """Whether threads would better share a reduction by parts of its sums than by `rows` tasks."""
+    """Return whether threads would better share a reduction by parts of its sums than by `rows` tasks."""
     few = rows is not None and rows < group.machine.cores
     return few and worth_threads((*op.axis, *op.reduce_axis)) and _chunks(op, layout_of(group, op)) > 1
 
@@ -217,7 +217,7 @@ def _rows(group: Group, op: Operation, output: Operation, threads: bool, layout:
 
 
 def _fetch_steps(stage: Stage, layout: Layout) -> None:
-    """Lets the steps of partial sums ask ahead, where each reads neighbours."""
+    """Let the steps of partial sums ask ahead, where each reads neighbours."""
     step = length(stage.op.axis[-1:])
     loop = next(
         (axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None

@@ -197,7 +197,7 @@ def _across_a_row(group: Group, op: Operation) -> list[Stage]:
 
 
 def _ask_ahead(group: Group, part: Operation, stage: Stage) -> None:
-    """Where a part is slow to compute, memory would be idle meanwhile: lets each step of it ask for its part of the next row."""
+    """Prefetch the same part of the next row in each step of a part that is slow to compute: memory would be idle meanwhile."""
     size = elements(group.output)
     if size is None or size * group.output.output(0).dtype.bytes <= group.machine.l2 or not _is_slow(part):
         return
@@ -210,7 +210,7 @@ def _ask_ahead(group: Group, part: Operation, stage: Stage) -> None:
 
 
 def _is_slow(part: Operation) -> bool:
-    """Whether an element of it takes a function of mathematics, under a reduction too."""
+    """Return whether an element of it takes a function of mathematics, under a reduction too."""
     nodes = (node for value in part.values for node in post_order(value))
     return any(
         isinstance(node, Call) and node.name in ("exp", "tanh", "erf", "sigmoid", "log", "pow") for node in nodes
@@ -218,7 +218,7 @@ def _is_slow(part: Operation) -> bool:
 
 
 def _trailing(stage: Stage, axes: Sequence[IterVar]) -> list[IterVar]:
-    """Those of the axes that are the last of the stage's: their elements lie side by side."""
+    """Return those of the axes that are the last of the stage's: their elements lie side by side."""
     trailing: list[IterVar] = []
     for axis in reversed(stage.op.axis):
         if axis in axes:
@@ -229,7 +229,7 @@ def _trailing(stage: Stage, axes: Sequence[IterVar]) -> list[IterVar]:
 
 
 def _vectors(whole: _Rows, stage: Stage, axes: Sequence[IterVar]) -> None:
-    """Those of these axes that lie side by side in vectors, several at a time."""
+    """Return those of these axes that lie side by side in vectors, several at a time."""
     together = _trailing(stage, axes)
     axis, size, several = fused(stage, together), length(together), VECTORS * whole.group.machine.lanes(whole.bits)
     if size is None or size > several:
@@ -241,8 +241,8 @@ def _vectors(whole: _Rows, stage: Stage, axes: Sequence[IterVar]) -> None:
 
 
 def _columns(whole: _Rows, reduction: Operation) -> int | None:
-    """How many columns of the rows are computed together: as many as fit into the cache, and are shared evenly; 0 where even a few
-    do not fit, None for all."""
+    """Return the number of columns of the rows that are computed together: as many as fit into the cache, and are
+    shared evenly; 0 where even a few do not fit, None for all."""
     machine = whole.group.machine
     *outer, lane = with_lane_last(reduction.axis)
     last, line = constant_extent(lane), machine.line * 8 // whole.bits

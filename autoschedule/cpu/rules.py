@@ -1,4 +1,4 @@
-"""Which rule schedules what on CPUs.
+"""The rules of CPUs: the operations that each one schedules.
 
 A row: the tag of an anchor, the module below autoschedule/cpu and the function in it, `def rule(group: Group) -> None`. Modules are
 imported when a program has an operation of theirs.
@@ -80,7 +80,7 @@ def _rule(row: tuple[str, str]) -> Callable[[Group], None]:
 
 
 def fusion_on(machine: Machine) -> Fusion:
-    """What these rules compute where it is read."""
+    """Return the producers that these rules compute in their consumers."""
     return Fusion(
         partial(axes_shared, machine=machine),
         partial(cheap, machine=machine),

@@ -67,8 +67,8 @@ def scan(group: Group) -> None:
 
 
 def _by_steps(group: Group) -> None:
-    """Where steps hold reductions, or there are several states: in each step one operation after the other, reductions in tiles of
-    registers, the others in lanes."""
+    """Schedule a scan whose steps hold reductions, or which has several states: in each step one operation after the
+    other, reductions in tiles of registers, the others in lanes."""
     for part in group.parts:
         if is_plain(part):
             _in_lanes(group, group.s[part], len(part.axis) - 1)
@@ -77,7 +77,10 @@ def _by_steps(group: Group) -> None:
 
 
 def _along_columns(group: Group, order: Sequence[int]) -> None:
-    """Where neighbours are no steps. order: the place among the output's axes of each dimension of the states."""
+    """Schedule a scan whose neighbouring elements are no steps.
+
+    order: the place among the output's axes of each dimension of the states.
+    """
     s, stage = group.s, group.s[group.output]
     axes = list(stage.op.axis)
     time, lane = axes[order[0]], axes[-1]
@@ -97,7 +100,7 @@ def _along_columns(group: Group, order: Sequence[int]) -> None:
 
 
 def _columns(group: Group, time: IterVar, lane: IterVar) -> int | None:
-    """How many columns a block has; None for all."""
+    """Return the number of columns that a block has; None for all."""
     element, extent, steps = group.output.output(0).dtype.bytes, constant_extent(lane), constant_extent(time)
     least = LINES * group.machine.line // element
     most = group.machine.l2 // 2 // ((steps or group.machine.l2) * element)
@@ -108,7 +111,10 @@ def _columns(group: Group, time: IterVar, lane: IterVar) -> int | None:
 
 
 def _along_rows(group: Group, order: Sequence[int]) -> None:
-    """Where neighbours are steps: as many rows at a time as a vector has lanes, turned on the way in and on the way out."""
+    """Schedule a scan whose neighbouring elements are steps:
+
+    as many rows at a time as a vector has lanes, turned on the way in and on the way out.
+    """
     s, stage, size = group.s, group.s[group.output], min(power_below(_lanes(group)), MAX_TILE)
     axes = list(stage.op.axis)
     place = max(range(len(axes) - 1), key=lambda at: (min(constant_extent(axes[at]) or size, size), at))

@@ -52,7 +52,7 @@ SHARED = ("serial", "parallel")
 
 
 def share_loops(s: Schedule, machine: Machine, chooser: Chooser) -> list[Decision]:
-    """Lets siblings share loops where that costs less, and tells what was decided."""
+    """Let siblings share loops where that costs less, and tell what was decided."""
     pairs = list(_pairs(s, machine))
     if not pairs:
         return []
@@ -158,7 +158,7 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _begin_alike(one: Stage, other: Stage) -> bool:
-    """Whether the outermost loops of two stages at root run equally often and in the same way."""
+    """Return whether the outermost loops of two stages at root run equally often and in the same way."""
     extents = [_extent(stage, axis) for stage in (one, other) for axis in stage.leaf_iter_vars[:1]]
     return (
         extents[0] is not None
@@ -184,7 +184,7 @@ def _found(bounds: Bounds, work: Nest) -> dict[Stage, _Root]:
 
 
 def _is_independent(one: _Root, other: _Root, roots: Mapping[Stage, _Root]) -> bool:
-    """Whether nothing of either is computed from the other, all followers considered: whoever shares loops is computed at once."""
+    """Return whether nothing of either is computed from the other, all followers considered: whoever shares loops is computed at once."""
     unit_of = {
         stage: leader
         for leader in roots.values()
@@ -205,7 +205,7 @@ def _is_independent(one: _Root, other: _Root, roots: Mapping[Stage, _Root]) -> b
 
 
 def _runs(nest: Nest) -> bool:
-    """Whether no loop of a nest is empty."""
+    """Return whether no loop of a nest is empty."""
     return nest.trips > 0 and all(_runs(part) for part in nest.body if isinstance(part, Nest))
 
 
@@ -240,7 +240,7 @@ def _match(one: Computation, other: Computation, bounds: Bounds) -> _Match:
 
 
 def _matches_inside(match: _Match, bounds: Bounds) -> list[_Match]:
-    """What is computed at the loops that both share, at the same ones, and reads the same."""
+    """Return whether the stages computed at the loops that both share are at the same ones, and read the same."""
     ones, others = (
         [each for each in bounds.of if each.parent is whole and each.leader is None and each.place < match.shared]
         for whole in (match.one, match.other)
@@ -289,7 +289,7 @@ def _ways(leader: _Root, other: _Root, bounds: Bounds, machine: Machine) -> list
 
 
 def _common_part(one: Nest, other: Nest) -> float:
-    """How much of the memory that two nests are about both are about."""
+    """Return the share of the memory of two nests that both access."""
     ones, others = (
         {
             access.array: prod(extent if isinstance(extent, int) else ASSUMED for extent in access.shape) * access.bytes

@@ -1,4 +1,4 @@
-"""Which results are stored past the caches: those that would drive out what they are made of, and not stay themselves. And
+"""Non-temporal stores: results that would evict what they are made of, and not stay in the cache themselves. And
 which operands are asked for ahead: those that are read from memory, once."""
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ STEPS = 16
 
 
 def streams(op: Operation) -> bool:
-    """Whether what `op` computes goes past the caches: it and as much that it reads do not fit into the last one. Of unknown
+    """Return whether what `op` computes goes past the caches: it and as much that it reads do not fit into the last one. Of unknown
     sizes that is not known."""
     size = elements(op)
     return size is not None and op.num_outputs == 1 and 2 * size * op.output(0).dtype.bytes >= last_cache()
 
 
 def stream(stage: Stage, axis: IterVar) -> None:
-    """Lets a loop, vectorized, store past the caches where what the stage computes goes there."""
+    """Let a loop, vectorized, store past the caches where what the stage computes goes there."""
     if streams(stage.op):
         stage.pragma(axis, "nontemporal_store")
 
 
 def fetch_ahead(stage: Stage, axis: IterVar, step: int) -> None:
-    """Lets each iteration of a loop ask for what lies a page further on in the arguments that no cache holds, of which it reads
+    """Let each iteration of a loop ask for what lies a page further on in the arguments that no cache holds, of which it reads
     `step` elements side by side."""
     for tensor in stage.op.input_tensors:
         known, read = [extent.value for extent in tensor.shape if isinstance(extent, IntImm)], step * tensor.dtype.bytes

@@ -1,4 +1,4 @@
-"""How a reduction of any form is computed: which axis goes into vectors, and which results are computed together.
+"""Plans of reductions of any form: the axis that goes into vectors, and the results that are computed together.
 
 Only accesses are looked at. What does not depend on an axis of the tile is loaded, or computed, once for all of the tile's
 results along it; what is read along the lanes in one piece is one vector, what is read apart is as many loads as there are lanes.
@@ -67,7 +67,7 @@ class SumPlan:
 
 @dataclass(frozen=True)
 class Terms:
-    """What one term of a sum takes: its operators by the axes that they depend on, its loads, and the loops."""
+    """Cost of one term of a sum: its operators by the axes that they depend on, its loads, and the loops."""
 
     operators: tuple[tuple[frozenset[IterVar], int], ...]
     loads: tuple[ProducerLoad, ...]
@@ -82,17 +82,19 @@ class Terms:
 
     @cached_property
     def depth(self) -> int:
-        """How many terms a sum has."""
+        """The number of terms of a sum."""
         return prod(self.extents[axis] for axis in self.reduce_axis)
 
     @cached_property
     def results(self) -> int:
-        """How many sums there are."""
+        """The number of sums."""
         return prod(self.extents[axis] for axis in self.axis)
 
 
 def terms_of(value: Expr, axis: Sequence[IterVar]) -> Terms | None:
-    """Those of the reduction `value` over the data axes `axis`; None where it reduces tuples, or how long depends on the result."""
+    """Return the terms of the reduction `value` over the data axes `axis`; None where it reduces tuples, or their
+    number depends on the result.
+    """
     if not isinstance(value, Reduce) or len(value.sources) != 1 or any(domain_axes(each) for each in value.axes):
         return None
     operators: Counter[frozenset[IterVar]] = Counter()
@@ -182,7 +184,7 @@ def _all_tiles(
 
 
 class _Tile(NamedTuple):
-    """What a plan computes at a step, so many values of each of these axes, and its operations on vectors for each term if all that
+    """Results that a plan computes in a step: so many values of each of these axes, and the operations on vectors for each term if all that
     it reads lay well. steps: made for each term; reads: what may be copied."""
 
     least: float
@@ -256,7 +258,7 @@ def _scattered(terms: Terms, machine: Machine, lane: tuple[IterVar, ...]) -> flo
 
 
 def _steps_of_lanes(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int) -> float:
-    """How many steps are made for each term along the lanes: fewer than one, the more results a step computes at once."""
+    """Return the number of steps that are made for each term along the lanes: fewer than one, the more results a step computes at once."""
     width = vectors * machine.lanes(terms.bits) if lane else 1
     length = prod([terms.extents[axis] for axis in lane])
     return ceil(length / width) / length
@@ -303,7 +305,7 @@ def _step(parts: Sequence[tuple[float, bool, Sequence[bool]]], sizes: Sequence[i
 
 
 def gathers(load: ProducerLoad, lane: Sequence[IterVar], lanes: int) -> bool:
-    """Whether the elements that neighbouring lanes read lie neither side by side nor at one place."""
+    """Return whether the elements that neighbouring lanes read lie neither side by side nor at one place."""
     along = set(lane)
     varying = [index for index in load.indices if not along.isdisjoint(_quick(index, lanes))]
     if not varying:
@@ -354,7 +356,7 @@ def _data_lanes(terms: Terms, movable: Collection[Tensor]) -> Iterator[tuple[Ite
 
 
 def _in_one_piece(load: ProducerLoad, lane: Sequence[IterVar]) -> bool:
-    """Whether a load's last dimensions are these axes, over their whole extents but for the first one's."""
+    """Return whether a load's last dimensions are these axes, over their whole extents but for the first one's."""
     count = len(lane)
     if len(load.indices) < count or any(not set(lane).isdisjoint(find_axes(index)) for index in load.indices[:-count]):
         return False
@@ -385,7 +387,7 @@ def _rows(terms: Terms, lane: Sequence[IterVar]) -> list[IterVar]:
 
 
 def _sizes(axis: IterVar, room: int) -> list[int]:
-    """How many values of an axis a tile of at most `room` results may have."""
+    """Return the number of values of an axis that a tile of at most `room` results may have."""
     extent = constant_extent(axis) or 1
     return sorted({size for size in (*FACTORS, extent) if size <= min(extent, room)})
 

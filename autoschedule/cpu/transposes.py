@@ -1,4 +1,4 @@
-"""Reads across: neighbouring elements of what is stored lie apart in what is read, and those that are read side by side
+"""Transposed accesses: neighbouring elements of what is stored lie apart in what is read, and those that are read side by side
 are stored apart.
 
     for i.outer, j.outer:                                     # bands of 4 t rows, whose cache lines are stored whole
@@ -50,7 +50,7 @@ class Crossing:
 
 
 def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Crossing | None:
-    """Whether `op`, whose reads (those of what is inlined included) are `loads`, is to be computed in such tiles."""
+    """Return whether `op`, whose reads (those of what is inlined included) are `loads`, is to be computed in such tiles."""
     if len(op.axis) < 2 or op.num_outputs > 1:
         return None
     last = op.axis[-1]
@@ -120,7 +120,7 @@ def read_across(
 
 
 def readers_within(s: Schedule, source: Tensor, ops: Sequence[Operation]) -> list[Tensor]:
-    """What reads a tensor among operations and what is inlined into them; nothing where some of it is inlined elsewhere too, where
+    """Return the readers of a tensor among operations and those inlined into them; nothing where some of it is inlined elsewhere too, where
     a copy that is computed at a loop of theirs would not be there."""
     whole = {s[op] for op in ops}
     readers = [

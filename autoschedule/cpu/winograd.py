@@ -87,7 +87,7 @@ class _Winograd:
         return prod(extents) * self.layer.bits // 8 * self.size**2
 
     def _banded(self) -> bool:
-        """Whether a band's squares stay in the cache while all channels pass by, or a chunk's weights while all bands do."""
+        """Return whether a band's squares stay in the cache while all channels pass by, or a chunk's weights while all bands do."""
         weights = self._bytes(self.layer.inputs, self.layer.outputs)
         bands = (self.layer.batch or 1) * -(-(self.layer.height or USUAL) // self.tile.rows)
         whole = self.layer.height % self.tile.rows == 0

@@ -100,7 +100,7 @@ def element_a_thread(group: Group) -> None:
 
 
 def _lanes(op: Operation) -> tuple[int, str]:
-    """How many neighbours a thread has, so that the widest of them are 16 bytes, and why they are fewer."""
+    """Return the number of neighbours that a thread has, so that the widest of them are 16 bytes, and why they are fewer."""
     last = [dimension(index) for load in op_loads(op) for index in load.indices[-1:]]
     if op.axis and any(at.steps.get(op.axis[-1], 1) != 1 for at in last):
         return 1, ""  # neighbouring threads read what lies next to each other, as far as it does
@@ -120,8 +120,9 @@ def _lanes(op: Operation) -> tuple[int, str]:
 
 
 def _fewest_sectors(op: Operation, most: int) -> int:
-    """How many neighbours, up to so many, a thread has for the fewest sectors of memory, the more where few are saved: what
-    neighbours of one thread read alone, being apart or nowhere a whole vector, the threads beside it read together."""
+    """Return the number of neighbours, up to so many, that a thread has for the fewest sectors of memory, the more
+    where few are saved: what neighbours of one thread read alone, being apart or nowhere a whole vector, the threads
+    beside it read together."""
     extents = [fixed_extent(axis) for axis in op.axis]
     plain = not op.axis or all(
         load.indices[-1:] == op.axis[-1:] or op.axis[-1] not in load_axes(load) for load in op_loads(op)
@@ -132,7 +133,7 @@ def _fewest_sectors(op: Operation, most: int) -> int:
 
 
 def _is_flat(op: Operation) -> bool:
-    """Whether all that is read lies as what is stored does, so that all rows are one."""
+    """Return whether all that is read lies as what is stored does, so that all rows are one."""
 
     def plain(load: ProducerLoad) -> bool:
         return load.indices == op.axis and all(map(same_extent, load.producer.shape, op.output_shape))
@@ -152,7 +153,7 @@ def _by_data(load: ProducerLoad) -> bool:
 
 
 def _scattered(op: Operation) -> Iterator[str]:
-    """What neighbouring threads do not read side by side, and why."""
+    """Return the access that neighbouring threads do not read side by side, and why."""
     last = op.axis[-1] if op.axis else None
     why = {
         tensor_of(load).name: "where data say" if _by_data(load) else "at places that lie apart"
@@ -211,7 +212,7 @@ def _read_across(op: Operation) -> tuple[IterVar, list[ProducerLoad]] | None:
 
 
 def _tile_lanes(op: Operation, across: IterVar, loads: Sequence[ProducerLoad]) -> int:
-    """How many neighbours a thread moves at once through a tile, on both ways."""
+    """Return the number of neighbours that a thread moves at once through a tile, on both ways."""
     lanes = min(lanes_of(tensor.dtype) for tensor in (op.output(0), *map(tensor_of, loads)))
     extents = fixed_extent(across), fixed_extent(op.axis[-1])
     lanes = (

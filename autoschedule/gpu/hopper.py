@@ -148,8 +148,8 @@ def on_warpgroups(group: Group) -> list[Candidate]:
 
 
 def _tiles(found: Contraction, gpu: Gpu, down: bool) -> Iterator[Tile]:
-    """Those that fit the shared memory of a block, and are no more than twice as large as the result. down: B lies in rows of its
-    columns, which are whole panels."""
+    """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result. down:
+    B lies in rows of its columns, which are whole panels."""
     size = found.a.dtype.bytes
     rows, columns, terms = map(size_of, (found.rows, found.columns, found.summed))
     depth = PANEL_BYTES // size
@@ -164,7 +164,7 @@ def _tiles(found: Contraction, gpu: Gpu, down: bool) -> Iterator[Tile]:
 
 
 def _comes_in_boxes(group: Group, found: Contraction, load: ProducerLoad) -> bool:
-    """Whether a tile of what a side reads is a box of a tensor in memory, whose rows the copy engine finds, and the sum has several
+    """Return whether a tile of what a side reads is a box of a tensor in memory, whose rows the copy engine finds, and the sum has several
     parts."""
     tensor, size = source(load), load.dtype.bytes
     own = found.rows if load is found.a else found.columns

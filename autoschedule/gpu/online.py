@@ -125,7 +125,7 @@ def online_sums(s: Schedule, begin: Callable[[Operation], Group]) -> list[Decisi
 
 
 def _tiles(form: OnlineForm, gpu: Gpu) -> list[Tile]:
-    """Those that fit the shared memory of a block, and are no more than twice as large as the result."""
+    """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result."""
     rows, terms, depth, columns, _ = form.sizes
     bytes_each = form.value.output(0).dtype.bytes
     tiles: list[Tile] = []
@@ -246,7 +246,7 @@ def _stored(stage: Stage, form: OnlineForm, tile: Tile) -> tuple[Stage, IterVar,
 
 
 def _merged(stage: Stage, at: tuple[Stage, IterVar]) -> tuple[Stage, IterVar]:
-    """What is merged, in registers, chunk by chunk; returns it with the loop over chunks."""
+    """Merge the partial results in registers, chunk by chunk; return it with the loop over chunks."""
     stage.set_scope("local")
     stage.compute_at(*at)
     chunk = stage.op.reduce_axis[0]

@@ -91,7 +91,7 @@ class CoreTile:
 
 
 def core_tiles(form: OnlineForm, gpu: Gpu) -> Iterator[CoreTile]:
-    """Those whose rows are a block's, that fit its shared memory, and whose fragments fit the registers; none where the products
+    """Return the tiles whose rows are a block's, that fit its shared memory, and whose fragments fit the registers; none where the products
     are not tensor cores', rows are few, or rows and columns no whole tiles."""
     rows, terms, depth, columns, _ = form.sizes
     period = form.of_output.begins or form.rows
@@ -219,7 +219,7 @@ def _stored(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Pla
 
 
 def _merged(stage: Stage, at: _Place) -> tuple[_Place, _Place]:
-    """What is merged, in fragments, chunk by chunk; returns the loops over chunks, and over slices of the columns."""
+    """Merge the partial results in fragments, chunk by chunk; return the loops over chunks, and over slices of the columns."""
     stage.set_scope("mma_c")
     stage.compute_at(*at)
     chunk = stage.op.reduce_axis[0]
@@ -240,7 +240,7 @@ def _merged(stage: Stage, at: _Place) -> tuple[_Place, _Place]:
 
 
 def by_lanes(stage: Stage, row: IterVar, column: IterVar, at: _Place, scope: str = "mma_c") -> None:
-    """What each lane computes of the elements that it has in a fragment, or of the rows."""
+    """Compute in each lane the elements that it has in a fragment, or its rows."""
     stage.set_scope(scope)
     stage.compute_at(*at)
     _lanes(stage, row, column)

@@ -107,7 +107,7 @@ def product(group: Group, in_order: bool = False) -> bool:
 
 
 def _tiles(found: Contraction, gpu: Gpu, bits: int) -> Iterator[Tile]:
-    """Those that fit the shared memory of a block, and are no more than twice as large as the result."""
+    """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result."""
     rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
     lanes, whole = lanes_of(found.a.dtype), found.a.dtype.bits == found.b.dtype.bits == 32
     depth = next((each for each in DEPTHS if terms % each == 0), min(16, ceil(terms / lanes) * lanes))
@@ -197,8 +197,8 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
 
 
 def _beside(found: Contraction, tile: Tile) -> int:
-    """How many columns of a thread are neighbours: as many as 16 bytes of the result hold; where threads take terms of a column at
-    once, one, so that those of neighbours are of different rows."""
+    """Return the number of columns of a thread that are neighbours: as many as 16 bytes of the result hold; where
+    threads take terms of a column at once, one, so that those of neighbours are of different rows."""
     return 1 if found.is_read_along_sum(found.b) else gcd(lanes_of(found.b.dtype), tile.own[1], size_of(found.columns))
 
 

@@ -82,7 +82,7 @@ def _time(op: Operation, loads: Sequence[ProducerLoad], gpu: Gpu) -> Estimate:
 
 
 def _places(load: ProducerLoad, axis: IterVar) -> int:
-    """How many places what is read has along an axis."""
+    """Return the number of places along an axis of what is read."""
     return max(
         (
             extent.value

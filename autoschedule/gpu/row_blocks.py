@@ -166,7 +166,7 @@ def rows_read(op: Operation, inner: Sequence[IterVar]) -> dict[Tensor, tuple[int
 
 
 def _is_plain(load: ProducerLoad) -> bool:
-    """Whether it is read at axes, each of them once, and at places that depend on none."""
+    """Return whether it is read at axes, each of them once, and at places that depend on none."""
     axes = [index for index in load.indices if isinstance(index, IterVar)]
     return len(axes) == len(set(axes)) and not any(
         find_axes(index) for index in load.indices if not isinstance(index, IterVar)
@@ -184,14 +184,14 @@ def terms_beside(op: Operation) -> list[Tensor]:
 
 
 def _begins_whole(index: Expr, axis: IterVar) -> bool:
-    """Whether an index is that axis, or a multiple of any vector's length further."""
+    """Return whether an index is that axis, or a multiple of any vector's length further."""
     at = dimension(index)
     return at.offset % VECTOR == 0 and at.remainder(VECTOR).keys() <= {axis}
 
 
 def bytes_at_once(tensors: Iterable[Tensor], along: bool, last: int) -> tuple[int, int]:
-    """How many elements of these tensors a thread loads at once, and the bytes of the widest, of rows whose last dimension has
-    `last` elements."""
+    """Return the number of elements of these tensors that a thread loads at once, and the bytes of the widest, of rows
+    whose last dimension has `last` elements."""
     item = max((tensor.dtype.bytes for tensor in tensors), default=4)
     return gcd(max(VECTOR // item, 1), last) if along else 1, item
 
@@ -218,7 +218,7 @@ def shared_rows(gpu: Gpu, row: Row, apply: Callable[[RowBlock], None]) -> list[C
 
 
 def described(block: RowBlock, row: Row) -> str:
-    """What is chosen with a block, and the reason where that is less than 16 bytes at once, or more than once."""
+    """Describe the choice made with a block, and the reason where that is less than 16 bytes at once, or more than once."""
     own = _elements(row, block.threads)
     text = f"{block.beside} rows a block, {block.threads} threads a row"
     if row.again:
@@ -244,7 +244,7 @@ def block_time(gpu: Gpu, block: RowBlock, row: Row) -> Estimate:
 
 
 def _elements(row: Row, threads: int) -> int:
-    """How many of a row a thread has."""
+    """Return the number of elements of a row that a thread has."""
     return ceil(row.extent / (threads * row.vector)) * row.vector
 
 

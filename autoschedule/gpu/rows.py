@@ -88,7 +88,7 @@ def _apart(group: Group) -> None:
 
 
 def _row(group: Group, chain: RowChain) -> Row:
-    """What the rows of a chain are."""
+    """Describe the rows of a chain."""
     ops = [*group.parts, group.anchor]
     longest = max(
         ops, key=lambda op: (prod(map(fixed_extent, _inner(op, chain))), len(_inner(op, chain)))

@@ -1,4 +1,4 @@
-"""Which rule schedules what on NVIDIA's GPUs.
+"""The rules of NVIDIA's GPUs: the operations that each one schedules.
 
     online      products whose rows a softmax weighs another product with: one kernel, before all others are asked
     stencils    chains of what is read around each result: tiles in shared memory, before all others, too

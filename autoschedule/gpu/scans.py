@@ -82,7 +82,7 @@ def scan(group: Group) -> None:
 
 
 def _rows(group: Group, steps: Sequence[Operation]) -> _Rows | None:
-    """What the rule can keep of a scan in shared memory; None where that is nothing."""
+    """Return the part of a scan that the rule can keep in shared memory; None where that is nothing."""
     op, output, s = group.anchor, group.output, group.s
     dims = op.dimensions[0]
     if output is op or len(dims) < 2 or not all(map(is_plain, (*group.parts, output))):
@@ -108,7 +108,7 @@ def _rows(group: Group, steps: Sequence[Operation]) -> _Rows | None:
 
 
 def _is_along_time(load: ProducerLoad, end: Operation) -> bool:
-    """Whether a step reads, side by side with what others read, what its own time tells; a first step reads the first of it."""
+    """Return whether a step reads, side by side with what others read, what its own time tells; a first step reads the first of it."""
     if len(load.indices) != len(end.axis):
         return False
     return (
@@ -178,8 +178,8 @@ def share_scan(s: Schedule, scan: Operation, between: Iterable[Operation]) -> No
 
 
 def _columns(scan: Operation, steps: Sequence[Operation], apart: bool) -> tuple[int, int]:
-    """How many blocks of how many threads share the elements of a step. apart: whether nothing but the steps is computed in one;
-    blocks may share these if each column of theirs reads its own states alone."""
+    """Return the number of blocks, and of their threads, that share the elements of a step. apart: whether nothing but
+    the steps is computed in one; blocks may share these if each column of theirs reads its own states alone."""
     extents = [[constant_extent(axis) for axis in op.axis[1:]] for op in steps]
     if any(None in each for each in extents):
         return 1, THREADS

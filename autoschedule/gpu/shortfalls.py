@@ -1,4 +1,4 @@
-"""Why kernels use less of a GPU than there is, from their loops: what `s.plan` says beside what was chosen.
+"""Shortfalls of kernels, from their loops: reasons for which they use less of a GPU than there is, shown by `s.plan`.
 
 Sectors of memory of which a part is needed, threads that meet in a bank of shared memory, and too few threads at once: each with
 the array that it is about. What data decide is said to be so. How many registers a thread has is for the compiler to say; here the
@@ -28,7 +28,7 @@ ENOUGH = 0.75
 
 
 def shortfalls(kernels: Iterable[For], gpu: Gpu) -> str:
-    """What is said of kernels, whose outermost loops are given; empty where nothing falls short."""
+    """List the shortfalls of kernels, whose outermost loops are given; empty where nothing falls short."""
     said: dict[str, None] = {}
     for kernel in kernels:
         said.update(dict.fromkeys((*_of_memory(touches(kernel)), *_of_threads(kernel, gpu))))

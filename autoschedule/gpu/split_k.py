@@ -51,7 +51,7 @@ def time_of_parts(found: Contraction, splits: int, item: int, gpu: Gpu) -> float
 
 
 def in_parts(group: Group, whole: Tensor, splits: int) -> Tensor:
-    """Takes the sums of a matrix apart into `splits` of neighbouring terms each, the number of the part being the first dimension,
+    """Split the sums of a matrix into `splits` of neighbouring terms each, the number of the part being the first dimension,
     and has another kernel add them up. Returns the parts."""
     s = group.s
     part, _ = s[whole].split(s[whole].op.reduce_axis[0], nparts=splits)

@@ -72,12 +72,12 @@ class _Chain:
     images: dict[Tensor, Reach] = field(default_factory=dict[Tensor, Reach])
 
     def reach(self, op: Operation) -> Reach | None:
-        """That of an operation of the chain; None of any other."""
+        """Return the reach of an operation of the chain; None of any other."""
         nothing: Reach = ((0, 0),) * len(op.axis)
         return nothing if op is self.output else self.stencils.get(op) or self.inlined.get(op)
 
     def area(self, reach: Reach, tile: Tile) -> int:
-        """How many elements a block has of what lies so far around its tile."""
+        """Return the number of elements that a block has of what lies so far around its tile."""
         sizes = dict(zip(self.plane, tile, strict=True))
         inner = [fixed_extent(axis) if at > self.plane[1] else 1 for at, axis in enumerate(self.output.axis)]
         return prod(
@@ -167,7 +167,7 @@ def _is_free(stage: Stage) -> bool:
 
 
 def _joins(stage: Stage, chain: _Chain) -> bool:
-    """Whether an operation can be computed tile by tile with those that read it."""
+    """Return whether an operation can be computed tile by tile with those that read it."""
     op, last = stage.op, chain.output
     return (
         not stage.is_output
@@ -180,7 +180,7 @@ def _joins(stage: Stage, chain: _Chain) -> bool:
 
 
 def _plane(op: Operation) -> tuple[int, int] | None:
-    """Which axes are rows and columns: the last two, or those before a few components; None of what is no stencil's operation."""
+    """Return the axes that are rows and columns: the last two, or those before a few components; None of what is no stencil's operation."""
     if op.num_outputs > 1 or not op.values or op.calls_intrinsic or len(op.axis) < 2:
         return None
     if not all(map(fixed_extent, (*op.axis, *op.reduce_axis))) or size_of(op.reduce_axis) > MOST_TERMS:
@@ -194,7 +194,7 @@ def _plane(op: Operation) -> tuple[int, int] | None:
 
 
 def _fits(chain: _Chain, tile: Tile, gpu: Gpu) -> bool:
-    """Whether two blocks' parts of all stencils fit, and the tile is less than twice as large as the result."""
+    """Return whether two blocks' parts of all stencils fit, and the tile is less than twice as large as the result."""
     rows, columns = (fixed_extent(chain.output.axis[at]) for at in chain.plane)
     return 2 * _shared_bytes(chain, tile) <= gpu.shared and tile[0] < 2 * rows and tile[1] < 2 * columns
 

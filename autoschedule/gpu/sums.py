@@ -52,7 +52,7 @@ def sums(group: Group) -> None:
 
 
 def _row(group: Group, extent: int, results: int) -> Row:
-    """What the terms of a sum are."""
+    """Describe the terms of a sum."""
     op = group.s[group.anchor].op
     along = _is_along_rows(op)
     read = dict.fromkeys(map(tensor_of, op_loads(op)))
@@ -120,14 +120,14 @@ def _in_parts(group: Group, chunk: int, first: RowBlock, last: RowBlock) -> None
 
 
 def _is_along_rows(op: Operation) -> bool:
-    """Whether neighbouring terms lie side by side, rather than neighbouring results, in most of what is read."""
+    """Return whether neighbouring terms lie side by side, rather than neighbouring results, in most of what is read."""
     beside = [(contiguous_axes(load), tensor_bytes(tensor_of(load))) for load in op_loads(op)]
     terms = sum(size for axes, size in beside if op.reduce_axis[-1] in axes)
     return terms >= sum(size for axes, size in beside if any(axis in axes for axis in op.axis))
 
 
 def _in_windows(op: Operation) -> bool:
-    """Whether neighbouring results read near each other all the same."""
+    """Return whether neighbouring results read near each other all the same."""
     return bool(op.axis) and all(op.axis[-1] in find_axes(load.indices[-1]) for load in op_loads(op) if load.indices)
 
 

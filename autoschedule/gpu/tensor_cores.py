@@ -135,7 +135,7 @@ def on_tensor_cores(group: Group) -> list[Candidate]:
 
 
 def reason_in_matrices(group: Group, found: Contraction) -> str:
-    """Why less than 16 bytes are moved at once; empty where they are not."""
+    """Return the reason for which less than 16 bytes are moved at once; empty where they are not."""
     turned = [
         f"{source(load).name} by 1 byte: no instruction turns bytes"
         for load in (found.a, found.b)
@@ -145,7 +145,7 @@ def reason_in_matrices(group: Group, found: Contraction) -> str:
 
 
 def elements_at_once(found: Contraction, load: ProducerLoad) -> int:
-    """How many elements of a matrix a thread may copy at once; bytes that are turned come one by one."""
+    """Return the number of elements of a matrix that a thread may copy at once; bytes that are turned come one by one."""
     return (
         gcd(lanes_of(load.dtype), found.neighbours(load))
         if load.dtype.bytes > 1 or found.is_read_along_sum(load)
@@ -154,7 +154,7 @@ def elements_at_once(found: Contraction, load: ProducerLoad) -> int:
 
 
 def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str] = SUMS) -> bool:
-    """Whether both factors are elements of one dtype, or both bytes, each converted to that of the sums, or rounded to TF32 where
+    """Return whether both factors are elements of one dtype, or both bytes, each converted to that of the sums, or rounded to TF32 where
     it is the same. sums: by the dtypes that an instruction takes, those of its sums."""
     dtype, other = str(found.a.dtype), str(found.b.dtype)
     if {sums.get(dtype), sums.get(other)} != {
@@ -169,7 +169,7 @@ def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str] = SUMS) 
 
 
 def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
-    """Those that fit the shared memory of a block, and are no more than twice as large as the result."""
+    """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result."""
     rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
     depth = (DEPTH_BYTES if terms * size > DEPTH_BYTES // 2 else DEPTH_BYTES // 2) // size
     for own in OWN:

@@ -1,4 +1,4 @@
-"""What rules for GPUs have in common: threads, vectors, launches."""
+"""Helpers that rules for GPUs share: threads, vectors, launches."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ SECTOR = 32
 
 
 def lanes_of(dtype: DType) -> int:
-    """How many elements a thread loads or stores at once."""
+    """Return the number of elements that a thread loads or stores at once."""
     return max(VECTOR * 8 // max(dtype.bits, 8), 1)
 
 
 def lanes_along_last(stage: Stage) -> int:
-    """How many neighbours along its last axis a copy loads at once, where what it reads lies as it does, in whole rows; else 1."""
+    """Return the number of neighbours along its last axis that a copy loads at once, where what it reads lies as it
+    does, in whole rows; else 1.
+    """
     last = stage.op.axis[-1]
     lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(last))
     for load in collect_loads(expanded(stage)):
@@ -54,7 +56,10 @@ def lanes_along_last(stage: Stage) -> int:
 
 
 def reason_of(found: Contraction, dtype: DType) -> str:
-    """Why a product moves less than 16 bytes at once, "A by 4 bytes: rows of 65"; empty where it does not. dtype: of the result."""
+    """Return the reason for which a product moves less than 16 bytes at once, "A by 4 bytes:
+
+    rows of 65"; empty where it does not. dtype: of the result.
+    """
     reasons: list[str] = []
     for load in (found.a, found.b):
         together, lanes = found.neighbours(load), lanes_of(load.dtype)

@@ -68,7 +68,7 @@ class Tile:
         return self.threads[0] * self.own
 
     def extents(self, op: Operation) -> dict[IterVar, int]:
-        """How many values of each axis a block has."""
+        """Return the number of values of each axis that a block has."""
         sizes = [*[1] * max(len(op.axis) - 3, 0), *(self.planes, self.rows, self.threads[1])[-len(op.axis) :]]
         return {axis: min(size, fixed_extent(axis)) for axis, size in zip(op.axis, sizes, strict=True)}
 
@@ -102,7 +102,7 @@ def windows(group: Group) -> bool:
 
 
 def _tiles(op: Operation, found: Sequence[Window], gpu: Gpu) -> Iterator[Tile]:
-    """Those that fit the shared memory of a block twice, and are no more than twice as large as the result."""
+    """Return the tiles that fit the shared memory of a block twice, and are no more than twice as large as the result."""
     if not found:
         return
     columns = fixed_extent(op.axis[-1])
@@ -126,7 +126,7 @@ def _shared_bytes(op: Operation, found: Sequence[Window], tile: Tile) -> int:
 
 
 def _reason(group: Group, op: Operation, found: Sequence[Window]) -> str:
-    """Why less than 16 bytes come at once, or lanes meet in banks."""
+    """Return the reason for which less than 16 bytes come at once, or lanes meet in banks."""
     said = (
         ["windows begin within sectors"]
         if any(len(window.steps[-1]) > 1 or window.spread[-1] for window in found)
@@ -238,12 +238,12 @@ def _apply(group: Group, found: Sequence[Window], tile: Tile) -> None:
 
 
 def _is_padded_here(group: Group, tensor: Tensor) -> bool:
-    """Whether a tensor is computed for this group alone, and cheaply enough to be computed where windows meet once more."""
+    """Return whether a tensor is computed for this group alone, and cheaply enough to be computed where windows meet once more."""
     return tensor.op in group.heads and bool(tensor.op.values) and is_plain(tensor.op) and not is_expensive(tensor.op)
 
 
 def _lanes(group: Group, tensor: Tensor) -> tuple[int, int]:
-    """How many neighbours of a row come at once, and how far before the first of them a vector of their source begins."""
+    """Return the number of neighbours of a row that come at once, and how far before the first of them a vector of their source begins."""
     lanes, last = lanes_of(tensor.dtype), numeric_shape(tensor, 1)[-1]
     if not _is_padded_here(group, tensor):
         return gcd(lanes, last), 0
@@ -258,7 +258,7 @@ def _lanes(group: Group, tensor: Tensor) -> tuple[int, int]:
 
 
 def _outside(op: Operation) -> Expr | int:
-    """What stands beyond a padded image: that no vector is of two kinds, it is also what stands where there is no element."""
+    """Return the value beyond a padded image: that no vector is of two kinds, it is also what stands where there is no element."""
     value = op.values[0]
     return (
         value.false_value if isinstance(value, IfThenElse) and isinstance(value.false_value, (IntImm, FloatImm)) else 0

@@ -71,7 +71,7 @@ def _numbered(text: str, times: dict[str, int]) -> str:
 
 
 def _slower(candidates: Sequence[Candidate], usual: int) -> list[float]:
-    """How much slower than the usual one each candidate is said to be."""
+    """Return the factor by which each candidate is estimated to be slower than the usual one."""
     estimates = [candidate.estimate.seconds if candidate.estimate is not None else None for candidate in candidates]
     known = estimates[usual]
     return [
@@ -116,7 +116,7 @@ class DecisionSpace:
         return Made(made, self.args, Config(self.name, path))
 
     def _led(self, config: Config) -> Config:
-        """Where a point leads, as far as that is known without making it."""
+        """Follow the decisions of a point, as far as they are known without making it."""
         path: _Path = ()
         wanted = dict(config.choices)
         while (menu := self._tree.get(path)) is not None:
@@ -170,7 +170,7 @@ class DecisionSpace:
         )
 
     def fits(self, config: Config) -> bool:
-        """Whether the point is one of such a space; where it leads is seen when it is made."""
+        """Return whether the point is one of such a space; where it leads is seen when it is made."""
         return config.space == self.name and all(isinstance(text, str) for _, text in config.choices)
 
 

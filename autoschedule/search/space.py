@@ -98,7 +98,7 @@ class Reorder:
 
 @dataclass(frozen=True, slots=True)
 class Annotate:
-    """What is done to each of the loops: "none", "unroll" or "vec"."""
+    """Annotation of each of the loops: "none", "unroll" or "vec"."""
 
     anns: tuple[str, ...]
 
@@ -157,7 +157,7 @@ class Config:
 
 
 class Made(NamedTuple):
-    """What a configuration stands for: the schedule, the tensors in call order, and the configuration as it was decided."""
+    """Result of a configuration: the schedule, the tensors in call order, and the configuration as it was decided."""
 
     schedule: Schedule
     args: Sequence[Tensor]
@@ -165,7 +165,7 @@ class Made(NamedTuple):
 
 
 class Space(Protocol):
-    """What is searched. name: by which its configurations know it."""
+    """A search space. name: by which its configurations know it."""
 
     @property
     def name(self) -> str: ...
@@ -176,7 +176,7 @@ class Space(Protocol):
         ...
 
     def make(self, config: Config) -> Made:
-        """What a configuration stands for. Raises Rejected, and what the primitives raise."""
+        """Make the schedule of a configuration. Raises Rejected, and the errors of the primitives."""
         ...
 
     def begin(self) -> Iterator[Config]:
@@ -196,12 +196,12 @@ class Space(Protocol):
         ...
 
     def fits(self, config: Config) -> bool:
-        """Whether a configuration can be one of this space."""
+        """Return whether a configuration can be one of this space."""
         ...
 
 
 class Configurator:
-    """What a template defines its parts on, and reads its choices from.
+    """Configurator on which a template defines its parts, and from which it reads its choices.
 
     chosen: the number of each part's choice; None for the first of each, while the parts are being learnt.
     """
@@ -271,7 +271,7 @@ class Configurator:
         self._define(name, (Reorder(tuple(order)) for order in orders))
 
     def define_annotate(self, name: str, axes: Sequence[IterVar], policy: str = "try_unroll_vec") -> None:
-        """What is done to loops. policy: "none", "unroll" (all of them), "vec" (the last), "try_unroll" (the last ones
+        """Define the annotation of loops. policy: "none", "unroll" (all of them), "vec" (the last), "try_unroll" (the last ones
         or none), "try_vec" (the last or not), "try_unroll_vec" (both kinds). Raises BadDefinition (TW0605)."""
         if self._known(name):
             return
@@ -280,7 +280,7 @@ class Configurator:
         self._define(name, (Annotate(annotation) for annotation in dict.fromkeys(_ANNOTATIONS[policy](len(axes)))))
 
     def __getitem__(self, name: str) -> Any:
-        """What was chosen for a part: a Split, a Knob, a Reorder or an Annotate. Raises UnknownPart (TW0606)."""
+        """Return the choice for a part: a Split, a Knob, a Reorder or an Annotate. Raises UnknownPart (TW0606)."""
         part = self.parts.get(name)
         if part is None:
             raise UnknownPart(
@@ -300,7 +300,7 @@ class Configurator:
         return part.choices[number]
 
     def _known(self, name: str) -> bool:
-        """Whether this run has defined it; a second definition in one run would hide the first."""
+        """Return whether this run has defined it; a second definition in one run would hide the first."""
         if name in self.parts:
             raise self._bad(name, "it is defined already", "one definition a name")
         return False
@@ -423,11 +423,11 @@ class TemplateSpace:
 
     @property
     def size(self) -> int:
-        """How many configurations it has."""
+        """The number of configurations."""
         return prod(len(part.choices) for part in self.parts)
 
     def make(self, config: Config) -> Made:
-        """What a configuration stands for. Raises Rejected, and what the primitives raise."""
+        """Make the schedule of a configuration. Raises Rejected, and the errors of the primitives."""
         numbers = {name: number for name, number in config.choices if isinstance(number, int)}
         return Made(*self.build(Configurator(numbers)), config)
 
@@ -458,7 +458,7 @@ class TemplateSpace:
         )
 
     def fits(self, config: Config) -> bool:
-        """Whether the configuration is one of this space."""
+        """Return whether the configuration is one of this space."""
         chosen = dict(config.choices)
         return (
             config.space == self.name

@@ -49,7 +49,7 @@ const int32_t *tw_thread_count;
 
 
 def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
-    """Raises UnsupportedIntrinsic for what C cannot say; NoCompiler, RejectedSource and UnresolvedSymbol where no code can be made."""
+    """Raise UnsupportedIntrinsic for what C cannot say; NoCompiler, RejectedSource and UnresolvedSymbol where no code can be made."""
     fuses = target.fuses and not options.contracts
     symbols = {function.name: shape_symbols(function) for function in functions}
     functions, _ = without_constant_parts(functions, Target(), OF_ANOTHER_TARGET, options, fuses=fuses)

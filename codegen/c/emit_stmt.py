@@ -50,7 +50,7 @@ class EmittedKernel:
 
 @dataclass
 class _Frame:
-    """What a jump to the exit leaves: the function, or an iteration of a parallel loop. heap: the pointers to free there.
+    """Scope that a jump to the exit leaves: the function, or an iteration of a parallel loop. heap: the pointers to free there.
     start: where they are declared."""
 
     label: str

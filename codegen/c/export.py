@@ -28,7 +28,7 @@ _THREADS = {"openmp": "OpenMP's threads", "none": "one thread"}
 
 @dataclass(frozen=True)
 class CExporter(KernelExporter):
-    """Writes kernels as C."""
+    """Write kernels as C."""
 
     def __call__(self, path: str | os.PathLike[str], threads: str, loadable: bool = False) -> tuple[Path, Path, Path]:
         """Write NAME.c or libNAME.so (and NAME.c), NAME.h and NAME.json beside it; returns what was asked for, the header and

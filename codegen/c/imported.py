@@ -48,12 +48,12 @@ def load_imported(source: str) -> ctypes.CDLL:
 
 
 def imported_addresses(sources: Iterable[str], names: Iterable[str]) -> dict[str, int]:
-    """Where the functions of C sources are that LLVM IR calls; empty where clang makes LLVM IR of the sources too."""
+    """Return the addresses of the functions of C sources that LLVM IR calls; empty where clang makes LLVM IR of the sources too."""
     return loaded_addresses(sources, names) if shutil.which("clang") is None else {}
 
 
 def loaded_addresses(sources: Iterable[str], names: Iterable[str]) -> dict[str, int]:
-    """Where those functions of `names` are that the sources define: their own, whatever else is loaded by that name. Raises
+    """Return the addresses of those functions of `names` that the sources define: their own, whatever else is loaded by that name. Raises
     NoCompiler and RejectedSource."""
     names = list(names)
     found: dict[str, int] = {}

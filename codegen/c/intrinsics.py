@@ -1,4 +1,4 @@
-"""How C spells each intrinsic: the rows that CUDA C has too, and its own."""
+"""Intrinsics of C: the rows that CUDA C has too, and its own."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _prefetch(em: CExprEmitter, call: Call, lane: int) -> str:
 
 
 def _unaligned_elements(em: CExprEmitter, call: Call, lane: int) -> str:
-    """How far the next multiple of so many bytes is."""
+    """Return the number of elements up to the next multiple of so many bytes."""
     start, size = call.args
     pointed = pointed_to(start)
     assert pointed is not None and isinstance(size, IntImm), "unaligned_elements takes a pointer and a number of bytes"
@@ -142,7 +142,7 @@ def _wide(dtype: DType) -> str:
 
 
 def _trace(em: CExprEmitter, call: Call, lane: int) -> str:
-    """Prints, by Python where the call is bound to it, and gives the last value."""
+    """Print, by Python where the call is bound to it, and give the last value."""
     tag, *args = call.args
     assert isinstance(tag, StringImm), "the first operand of a trace is its tag"
     values = [arg if isinstance(arg, StringImm) else em.kept(em.value(arg, lane), arg.dtype) for arg in args]

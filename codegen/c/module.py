@@ -106,7 +106,7 @@ def _guards(signature: Signature) -> list[str]:
 
 
 def _error_text(signature: Signature, messages: Sequence[str]) -> str:
-    """What the statuses mean that the function can return."""
+    """Return the meaning of each status that the function can return."""
     texts = status_texts(signature, messages, ())
     own = {0, OUT_OF_MEMORY, *range(1, len(messages) + 1)}
     for symbol in signature.symbols:

@@ -1,4 +1,4 @@
-"""What the C compiler is told."""
+"""Options of the C compiler."""
 
 from __future__ import annotations
 

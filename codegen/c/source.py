@@ -78,7 +78,7 @@ def built_c(source: str, options: Sequence[str], beside: Sequence[str] = ()) -> 
 
 @shielded_call
 def assembly_of_c(source: str, options: Sequence[str]) -> str:
-    """What the compiler makes of C source, as assembly text. Raises NoCompiler and RejectedSource."""
+    """Compile C source to assembly text. Raises NoCompiler and RejectedSource."""
     return _made(source, ["-S", "-fPIC", *options], []).decode()
 
 

@@ -25,7 +25,7 @@ def value_type(dtype: DType) -> str:
 
 
 def suffix(dtype: DType) -> str:
-    """What the name of a function ends in that is written for several types: that which values are computed in."""
+    """Return the suffix in the name of a function that is written for several types: that which values are computed in."""
     return value_type(dtype).removesuffix("_t")
 
 

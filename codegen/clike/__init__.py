@@ -1,1 +1,1 @@
-"""What C and CUDA C are written by alike: expressions lane by lane, statements in braces, names, types, and functions."""
+"""Code that C and CUDA C are written by alike: expressions lane by lane, statements in braces, names, types, and functions."""

@@ -63,7 +63,7 @@ OtherRow = Callable[[Any, Call, int], str]
 
 @dataclass(frozen=True, slots=True)
 class CallTable:
-    """How a dialect spells intrinsics. target: its name, for people. floats: functions of floats; others: what needs the call
+    """A dialect's calls of intrinsics. target: its name, for people. floats: functions of floats; others: what needs the call
     itself."""
 
     target: str
@@ -141,7 +141,7 @@ class ExprEmitter(ABC):
         """The function `name` of values of `dtype`."""
 
     def is_long(self, expr: Expr) -> bool:
-        """Whether what it shares must have names."""
+        """Return whether what it shares must have names."""
         return written_size(expr, self._sizes) > WRITTEN_OUT
 
     def named(self, value: str, dtype: DType) -> tuple[str, str]:
@@ -175,7 +175,7 @@ class ExprEmitter(ABC):
         return f"({self.byte})({text})" if dtype.is_bool else text
 
     def loaded(self, text: str, dtype: DType) -> str:
-        """What memory holds, as a value."""
+        """Return a value loaded from memory."""
         if dtype.is_float and dtype.bits == 16:
             return f"tw_from_{'half' if dtype.kind == 'float' else 'bfloat16'}({text})"
         return f"({text} != 0)" if dtype.is_bool else text
@@ -191,7 +191,7 @@ class ExprEmitter(ABC):
         return known
 
     def not_negative(self, expr: Expr) -> bool:
-        """Whether an integer is proved not to be negative."""
+        """Return whether an integer is proved not to be negative."""
         if expr.dtype.kind == "uint":
             return True
         low = self.analyzer.interval(expr).lo

@@ -16,7 +16,7 @@ __all__ = ["StmtEmitter"]
 
 
 class StmtEmitter(Writer, ABC):
-    """Writes statements. messages: of assertions, by the number that a kernel gives where one does not hold."""
+    """Write statements. messages: of assertions, by the number that a kernel gives where one does not hold."""
 
     scoped: ClassVar[tuple[type[Stmt], ...]]
     """Statements within a sequence whose names end with them."""
@@ -26,7 +26,7 @@ class StmtEmitter(Writer, ABC):
         self.analyzer, self.messages = analyzer, messages
 
     def statement(self, stmt: Stmt) -> None:
-        """Writes a statement."""
+        """Write a statement."""
         method = _METHODS.get(type(stmt))
         if method is None:
             raise InternalError(f"a {type(stmt).__name__} reached code generation")

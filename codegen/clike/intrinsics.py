@@ -1,4 +1,4 @@
-"""How intrinsics are spelled that C and CUDA C spell alike: one row a name."""
+"""Intrinsics that C and CUDA C spell alike: one row a name."""
 
 from __future__ import annotations
 

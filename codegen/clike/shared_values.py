@@ -15,14 +15,14 @@ WRITTEN_OUT = 2000
 
 
 def written_size(expr: Expr, known: dict[int, int]) -> int:
-    """How many nodes the text of `expr` would have. known: sizes found before, by identity."""
+    """Return the number of nodes that the text of `expr` would have. known: sizes found before, by identity."""
     for node in post_order(expr, done=known):
         known[id(node)] = 1 + sum(known[id(child)] for child in children(node))
     return known[id(expr)]
 
 
 def in_several_places(roots: Sequence[Expr]) -> frozenset[int]:
-    """What stands in several places of `roots` and is worth a name, by identity."""
+    """Return the values that stand in several places of `roots` and are worth a name, by identity."""
     uses: dict[int, int] = {}
     nodes = list(post_order(*roots))
     for node in nodes:
@@ -32,7 +32,9 @@ def in_several_places(roots: Sequence[Expr]) -> frozenset[int]:
 
 
 def shared_values(roots: Sequence[Expr]) -> list[Expr]:
-    """What stands in several places of `roots` and is sure to be evaluated, or safe to be, in one of them, operands first."""
+    """Return the values that stand in several places of `roots` and are sure to be evaluated, or safe to be, in one of
+    them, operands first.
+    """
     several = in_several_places(roots)
     return [node for node in post_order(*roots, below=_evaluated) if id(node) in several]
 

@@ -22,7 +22,7 @@ _RESERVED = frozenset(
 
 
 class Writer:
-    """What the emitters of statements write into."""
+    """Output of the emitters of statements: lines, blocks, names."""
 
     def __init__(self, exprs: ExprEmitter) -> None:
         self.exprs = exprs

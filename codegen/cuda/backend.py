@@ -47,7 +47,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
 
 
 def _kernel(unit: DeviceUnit, exporting: Exporting | None) -> Kernel:
-    """What Python calls: a function as CUDA kernels. exporting: writes the library of it."""
+    """Make the Python callable of a function compiled to CUDA kernels. exporting: writes the library of it."""
     signature, plan, code, arch = unit.signature, unit.plan, unit.code, architecture_of(unit.target)
     held = tuple(constant.data for constant in unit.function.constants)
     sources = _sources(unit.function, code)

@@ -161,7 +161,7 @@ class _Emitter(StmtEmitter):
         return {**indices, last: f"(int)({rest})"}
 
     def _shared(self, body: Stmt) -> int:
-        """Declares the shared memory; the bytes of it that the launch must ask for."""
+        """Declare the shared memory; the bytes of it that the launch must ask for."""
         buffers = [
             node.buffer for node in statements(body) if isinstance(node, Allocate) and node.buffer.scope == "shared"
         ]
@@ -327,7 +327,7 @@ class _Emitter(StmtEmitter):
         return f"{self.exprs.name(buffer)}[{bare(self.exprs.value(index, lane))}]"
 
     def _name_what_is_shared(self, *roots: Expr) -> None:
-        """Declares the common parts of expressions that would be long without."""
+        """Declare the common parts of expressions that would be long without."""
         if any(self.exprs.is_long(root) for root in roots):
             for line in self.exprs.declared(roots, None):
                 self.line(line)
@@ -370,7 +370,7 @@ class _Emitter(StmtEmitter):
             self.line(f"tw_store(&{self._element(buffer, index, first)}, {name});")
 
     def _pack(self, value: Expr) -> None:
-        """Writes the contiguous vector loads that `value` certainly does."""
+        """Write the contiguous vector loads that `value` certainly does."""
         if value.dtype.lanes == 1:
             return
         stack: list[Any] = [value]
@@ -423,7 +423,7 @@ class _Emitter(StmtEmitter):
         self.exprs.packed[id(choice)] = [f"{names[lane // width]}.lane[{lane % width}]" for lane in range(lanes)]
 
     def _loads_at_once(self, value: Expr) -> bool:
-        """Whether a vector of memory is read where `value` is."""
+        """Return whether a vector of memory is read where `value` is."""
         return any(
             isinstance(node, BufferLoad) and node.dtype.lanes > 1 and self._width(node) > 1
             for node in post_order(value)
@@ -455,11 +455,11 @@ class _Emitter(StmtEmitter):
         return parts
 
     def _width(self, load: BufferLoad) -> int:
-        """How many elements a load moves at once; 1 where lanes are loaded one by one."""
+        """Return the number of elements that a load moves at once; 1 where lanes are loaded one by one."""
         return 1 if load.predicate is not None else self._packable(load.buffer, load.indices[0])
 
     def _packable(self, buffer: Buffer, index: Expr) -> int:
-        """How many elements of a contiguous, aligned access are moved at once; 1 where it is no such access."""
+        """Return the number of elements of a contiguous, aligned access that are moved at once; 1 where it is no such access."""
         if not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or index.stride.value != 1:
             return 1
         width = VECTOR_BITS // 8 // buffer.dtype.bytes
@@ -493,5 +493,5 @@ def guarded_load(value: Expr) -> tuple[BufferLoad | None, list[Expr], Expr]:
 
 
 def _is_zero(constant: Expr) -> bool:
-    """Whether all its bits are 0, which those of -0.0 are not."""
+    """Return whether all its bits are 0, which those of -0.0 are not."""
     return isinstance(constant, (IntImm, FloatImm)) and constant.value == 0 and copysign(1, constant.value) > 0

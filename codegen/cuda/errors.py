@@ -1,4 +1,4 @@
-"""What building, emulating and running GPU kernels may refuse: TW0813 to TW0839. Lowering's own are in
+"""Errors of building, emulating and running GPU kernels: TW0813 to TW0839. Lowering's own are in
 ir/passes/gpu/errors.py."""
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class _Access:
 
 @dataclass
 class _Around:
-    """What is around a statement, as seen from a serial loop. renamed: loop variables on threads as those of their tags."""
+    """Surroundings of a statement, as seen from a serial loop. renamed: loop variables on threads as those of their tags."""
 
     threads: dict[str, Var]
     renamed: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
@@ -55,7 +55,7 @@ class _Around:
 
 
 def check_grid_order(function: Function) -> None:
-    """Raises BlocksDepend. function: of stage "loops"."""
+    """Raise BlocksDepend. function: of stage "loops"."""
     stack: list[Stmt] = [function.body]
     while stack:
         stmt = stack.pop()
@@ -164,7 +164,7 @@ def _note(buffer: Buffer, indices: tuple[Expr, ...], is_store: bool, around: _Ar
 
 
 class _Blocks:
-    """What is known of two iterations of a serial loop around blocks."""
+    """Facts about two iterations of a serial loop around blocks."""
 
     def __init__(self, loop: For, accesses: Sequence[_Access]) -> None:
         own: dict[Var, Range | None] = {loop.var: Range(loop.begin, loop.extent)}
@@ -180,7 +180,7 @@ class _Blocks:
         )
 
     def in_one(self, store: _Access, access: _Access) -> bool:
-        """Whether an element of both is certainly met by one block alone."""
+        """Return whether an element of both is certainly met by one block alone."""
         if store.blocks != access.blocks:
             return False
         return self._same_function(store, access) or not any(
@@ -188,7 +188,7 @@ class _Blocks:
         )
 
     def _same_function(self, store: _Access, access: _Access) -> bool:
-        """Whether both are at the same function of threads and blocks where the store depends on these at all."""
+        """Return whether both are at the same function of threads and blocks where the store depends on these at all."""
         return all(
             self.of_threads.between((a,), (b,)).meets is Meets.ALWAYS
             for a, b in zip(store.indices, access.indices, strict=True)

@@ -1,4 +1,4 @@
-"""What a compiled kernel asks of a GPU, and what its main loop is made of: from the compiler's own report and from the SASS."""
+"""Resources of a compiled kernel, and the instructions of its main loop: from the compiler's own report and from the SASS."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class InspectedKernel(KernelLaunch):
 
     @property
     def occupancy(self) -> Occupancy:
-        """How many blocks the architecture's multiprocessor holds at once."""
+        """The number of blocks that the architecture's multiprocessor holds at once."""
         x, y, z = self.block
         return Occupancy.of(self.gpu, x * y * z, self.registers, self.shared_bytes)
 
@@ -188,7 +188,7 @@ def _loops(sass: str, kernel: str) -> tuple[list[str], list[range]]:
 
 
 def _innermost(codes: Sequence[str], loops: Sequence[range], some: Sequence[str] = ()) -> list[Counter[str]]:
-    """What is in the innermost of the loops with some of these classes, or of all."""
+    """Return the instructions in the innermost of the loops with some of these classes, or of all."""
     having = [loop for loop in loops if not some or any(codes[at] in some for at in loop)]
     return [
         Counter(codes[at] for at in loop) for loop in having if not any(_is_within(other, loop) for other in having)

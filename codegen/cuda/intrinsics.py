@@ -1,4 +1,4 @@
-"""How CUDA C spells each intrinsic: the rows that C has too, and its own."""
+"""Intrinsics of CUDA C: the rows that C has too, and its own."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _outside(em: CudaExprEmitter, call: Call, lane: int) -> str:
 
 
 def _constants(name: str) -> int:
-    """How many of the first arguments of a device function are constants of its template."""
+    """Return the number of leading arguments of a device function that are constants of its template."""
     if name in (WAIT, "tw_wgmma_wait", "tw_wgmma_fill", "tw_more_registers", "tw_fewer_registers"):
         return 1
     return 2 if re.fullmatch(r"tw_wgmma_\w+_\d+", name) else 0
@@ -64,7 +64,7 @@ def _address(em: CudaExprEmitter, call: Call, lane: int) -> str:
 
 
 def _trace(em: CudaExprEmitter, call: Call, lane: int) -> str:
-    """Prints, and gives the last value."""
+    """Print, and give the last value."""
     parts, passed = list[str](), list[str]()
     for arg in call.args[:-1]:
         if isinstance(arg, StringImm):

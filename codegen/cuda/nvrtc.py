@@ -121,7 +121,7 @@ def _too_old(library: ctypes.CDLL, arch: str) -> CompilerMissing:
 
 
 def rejected(compiler: str, log: str) -> UnresolvedSymbol | InternalError:
-    """What a compiler's refusal of our text means: a function of the user's that nobody defines, or a fault of ours."""
+    """Return the error for a compiler's refusal of our text: a function of the user's that nobody defines, or a fault of ours."""
     unknown = re.search(r"identifier \"(\w+)\" is undefined|‘(\w+)’ was not declared", log)
     name = next(filter(None, unknown.groups()), "") if unknown else ""
     if not name or name.startswith("tw_"):

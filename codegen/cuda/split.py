@@ -272,7 +272,7 @@ class _Nests:
 
 
 def _is_of_one_block(stmt: Stmt) -> bool:
-    """Whether loops of a nest run on the threads of a block, and none on blocks."""
+    """Return whether loops of a nest run on the threads of a block, and none on blocks."""
     tags = [node.thread for node in statements(stmt) if isinstance(node, For) and node.thread]
     return bool(tags) and not any(tag.startswith("blockIdx") for tag in tags)
 

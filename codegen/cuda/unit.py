@@ -94,7 +94,7 @@ class DeviceUnit:
 
 
 def unit_of(function: Function, target: Target, options: BuildOptions) -> DeviceUnit:
-    """Raises CudaError where the schedule does not fit a GPU; compiling waits until the code is needed."""
+    """Raise CudaError where the schedule does not fit a GPU; compiling waits until the code is needed."""
     callback = calls_packed(function)
     if callback is not None:
         raise HostCallback(
@@ -128,12 +128,12 @@ def unit_of(function: Function, target: Target, options: BuildOptions) -> Device
 
 
 def _compiler_options(options: BuildOptions) -> tuple[str, ...]:
-    """How NVRTC may round: by itself it contracts products into sums."""
+    """Return NVRTC's options about rounding: by itself it contracts products into sums."""
     return ("--use_fast_math",) if options.fast_math else (f"--fmad={'true' if options.fp_contract else 'false'}",)
 
 
 def exporter_of(functions: Sequence[GpuFunction], options: BuildOptions, is_module: bool) -> Exporter:
-    """What writes a library of them alone, for any processor of this machine's kind."""
+    """Return a function that writes a library of them alone, for any processor of this machine's kind."""
     host = baseline_target(Target())
     return Exporter((), options.fast_math, options.fp_contract, host, gpu=tuple(functions), is_module=is_module)
 
@@ -153,7 +153,7 @@ class Trial:
         return Interpreter(self.function, False)
 
     def raise_for(self, values: Mapping[str, int]) -> None:
-        """Raises KernelAssertion (TW0518) where it fails on values, given by name."""
+        """Raise KernelAssertion (TW0518) where it fails on values, given by name."""
         try:
             self._interpreter(*(values[self.names[param]] for param in self.function.params))
         except AssertionFailed as failure:

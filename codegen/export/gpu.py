@@ -180,7 +180,7 @@ _CALLED = {
 
 
 class _Names:
-    """Names that a function's text defines beside its code: slots for what the driver made, and the kernels' names."""
+    """Names that are defined by a function's text beside its code: slots for what the driver made, and the kernels' names."""
 
     def __init__(self, name: str, symbols: Mapping[Constant, str]) -> None:
         self.name, self.symbols = name, symbols
@@ -356,7 +356,7 @@ class _Launches(StraightLine):
         )
 
     def _held(self, launch: KernelLaunch, kernel: str) -> str:
-        """How many blocks take the parts of a launch."""
+        """Return the number of blocks that take the parts of a launch."""
         place = self.value("alloca i64, align 8")
         sizes = (
             f"i64 {launch.parts}, i32 {prod(launch.block)}, i32 {launch.cluster[0]}, i32 {launch.dynamic_shared_bytes}"

@@ -1,4 +1,4 @@
-"""Calls of NVIDIA's driver from exported libraries, as LLVM IR; the driver is looked for when a function first runs.
+"""NVIDIA's driver called from exported libraries, as LLVM IR; the driver is looked for when a function first runs.
 
 Nothing of the driver is linked: where there is none, the functions return a status. Code is loaded as the driver's libraries
 (cuLibraryLoadData), which belong to no context, once in a process.

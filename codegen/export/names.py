@@ -1,4 +1,4 @@
-"""Names in C."""
+"""Identifiers of C."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def float_remainder(f: FunctionText, a: str, b: str, dtype: DType, *, floor: boo
 
 
 def _rest_is_beyond(f: FunctionText, rest: str, b: str, dtype: DType) -> str:
-    """Whether the rest is not 0 and of the other sign than b."""
+    """Return whether the rest is not 0 and of the other sign than b."""
     none, condition = zero(dtype), llvm_type(BOOL.with_lanes(dtype.lanes))
     differ = f.op(f"xor {condition} {compare(f, '<', rest, none, dtype)}, {compare(f, '<', b, none, dtype)}")
     return f.op(f"and {condition} {differ}, {compare(f, '!=', rest, none, dtype)}")

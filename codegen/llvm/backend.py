@@ -49,7 +49,7 @@ class Prepared:
     packing: Function | None
 
     def native(self, compiled: CompiledModule) -> NativeCode:
-        """What is known of their machine code, `unit.compiled()`."""
+        """Return the facts about their machine code, `unit.compiled()`."""
         functions = [program.function for program in self.programs]
         return NativeCode(
             compiled,
@@ -119,7 +119,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
 def _kernel(
     program: FinalKernel, compiled: CompiledModule, exporter: Exporter, packed: PackedCalls, constants: object
 ) -> Kernel:
-    """What Python calls, one of the functions of a module. constants: what its code reads where it lies."""
+    """Make the Python callable of one of the functions of a module. constants: what its code reads where it lies."""
     signature, name = program.signature, program.signature.name
     sources = Sources(
         "a CPU kernel",

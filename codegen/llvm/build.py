@@ -121,7 +121,7 @@ def compile_function(
 
 
 def unit_of(functions: Sequence[Function], target: Target, options: CodegenOptions) -> Unit:
-    """What compile_function compiles."""
+    """Return the unit that compile_function compiles."""
     text, messages = module_text(functions, target, options)
     from_c = dict.fromkeys(source for function in functions for source in function.attrs.get("import_c", ()))
     symbols = {**imported_addresses(from_c, declared(text)), **options.symbols} if from_c else options.symbols

@@ -80,7 +80,7 @@ _PARALLEL_FOR = ("tw_parallel_for", "i32", ("ptr", "ptr", "i32"))
 
 @dataclass
 class KernelText:
-    """What is shared by the functions of one kernel."""
+    """State shared by the functions of one kernel."""
 
     module: ModuleText
     symbol: str
@@ -121,7 +121,7 @@ def emit_kernel(
     debug: DebugLines | None = None,
     constants: Mapping[Constant, str] | None = None,
 ) -> tuple[str, ...]:
-    """Writes `function`, of stage "final", into the module as `symbol`; returns the messages of its assertions.
+    """Write `function`, of stage "final", into the module as `symbol`; return the messages of its assertions.
 
     symbols: the free shape symbols in the order in which callers pass them. store_fence: see KernelText. debug: notes at
     each instruction the line that its statement came from. constants: the symbols of those that it reads.
@@ -162,7 +162,7 @@ def _narrowed(f: FunctionText, value: str, var: Var) -> str:
 
 
 class StmtEmitter:
-    """Writes statements into one function."""
+    """Write statements into one function."""
 
     def __init__(self, kernel: KernelText, f: FunctionText, *, in_parallel: bool) -> None:
         self.kernel, self.f, self.in_parallel = kernel, f, in_parallel
@@ -179,7 +179,7 @@ class StmtEmitter:
         self._long_within = False
 
     def bind_buffer(self, buffer: Buffer, place: Place) -> None:
-        """Says where a buffer lies; its data pointer may then be passed to outside code."""
+        """Bind a buffer to its place; its data pointer may then be passed to outside code."""
         self.exprs.places[buffer] = place
         if buffer.data is not None:
             self.exprs.variables[buffer.data] = place.pointer
@@ -384,7 +384,7 @@ class StmtEmitter:
         f.begin(after)
 
     def _gains_nothing(self, loop: For, count: int) -> bool:
-        """Whether a loop of vectors that is not quite short reads what lies outside of the function alone: the accumulators in
+        """Return whether a loop of vectors that is not quite short reads what lies outside of the function alone: the accumulators in
         it become registers without being unrolled, and a processor that sees one load in a loop fetches ahead."""
         if count < _FEW_UNROLLED or not self.exprs.vector_accesses:
             return False
@@ -401,7 +401,7 @@ class StmtEmitter:
         self._with_memory(stmt.buffer, lambda: self.statement(stmt.body))
 
     def _with_memory(self, buffer: Buffer, write: Callable[[], None]) -> None:
-        """What `write` writes, with memory for a buffer."""
+        """Run `write` with memory for a buffer."""
         self._own.add(buffer)
         size = constant_bytes(buffer)
         rounded = max(-(-(size or 0) // OWN_ALIGNMENT) * OWN_ALIGNMENT, OWN_ALIGNMENT)
@@ -455,7 +455,7 @@ class StmtEmitter:
         self.leave_if(f.op(f"icmp ne i32 {status}, 0"), status)
 
     def _inner(self, name: str, parameters: list[str], captured: list[Captured], *, in_parallel: bool) -> StmtEmitter:
-        """Writes into a new function, whose parameters tell LLVM again that nothing overlaps."""
+        """Write into a new function, whose parameters tell LLVM again that nothing overlaps."""
         parameters = [*parameters, *(item.parameter(i) for i, item in enumerate(captured))]
         head = f"define internal i32 @{name}({', '.join(parameters)}) noinline {self.kernel.attributes}"
         inner = StmtEmitter(self.kernel, FunctionText(self.kernel.module, head), in_parallel=in_parallel)

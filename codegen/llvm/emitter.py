@@ -1,4 +1,4 @@
-"""What writes expressions into a function: values by identity, where variables and buffers are, control flow within them."""
+"""Emitter of expressions into a function: values by identity, places of variables and buffers, control flow within them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Builder = Callable[["ExprEmitter", Any], str]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a buffer lies: its pointer, and what the address is a multiple of, in bytes. own: elements on the function's stack,
+    """Place of a buffer: its pointer, and what the address is a multiple of, in bytes. own: elements on the function's stack,
     which nobody else sees; 0 for memory of any other kind."""
 
     pointer: str
@@ -36,7 +36,7 @@ class Place:
 
 
 class ExprEmitter:
-    """Writes expressions into one function. builders: what writes each kind of node. `variables` and `places` say where variables
+    """Write expressions into one function. builders: what writes each kind of node. `variables` and `places` say where variables
     and buffers are."""
 
     def __init__(
@@ -71,11 +71,11 @@ class ExprEmitter:
         """On what may give either zero."""
 
     def start_statement(self) -> None:
-        """What was read so far may have changed."""
+        """Forget values that were loaded before: memory may have changed."""
         self._memo.clear()
 
     def place(self, buffer: Buffer) -> Place:
-        """Where a buffer lies."""
+        """Return the place of a buffer."""
         place = self.places.get(buffer)
         if place is None:
             raise InternalError(f"buffer {buffer.name} is used outside of its allocation")
@@ -131,7 +131,7 @@ class ExprEmitter:
         return self._chosen(condition, dtype, make, lambda: zero(dtype))
 
     def when(self, condition: str, act: Callable[[], None]) -> None:
-        """What `act` writes, executed only if the scalar condition holds."""
+        """Write the code of `act`, executed only if the scalar condition holds."""
         then, after = self.f.fresh("then"), self.f.fresh("after")
         self.f.branch(condition, then, after)
         self.f.begin(then)
@@ -197,7 +197,7 @@ def _bools(lanes: int) -> str:
 
 
 def _is_speculatable(expr: Expr) -> bool:
-    """Whether evaluating it costs little and touches no memory."""
+    """Return whether evaluating it costs little and touches no memory."""
     for count, node in enumerate(walk(expr)):
         if count > 8 or isinstance(node, (BufferLoad, Call, IfThenElse)):
             return False

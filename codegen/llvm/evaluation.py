@@ -1,4 +1,4 @@
-"""What functions have of constants alone, computed while they are built: on this machine, as they would."""
+"""Evaluation of functions of constants alone while a kernel is built: on this machine, with the bits of a call."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def without_constant_parts(
     *,
     fuses: bool,
 ) -> tuple[list[Function], Evaluation | None]:
-    """What remains to be done in each call, and how the rest was computed, if there was any. target: of this machine, for what
-    is computed now. refused: calls that are left to the kernel. fuses: whether sums take up products with one rounding, as in the
-    kernel."""
+    """Split a function into the part that remains to be done in each call, and the evaluation of the rest, if there is
+    any. target: of this machine, for what is computed now. refused: calls that are left to the kernel. fuses: whether
+    sums take up products with one rounding, as in the kernel."""
     folded = [fold(function, refused) for function in functions]
     parts = [(each.made, each.results) for each in folded if each.made is not None]
     remaining = [each.function for each in folded]
@@ -74,7 +74,7 @@ def compile_here(functions: Sequence[Function], target: Target, options: BuildOp
 
 
 def has_parallel_loops(functions: Sequence[Function]) -> bool:
-    """Whether some loop is shared among threads."""
+    """Return whether some loop is shared among threads."""
     return any(
         isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in functions for n in statements(function.body)
     )

@@ -1,4 +1,4 @@
-"""What is known of integer expressions while code is emitted: enough to choose flags, divisions and alignments.
+"""Facts about integer expressions while code is emitted: enough to choose flags, divisions and alignments.
 
 The simplifier has done the real work before; these are one look at each node, remembered.
 """
@@ -73,7 +73,7 @@ class IndexFacts:
             self._not_negative.add(var)
 
     def is_index(self, expr: Expr) -> bool:
-        """Whether overflow is excluded by the rules of ir/expr: int32 or int64 over loop variables, symbols and
+        """Return whether overflow is excluded by the rules of ir/expr: int32 or int64 over loop variables, symbols and
         constants alone, and not where known extents show that it happens (a hash of the index)."""
         known = self._is_index.get(id(expr))
         if known is None:
@@ -104,7 +104,7 @@ class IndexFacts:
                 return False
 
     def never_overflows(self, expr: Expr) -> bool:
-        """Whether LLVM may be told so. Of 32-bit sums it must be seen: simplifying may have multiplied out (i - j) * c,
+        """Return whether LLVM may be told so. Of 32-bit sums it must be seen: simplifying may have multiplied out (i - j) * c,
         whose parts are larger than the whole, and where nothing bounds i and j those may wrap and meet again."""
         if not self.is_index(expr):
             return False
@@ -117,11 +117,11 @@ class IndexFacts:
         return (bounds.lo is None or bounds.lo >= dtype.least) and (bounds.hi is None or bounds.hi <= dtype.greatest)
 
     def bounds(self, expr: Expr) -> Interval:
-        """What an index expression lies within, over the integers; open where a symbol is in it."""
+        """Return the bounds of an index expression, over the integers; open where a symbol is in it."""
         return self._intervals(expr)
 
     def not_negative(self, expr: Expr) -> bool:
-        """Whether the value is known to be at least 0."""
+        """Return whether the value is known to be at least 0."""
         if expr.dtype.kind in ("uint", "bool"):
             return True
         if expr.dtype.kind != "int":

@@ -1,4 +1,4 @@
-"""Which instructions a target has, as LLVM sees it."""
+"""Instruction-set features of a target, as LLVM names them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["conversions", "fuses", "maths_options", "target_has"]
 
 @cache
 def target_has(target: Target, feature: str) -> bool:
-    """Whether code for `target` may use the instructions of a feature by LLVM's name: "avx512vnni".
+    """Return whether code for `target` may use the instructions of a feature by LLVM's name: "avx512vnni".
 
     What the target's own list names is read there. What comes with its processor, or with another feature, shows in whether
     LLVM may inline a function that needs the feature into one for the target. What LLVM does not know of the architecture, it
@@ -35,7 +35,7 @@ def target_has(target: Target, feature: str) -> bool:
 
 
 def fuses(target: Target) -> bool:
-    """Whether a * b + c with one rounding is an instruction."""
+    """Return whether a * b + c with one rounding is an instruction."""
     return target_has(target, "fma") if target.architecture == "x86_64" else target.architecture == "aarch64"
 
 

@@ -1,4 +1,4 @@
-"""How this target computes each intrinsic: one row a name.
+"""Intrinsics in LLVM IR: one row a name.
 
 A builder gets the expression emitter, the call, and its operands' text; it returns the result's text. Floats of 16 bits
 reach the builders of FLOAT_ROWS as float32.
@@ -201,7 +201,7 @@ def _packed(em: ExprEmitter, call: Call) -> str:
 
 
 def _trace(em: ExprEmitter, call: Call) -> str:
-    """Prints by Python where the call is bound to it, else by C."""
+    """Print by Python where the call is bound to it, else by C."""
     tag, *args = call.args
     assert isinstance(tag, StringImm), "the first operand of a trace is its tag"
     values = [(arg, "" if isinstance(arg, StringImm) else em.value(arg)) for arg in args]
@@ -214,7 +214,7 @@ def _trace(em: ExprEmitter, call: Call) -> str:
 
 
 def _call_python(em: ExprEmitter, symbol: str, values: list[tuple[Expr, str]]) -> str:
-    """What the function writes where it is told to, last of all: FAILED, unless it came to its end."""
+    """Write the call of Python, the function's last statement: FAILED, unless it came to its end."""
     result = em.f.emit_at_entry("alloca i64")
     em.f.do(f"store i64 {FAILED}, ptr {result}")
     passed = [("ptr", result), *(_widened(em, arg.dtype, text) for arg, text in values)]
@@ -268,7 +268,7 @@ def _prefetch(em: ExprEmitter, call: Call) -> str:
 
 
 def _unaligned_elements(em: ExprEmitter, call: Call) -> str:
-    """How far the next multiple of so many bytes is."""
+    """Return the number of elements up to the next multiple of so many bytes."""
     start, size = call.args
     assert isinstance(start, Call) and isinstance(size, IntImm), (
         "unaligned_elements takes a pointer and a number of bytes"

@@ -415,7 +415,7 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
 
 
 def _process_symbol(name: str) -> int | None:
-    """Where the process or the C libraries have a function or variable; None where they do not."""
+    """Return the address of a function or variable of the process or the C libraries; None where they have none."""
     for library in _libraries():
         try:
             return ctypes.addressof(ctypes.c_char.in_dll(library, name))

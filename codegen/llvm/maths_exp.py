@@ -34,7 +34,7 @@ def less_ln2(v: Lanes, x: str) -> tuple[str, str, str]:
 
 
 def lost_of_ln2(v: Lanes, x: str, r: str, whole: str) -> str:
-    """What r lacks."""
+    """Return the low part of r."""
     high, low = LN2[v.dtype.bits]
     return v.mul_add(whole, -low, v.sub(v.mul_add(whole, -high, x), r))
 

@@ -183,13 +183,13 @@ class Lanes:
         return self.f.op(f"{operation} {llvm_type(self.word)} {left}, {right}")
 
     def is_set(self, word: str, bit: int) -> str:
-        """Where a word has one of these bits."""
+        """Return whether a word has one of these bits."""
         return self.f.op(
             f"icmp ne {llvm_type(self.word)} {self.integer('and', word, bit)}, {int_constant(0, self.word)}"
         )
 
     def is_negative(self, x: str) -> str:
-        """Where the sign is set, that of a zero too."""
+        """Return whether the sign is set, that of a zero too."""
         return self.f.op(f"icmp slt {llvm_type(self.word)} {self.bits(x)}, {int_constant(0, self.word)}")
 
     def to_float(self, x: str) -> str:

@@ -67,7 +67,7 @@ def address(em: ExprEmitter, buffer: Buffer, index: Expr, offset: str) -> str:
 
 
 def store(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: Expr | None) -> None:
-    """Writes `value`, of the lanes of `index`, where the predicate holds."""
+    """Write `value`, of the lanes of `index`, where the predicate holds."""
     dtype = buffer.dtype.with_lanes(index.dtype.lanes)
     value = _to_memory(em, value, dtype)
     mask = em.mask_of(predicate, dtype.lanes)
@@ -106,7 +106,7 @@ def store(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: E
 
 
 def add(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: Expr | None) -> None:
-    """Adds `value`, a scalar, to the element at `index` in one step, where the predicate holds."""
+    """Add `value`, a scalar, to the element at `index` in one step, where the predicate holds."""
     pointer, alignment = _address(em, buffer, index, 0, inbounds=False)
     operator, kind = "fadd" if buffer.dtype.is_float else "add", llvm_type(buffer.dtype)
 
@@ -121,7 +121,7 @@ def add(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: Exp
 
 
 def _is_own(em: ExprEmitter, buffer: Buffer, base: Expr, dtype: DType) -> bool:
-    """Whether all lanes, those left out by a mask too, are at a constant place of the function's stack: such vectors become
+    """Return whether all lanes, those left out by a mask too, are at a constant place of the function's stack: such vectors become
     registers, and nobody else sees what is written back as it was."""
     return isinstance(base, IntImm) and dtype.kind != "bool" and 0 <= base.value <= em.place(buffer).own - dtype.lanes
 

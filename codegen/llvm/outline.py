@@ -1,4 +1,4 @@
-"""What crosses from a kernel into statements that become functions of their own, and the function that a parallel task
+"""Outlining: the values that cross from a kernel into statements that become functions of their own, and the function that a parallel task
 enters by."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def constant_bytes(buffer: Buffer) -> int | None:
 
 
 def _touched(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bool]:
-    """Which of `buffers` a statement uses, by first use, and whether it may write them. What outside code gets a
+    """Return the buffers of `buffers` that a statement uses, by first use, and whether it may write them. What outside code gets a
     pointer to, it may."""
     pointers = {buffer.data: buffer for buffer in buffers if buffer.data is not None}
     known, touched = set(buffers), dict[Buffer, bool]()
@@ -82,7 +82,7 @@ def stored_buffers(body: Stmt) -> set[Buffer]:
 
 
 def loops_in(stmt: Stmt, known: dict[Stmt, int]) -> int:
-    """How many loops are in a statement; does not look at expressions. known: what was counted before, and now."""
+    """Return the number of loops in a statement; does not look at expressions. known: what was counted before, and now."""
     stack = [stmt]
     while stack:
         inside = [child for child in children(stack[-1]) if isinstance(child, Stmt)]
@@ -117,7 +117,7 @@ class Captured:
 
 
 def captures(body: Stmt, exprs: ExprEmitter, own: Collection[Var] = ()) -> list[Captured]:
-    """What a statement that becomes a function uses of the function around it. own: variables that its own will bind."""
+    """Return the values of the enclosing function that a statement uses which becomes a function. own: variables that its own will bind."""
     touched = _touched(body, exprs.places)
     captured = [
         Captured(b, exprs.places[b].pointer, exprs.places[b].alignment, written) for b, written in touched.items()
@@ -139,7 +139,7 @@ def task_entry(
     kinds: list[str],
     strided: bool = False,
 ) -> None:
-    """What tw_parallel_for calls: unpacks the context and runs the task's share: consecutive iterations, from task * extent /
+    """Emit the entry for tw_parallel_for: unpack the context and run the task's share: consecutive iterations, from task * extent /
     tasks on, or, where `strided`, each tasks-th from its own number on. Tasks that are one longer lie between others, so that
     threads, which take several neighbours each, get the same number of iterations, to within one."""
     f = FunctionText(module, f"define internal i32 @{name}(i32 %task, i32 %tasks, ptr %context) {attributes}")

@@ -1,4 +1,4 @@
-"""Which of the loops that a schedule left scalar LLVM shall turn into vectors, and of how many lanes.
+"""Loops left scalar by a schedule that LLVM shall vectorize, and the number of lanes.
 
     for i in n:                                  for i in n:
         B[i] = A[i] * 2.0 + 1.0                      B[A[i]] = B[2 * i]
@@ -91,7 +91,7 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
 
 
 class _Recurrences:
-    """What a loop gathers in places that stay where they are, such as a sum. known: LLVM has a name for each of them; for none
+    """Values that a loop accumulates at places that do not move, such as a sum. known: LLVM has a name for each of them; for none
     of which the steps on the way are stored too, as those of a running sum are."""
 
     def __init__(self, nodes: Sequence[Node], var: Var) -> None:
@@ -111,7 +111,10 @@ class _Recurrences:
         )
 
     def _kind(self, value: Expr, buffer: Buffer) -> str:
-        """How `value` goes on from what `buffer` held: "start" where it is just that, "" where LLVM has no name for it."""
+        """Return the kind of recurrence by which `value` follows from the content of `buffer`:
+
+        "start" where it is just that, "" where LLVM has no name for it.
+        """
         value = self._meant(value)
         if isinstance(value, BufferLoad):
             return "start" if value.buffer is buffer else ""
@@ -147,7 +150,7 @@ class _Recurrences:
         return value
 
     def _looks_back(self, value: Expr) -> bool:
-        """Whether it depends on what earlier iterations stored."""
+        """Return whether it depends on what earlier iterations stored."""
         for node in post_order(value, done=self._depends):
             self._depends[id(node)] = (
                 isinstance(node, BufferLoad)
@@ -166,6 +169,6 @@ _BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 
 
 def _stride(index: Expr, var: Var) -> int | None:
-    """How far apart in the buffer iterations next to each other look; None where that varies."""
+    """Return the distance in the buffer between the elements of neighbouring iterations; None where that varies."""
     form = linear(index)
     return None if occurs(var, form) else form.coefficient(var)

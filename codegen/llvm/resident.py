@@ -1,4 +1,4 @@
-"""What building leaves in memory and nobody needs afterwards: the pages of LLVM's code, and what was freed.
+"""Release of memory that building leaves behind: the pages of LLVM's code, and freed blocks.
 
 Loading LLVM's library runs through a half of its 80 MB of code, and compiling through most of it. The pages are in the memory of
 the process from then on, although they are read from the library's file, at no more than a page fault, whenever they are run.
@@ -21,7 +21,7 @@ _CHANGED = re.compile(r"^(?:Private_Dirty|Anonymous): +([1-9]\d*) kB$", re.MULTI
 
 
 def release_memory() -> None:
-    """Gives the system back what this process holds of LLVM's code, and what was freed and kept for later. Where the system
+    """Give the system back what this process holds of LLVM's code, and what was freed and kept for later. Where the system
     has no way to ask for that, nothing happens."""
     libc = ctypes.CDLL(None)
     with suppress(OSError, AttributeError):
@@ -32,7 +32,7 @@ def release_memory() -> None:
 
 
 def _unchanged(maps: str, library: str) -> Iterator[tuple[int, int]]:
-    """Where a library's file is mapped as it is: no page can be written, or was changed when it was loaded."""
+    """Return the ranges where a library's file is mapped as it is: no page can be written, or was changed when it was loaded."""
     found = list(_MAPPING.finditer(maps))
     for each, following in zip(found, [*(later.start() for later in found[1:]), len(maps)], strict=True):
         begin, end, rights, path = each.groups()

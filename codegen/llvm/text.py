@@ -15,7 +15,7 @@ __all__ = ["Conversions", "FunctionText", "ModuleText"]
 
 @dataclass(frozen=True)
 class Conversions:
-    """Which conversions of float32 to and from 16-bit floats the target has instructions for."""
+    """Conversions of float32 to and from 16-bit floats that the target has instructions for."""
 
     float16: bool = True
     bfloat16: bool = False
@@ -84,7 +84,7 @@ class ModuleText:
         return f"!{len(self._metadata) - 1}"
 
     def named_metadata(self, name: str, *parts: str) -> None:
-        """What LLVM looks for by its name."""
+        """Return the metadata that LLVM finds by its name."""
         self._named.append(f"!{name} = !{{{', '.join(parts)}}}")
 
     def text(self, header: str = "") -> str:
@@ -159,7 +159,7 @@ class FunctionText:
         self._entry.append(f"  {text}")
 
     def begin(self, label: str) -> None:
-        """Starts a block."""
+        """Start a block."""
         self._lines.append(f"{label}:")
         self.label = label
 

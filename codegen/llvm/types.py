@@ -53,7 +53,7 @@ def memory_type(dtype: DType) -> str:
 
 
 def bfloat_type(dtype: DType) -> str:
-    """What LLVM's own intrinsics take a value of bfloat16 as."""
+    """Return the type of LLVM's own intrinsics for a value of bfloat16."""
     return _vector("bfloat", dtype.lanes)
 
 

@@ -93,7 +93,10 @@ def _terms(em: ExprEmitter, index: Expr) -> tuple[list[Expr], list[Expr]]:
 
 
 def _greatest(offsets: Expr) -> int | None:
-    """What lanes are kept from 0 to, whatever they are made of: data that the index is taken from is not known."""
+    """Return the greatest lane index; lanes are clamped to 0 up to it, whatever they are made of:
+
+    data that the index is taken from is not known.
+    """
     match offsets:
         case Max(a=Min(a=_, b=Broadcast(value=IntImm(value=most))), b=Broadcast(value=IntImm(value=0))) if most >= 0:
             return most
@@ -162,7 +165,7 @@ def _moved_inside(
 
 
 def _left(em: ExprEmitter, window: Window) -> str:
-    """How many elements there are from the base on, typed."""
+    """Return the number of elements from the base on, typed."""
     wide = f"i{window.base.dtype.bits}"
     return f"{wide} " + em.f.op(f"sub {wide} {window.extent}, {em.value(window.base)}")
 

@@ -48,7 +48,7 @@ def with_workspaces(function: Function) -> Function:
 
 
 def _follows(extents: tuple[Expr, ...], function: Function) -> bool:
-    """Whether extents are arithmetic over the scalar arguments."""
+    """Return whether extents are arithmetic over the scalar arguments."""
     return all(is_checkable(extent) and set(free_vars(extent)) <= set(function.scalars) for extent in extents)
 
 

@@ -15,7 +15,7 @@ __all__ = ["Refusal", "Step", "chain"]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why there is no instruction, and what to write instead."""
+    """Reason for which there is no instruction, and what to write instead."""
 
     reason: str
     fix: str
@@ -51,7 +51,7 @@ def chain(value: Expr) -> list[Step] | Refusal:
 
 
 def _leaf(value: Expr) -> Step | Refusal | None:
-    """What is read or known at once; None for what is computed."""
+    """Return a value that is read or known at once; None for one that is computed."""
     if isinstance(value, Cast) and value.dtype == value.value.dtype:
         value = value.value
     if isinstance(value, IntImm):

@@ -1,4 +1,4 @@
-"""What the accelerator refuses when a program is compiled for it, and what its simulator finds: TW0440 to TW0446."""
+"""Errors of the accelerator, of programs compiled for it and of its simulator: TW0440 to TW0446."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ class _Host:
             )
 
     def _parts(self, buffer: Buffer) -> int:
-        """How many virtual threads have a part of a buffer of their own, which is what its first dimensions are for."""
+        """Return the number of virtual threads that have a part of a buffer of their own, which is what its first dimensions are for."""
         known = self.kept.get(buffer.name)
         return prod(_extents(buffer)[: buffer.ndim - known.rank]) if known is not None else 1
 
@@ -283,7 +283,7 @@ def _extents(buffer: Buffer) -> list[int]:
 
 
 def _template(node: Evaluate) -> _Template:
-    """What a call says (see select), with loops that go on in one stride joined."""
+    """Return the template of a call (see select), with loops that go on in one stride joined."""
     assert isinstance(node.value, Call)
     args = iter(node.value.args)
     op = next(args)
@@ -351,7 +351,7 @@ def _index(load: BufferLoad) -> _Index:
 
 
 def _number(value: Expr, values: Mapping[Var, int]) -> int:
-    """What an expression over loops is now."""
+    """Evaluate an expression over loops for the present iteration."""
     if isinstance(value, IntImm):
         return value.value
     if isinstance(value, Var) and value in values:

@@ -1,4 +1,4 @@
-"""Who touched each element of each memory last: what the compiler orders by tokens, and the simulator checks."""
+"""Last accesses of each element of each memory: what the compiler orders by tokens, and the simulator checks."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ DRAM = "dram"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a buffer lies. memory: the scope of a scratchpad, or "dram:" and a name, since each tensor there is a memory of its
+    """Place of a buffer. memory: the scope of a scratchpad, or "dram:" and a name, since each tensor there is a memory of its
     own. begin, size: in elements."""
 
     name: str
@@ -77,17 +77,17 @@ class Instruction:
 
     @property
     def reads(self) -> tuple[Operand, ...]:
-        """What has to be there before it begins."""
+        """Elements that have to be there before it begins."""
         return self.operands if self.op == "gemm" else self.operands[1:]
 
     @property
     def products(self) -> int:
-        """How many it multiplies and adds."""
+        """The number of operations that it multiplies and adds."""
         return prod(self.extents) if self.op == "gemm" else 0
 
     @property
     def dram_bytes(self) -> int:
-        """How many bytes it moves to or from DRAM."""
+        """The number of bytes that it moves to or from DRAM."""
         dram = next((each.place for each in self.operands if each.place.is_dram), None)
         return prod(self.extents) * np.dtype(dram.dtype).itemsize if dram is not None else 0
 

@@ -1,4 +1,4 @@
-"""What the accelerator has, and how many cycles its units take: the one table that the compiler and the simulator read.
+"""Resources of the accelerator and cycles of its units: the one table that the compiler and the simulator read.
 
     inp 32 KiB int8 ─┐
                      ├─ array of 16 by 16 multipliers ─ acc 128 KiB int32 ─ ALU of 16 lanes

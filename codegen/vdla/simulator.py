@@ -28,7 +28,7 @@ __all__ = ["Report", "simulate"]
 
 @dataclass(slots=True)
 class Report:
-    """What a run took. busy: cycles in which each unit worked. stalls: cycles for which it waited, by (unit, what for), for the
+    """Cycles of a run. busy: cycles in which each unit worked. stalls: cycles for which it waited, by (unit, what for), for the
     token of another unit or for "dram". products: of the array. dram_bytes: moved."""
 
     machine: Machine
@@ -96,7 +96,7 @@ def simulate(
 
 
 class _Queues:
-    """What stands in the three queues, and the tokens on their way."""
+    """The three queues, and the tokens on their way."""
 
     def __init__(self, stream: Sequence[Instruction], machine: Machine) -> None:
         self.machine, self.report = machine, Report(machine, instructions=len(stream))

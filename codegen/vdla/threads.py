@@ -105,7 +105,7 @@ def _behind(loop: For, part: Stmt) -> Stmt | None:
 
 
 def _only_loads(part: Stmt) -> bool:
-    """Whether a statement copies to scratchpads, and does nothing else."""
+    """Return whether a statement copies to scratchpads, and does nothing else."""
     calls = [node for node in walk(part) if isinstance(node, Call) and node.name == "call_extern"]
     copies = all(isinstance(call.args[0], StringImm) and call.args[0].value == "dma_copy2d" for call in calls)
     return copies and bool(calls) and all(buffer.scope in MACHINE.scratchpads for buffer in written_buffers(part))

@@ -69,12 +69,12 @@ class ConstIntBound(NamedTuple):
 
 
 def neg_inf() -> Var:
-    """What stands for the end of a set that nothing bounds below."""
+    """Return the infinite lower end of a set."""
     return _NEG_INF
 
 
 def pos_inf() -> Var:
-    """What stands for the end of a set that nothing bounds above."""
+    """Return the infinite upper end of a set."""
     return _POS_INF
 
 
@@ -86,7 +86,7 @@ class IntSet:
 
     @staticmethod
     def vector(vec: Any) -> IntervalSet:
-        """What the lanes of a ramp are."""
+        """Return the lanes of a ramp."""
         return IntervalSet(vec.base, vec.base + vec.stride * (vec.dtype.lanes - 1))
 
     @staticmethod
@@ -95,11 +95,11 @@ class IntSet:
         return IntervalSet(point, point)
 
     def is_everything(self) -> bool:
-        """Whether neither end is bounded."""
+        """Return whether neither end is bounded."""
         return self.min_value is _NEG_INF and self.max_value is _POS_INF
 
     def is_nothing(self) -> bool:
-        """Whether it is surely empty."""
+        """Return whether it is surely empty."""
         if self.min_value is _POS_INF or self.max_value is _NEG_INF:
             return True
         open_ended = self.min_value is _NEG_INF or self.max_value is _POS_INF
@@ -161,11 +161,11 @@ class Analyzer(_Analyzer):
     canonical_simplify = rewrite_simplify
 
     def can_prove_greater_equal(self, expr: Expr, lower_bound: int) -> bool:
-        """Whether expr >= lower_bound is proved."""
+        """Return whether expr >= lower_bound is proved."""
         return self.can_prove(expr >= lower_bound)
 
     def can_prove_less(self, expr: Expr, upper_bound: int) -> bool:
-        """Whether expr < upper_bound is proved."""
+        """Return whether expr < upper_bound is proved."""
         return self.can_prove(expr < upper_bound)
 
 
@@ -200,7 +200,7 @@ def estimate_region_lower_bound(
     var_dom: Mapping[Var, Range],
     predicate: Any = True,
 ) -> list[IntervalSet] | None:
-    """What a region surely holds over all values of the variables: the box of it, where every dimension moves by variables of its
+    """Return a region that is covered for all values of the variables: the box of it, where every dimension moves by variables of its
     own and leaves nothing out; None where that is not so."""
     if not isinstance(predicate, bool) and not _Analyzer().can_prove(predicate) or predicate is False:
         return None
@@ -237,7 +237,7 @@ def _system(relations: Any, variables: Sequence[Var] | None, ranges: Mapping[Var
 
 
 class IterMapLevel(IntEnum):
-    """What is asked of a map: that no two iterations share a value, that every value is reached, or nothing."""
+    """Demands on a map: that no two iterations share a value, that every value is reached, or nothing."""
 
     Bijective = 0
     Surjective = 1
@@ -254,7 +254,7 @@ class IterMapResult(list[IterSumExpr]):
 
     @property
     def errors(self) -> list[str]:
-        """Why there are none."""
+        """Reasons for which there are none."""
         return [] if self else ["the indices are no sums of digits of the iterators that move independently"]
 
     @property

@@ -62,7 +62,7 @@ def need_no_binds(binds: Binds | None) -> None:
 
 
 def _problem(tensor: Any, buffer: Any, others: Mapping[Buffer, Tensor]) -> str:
-    """Why a tensor cannot be bound to a buffer; "" where it can."""
+    """Return the reason for which a tensor cannot be bound to a buffer; "" where it can."""
     if not isinstance(tensor, Tensor) or not isinstance(buffer, Buffer):
         return f"binds is a dict of tensor to buffer, and has {type(tensor).__name__} to {type(buffer).__name__}"
     if buffer in others:

@@ -24,7 +24,7 @@ class Array(list[V]):
 
 
 class Attrs(Map[str, Any]):
-    """What an author has put on an operation: a dict of nodes. Its text is JSON."""
+    """Attributes that an author has put on an operation: a dict of nodes. Its text is JSON."""
 
     def __str__(self) -> str:
         return json.dumps(self, default=lambda node: getattr(node, "value", str(node)))

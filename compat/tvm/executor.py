@@ -17,7 +17,7 @@ __all__ = ["GraphModule", "OfLibrary", "create"]
 
 
 class Runnable(Protocol):
-    """What runs: a model that was built, or one of a library."""
+    """A model that was built, or one of a library, ready to run."""
 
     @property
     def inputs(self) -> Mapping[str, Any]:
@@ -39,11 +39,11 @@ class Runnable(Protocol):
 
 
 class Executable(Protocol):
-    """What GraphModule takes. held: the digests of the parameters that the model was built with, by name."""
+    """Argument of GraphModule. held: the digests of the parameters that the model was built with, by name."""
 
     @property
     def model(self) -> Runnable:
-        """What runs."""
+        """The model that runs."""
         ...
 
     @property
@@ -61,7 +61,7 @@ class OfLibrary:
         self.model = model
 
     def on(self, device: object = None) -> OfLibrary:
-        """What GraphModule takes, for a device: there is one."""
+        """Return the argument of GraphModule for a device: there is one."""
         del device
         return self
 
@@ -98,7 +98,7 @@ class GraphModule:
         return names[key] if isinstance(key, int) else key
 
     def run(self, **input_dict: Any) -> None:
-        """Runs the model, these inputs set before."""
+        """Run the model, these inputs set before."""
         self.set_input(**input_dict)
         results = self._model(**self._given)
         self._outputs = results if isinstance(results, list) else [results]
@@ -133,15 +133,15 @@ class GraphModule:
 
     @property
     def module(self) -> GraphModule:
-        """What has `time_evaluator`, as TVM's modules do."""
+        """Object with `time_evaluator`, as TVM's modules have it."""
         return self
 
     def get_num_inputs(self) -> int:
-        """How many inputs there are."""
+        """Return the number of inputs."""
         return len(self._model.inputs)
 
     def get_num_outputs(self) -> int:
-        """How many outputs there are."""
+        """Return the number of outputs."""
         return len(self._model.outputs)
 
     def get_input(self, index: str | int) -> nd.NDArray:
@@ -152,7 +152,7 @@ class GraphModule:
         return nd.array(self._given[name])
 
     def get_output(self, index: int, out: Any = None) -> nd.NDArray:
-        """What the last run gave, by its number; copied to `out` too, where there is one."""
+        """Return an output of the last run, by its number; copied to `out` too, where there is one."""
         if not 0 <= index < len(self._outputs):
             raise TVMError(f"there is no output {index}; there are {len(self._model.outputs)}, once it has run")
         result = nd.array(self._outputs[index])

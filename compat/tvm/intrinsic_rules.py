@@ -30,7 +30,7 @@ class CallEffectKind:
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
-    """Makes an operator's name known. What its effects are follows here from what its rules make of it."""
+    """Make an operator's name known. What its effects are follows here from what its rules make of it."""
     del attr_key, level
     _RULES.setdefault(_plain(op_name), {})
     return value

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
-    """Whether two functions or expressions differ by no more than the names of their variables."""
+    """Return whether two functions or expressions differ by no more than the names of their variables."""
     return structural.equal(ours(lhs), ours(rhs), map_free_vars)
 
 
@@ -68,6 +68,6 @@ class Range(metaclass=_RangeConstructor):
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
-    """Raises ValueError where two functions or expressions differ by more than the names of their variables."""
+    """Raise ValueError where two functions or expressions differ by more than the names of their variables."""
     if not structural_equal(lhs, rhs, map_free_vars):
         raise ValueError(f"structurally different:\n{lhs}\nand\n{rhs}")

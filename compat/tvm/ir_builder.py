@@ -17,7 +17,7 @@ __all__ = ["BufferVar", "IRBuilder", "create"]
 
 
 class IRBuilder(ProgramBuilder):
-    """Builds statements one after another."""
+    """Build statements one after another."""
 
     def scope_attr(self, subject: object, key: str, value: Any) -> None:
         """A fact about the rest of the scope; "thread_extent" of a thread axis: that its threads, as many as `value`, run it."""
@@ -41,7 +41,7 @@ class IRBuilder(ProgramBuilder):
 
     @contextmanager
     def new_scope(self) -> Generator[None]:
-        """Where facts and memory of the statements within end."""
+        """Open a scope, at whose end facts and memory of its statements end."""
         self._scopes.append([])
         yield
         self._add(self._closed())

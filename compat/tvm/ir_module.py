@@ -57,7 +57,7 @@ class IRModule:
         return GlobalVar(name)
 
     def update(self, other: IRModule) -> None:
-        """Takes over the functions of another module."""
+        """Take over the functions of another module."""
         self.functions.update(other.functions)
 
     def script(self, **_: object) -> str:
@@ -65,7 +65,7 @@ class IRModule:
         return "\n".join(map(str, self.functions.values()))
 
     def show(self, **_: object) -> None:
-        """Prints the functions."""
+        """Print the functions."""
         Console().print(self.script(), markup=False, highlight=False)
 
     def astext(self, **_: object) -> str:

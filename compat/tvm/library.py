@@ -21,7 +21,7 @@ __all__ = ["export_library", "load_kernels", "write_archive"]
 
 
 def export_library(built: Kernel | Module, file_name: str | PathLike[str]) -> None:
-    """Writes a .so, .a or .o with its header and manifest, or a .tar of the .so with both."""
+    """Write a .so, .a or .o with its header and manifest, or a .tar of the .so with both."""
     place = Path(file_name)
     if place.suffix == ".tar":
         write_archive(place, built.export)
@@ -30,7 +30,7 @@ def export_library(built: Kernel | Module, file_name: str | PathLike[str]) -> No
 
 
 def write_archive(place: Path, export: Callable[[Path], Sequence[Path]]) -> None:
-    """Writes a .tar of what is exported as a .so."""
+    """Write a .tar of what is exported as a .so."""
     with temporary_folder("library") as folder:
         written = export(Path(folder, f"{place.stem}.so"))
         with tarfile.open(place, "w") as archive:

@@ -54,7 +54,7 @@ class Imported:
 
 
 def imported(lines: Iterable[str], target: str = "llvm", templates: Iterable[Template] = ()) -> Imported:
-    """What the lines of a log say, for tasks on `target`, whatever they were measured on. Templates and workloads are those that
+    """Read the lines of a log, for tasks on `target`, whatever they were measured on. Templates and workloads are those that
     are registered by TVM's names; templates: tilewright.autotune's, too. Raises BadRecordLine (TW0634) for a line that is of no
     such log."""
     found = Imported()

@@ -41,7 +41,7 @@ __all__ = [
 
 
 def is_emulated() -> bool:
-    """Whether "cuda" stands for the emulated GPU, whose arrays are the host's: where TILEWRIGHT_EMULATE is set."""
+    """Return whether "cuda" stands for the emulated GPU, whose arrays are the host's: where TILEWRIGHT_EMULATE is set."""
     return is_enabled("TILEWRIGHT_EMULATE")
 
 
@@ -103,7 +103,7 @@ gpu = cuda
 
 
 def _place(device: Device | None) -> Device | None:
-    """Where arrays of a device lie."""
+    """Return the memory in which arrays of a device lie."""
     return cpu(0) if isinstance(device, _Gpu) and is_emulated() else device
 
 
@@ -111,7 +111,7 @@ class NDArray(Array):
     """An array of the host with TVM's names."""
 
     def same_as(self, other: object) -> bool:
-        """Whether it is this very array."""
+        """Return whether it is this very array."""
         return self is other
 
     def to_dlpack(self) -> Any:

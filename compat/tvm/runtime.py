@@ -90,5 +90,5 @@ def convert(value: Any) -> Any:
 
 
 def enabled(target: str) -> bool:
-    """Whether code for a target can be built and run here."""
+    """Return whether code for a target can be built and run here."""
     return str(target).split()[0] in ("llvm", "cpu")

@@ -47,7 +47,7 @@ _BESIDE = {
 
 
 class _Loader(pickle.Unpickler):
-    """Makes objects of the classes that programs are built of alone."""
+    """Make objects of the classes that programs are built of alone."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         if (module_name, global_name) in _BESIDE:
@@ -59,7 +59,7 @@ class _Loader(pickle.Unpickler):
 
 
 def save_json(node: Any) -> str:
-    """What is given as text, and all that it refers to: an expression, a tensor, an operation, a schedule, a function, a module, or
+    """Write an object as text with all that it refers to: an expression, a tensor, an operation, a schedule, a function, a module, or
     a list or a dict of such."""
     with deep_recursion():
         graph = pickle.dumps(node, protocol=4)
@@ -67,7 +67,7 @@ def save_json(node: Any) -> str:
 
 
 def load_json(json_str: str) -> Any:
-    """What save_json was given, made anew. Raises ValueError for another text."""
+    """Load the object that save_json wrote, made anew. Raises ValueError for another text."""
     try:
         fields = json.loads(json_str)
         if fields["format"] != _FORMAT:

@@ -14,7 +14,7 @@ __all__ = ["expr_deep_equal", "undefined_vars"]
 
 
 def expr_deep_equal(lhs: Expr, rhs: Expr) -> bool:
-    """Whether two expressions have the same form over the same variables."""
+    """Return whether two expressions have the same form over the same variables."""
     return equal(ours(lhs), ours(rhs))
 
 

@@ -79,7 +79,7 @@ class PassContext:
 
     @property
     def checks_bounds(self) -> bool:
-        """Whether kernels are to check their indices while they run."""
+        """Return whether kernels are to check their indices while they run."""
         return bool(self.config.get(_CHECKS_BOUNDS, False))
 
     @property
@@ -89,7 +89,7 @@ class PassContext:
 
     @property
     def options(self) -> PassOptions:
-        """What the house's passes are told."""
+        """Options of the house's passes."""
         unrolling = _fields(self.config.get("tir.UnrollLoop"))
         off = set(self.disabled_pass)
         if self.config.get("tir.disable_cse_tir"):

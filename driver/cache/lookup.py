@@ -48,7 +48,7 @@ class Place:
 
 
 def linked_entry(link: Callable[[Entry], T], entry: Entry) -> T | None:
-    """What `link` makes of an entry; None of an object that this process cannot link, or a description of something else."""
+    """Link an entry; None of an object that this process cannot link, or a description of something else."""
     try:
         return link(entry)
     except (InternalError, LookupError, TypeError, ValueError, AttributeError) as error:

@@ -32,7 +32,7 @@ def _input_like(b: Assembly, name: str, like: Any) -> str:
 
 
 def _outputs(b: Assembly, values: Mapping[str, str]) -> None:
-    """Makes values outputs, each a value of its own that a node gives."""
+    """Make values outputs, each a value of its own that a node gives."""
     for name, value in values.items():
         b.output(name, b.node("identity", value))
 
@@ -102,7 +102,7 @@ def _loop(p: Pullback) -> list[str | None]:
 
 
 def _count(p: Pullback, trips: str) -> tuple[Extent, ...]:
-    """How many iterations run at most."""
+    """Return the number of iterations that run at most."""
     if p["count"]:
         return p["count"]
     known = p.b.data(trips) if trips else None

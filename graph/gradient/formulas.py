@@ -45,7 +45,7 @@ def _parsed(formula: str) -> ast.expr:
 
 
 def _number(one: ast.expr, values: Mapping[str, str], numbers: Mapping[str, Any]) -> float | None:
-    """What a part of a formula is where it is made of numbers alone."""
+    """Return the number that a part of a formula is where it is made of numbers alone."""
     if isinstance(one, ast.Constant):
         return float(cast("float", one.value))
     if isinstance(one, ast.Name):

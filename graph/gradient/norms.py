@@ -27,7 +27,7 @@ def _axis(p: Pullback) -> int:
 
 
 def _known(p: Pullback, axes: Sequence[int]) -> int | None:
-    """How many elements there are along dimensions; None where nobody knows yet."""
+    """Return the number of elements along dimensions; None where nobody knows yet."""
     extents = [p.shape(p.inputs[0])[axis] for axis in axes]
     return math.prod(map(int, extents)) if all(isinstance(extent, int) for extent in extents) else None
 

@@ -40,7 +40,7 @@ def _scattered(p: Pullback) -> list[str | None]:
 
 @rule("put")
 def _put(p: Pullback) -> list[str | None]:
-    """What is put in its place has no gradient, and of the slices that are put those that stay."""
+    """Replace what has no gradient, and return those of the slices that are put that stay."""
     x, places, updates = p.inputs
     axis, count = p["axis"] % len(p.shape(x)), p.shape(places)[0]
     numbers = p.emit("arange", shape=(count,))

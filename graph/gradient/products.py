@@ -46,7 +46,7 @@ def _of_matrices(p: Pullback, a: str, b: str, head: str) -> tuple[str, str]:
 
 
 def _count(p: Pullback, value: str) -> int | str:
-    """How many rows a value has."""
+    """Return the number of rows of a value."""
     extents = p.shape(value)[:-1]
     return (
         math.prod(extents)

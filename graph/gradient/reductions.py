@@ -16,7 +16,7 @@ def _axes(p: Pullback) -> list[int]:
 
 
 def _with_dims(p: Pullback, value: str) -> str:
-    """What a reduction gave, or its gradient, with extents of 1 where it reduced."""
+    """Restore extents of 1 where a reduction reduced, in its result or its gradient."""
     axes = _axes(p)
     shape: list[Extent] = [1 if at in axes else extent for at, extent in enumerate(p.shape(p.inputs[0]))]
     return p.shaped(value, shape)

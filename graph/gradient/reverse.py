@@ -73,7 +73,7 @@ def adjoints_of(
 
 
 def sum_of(b: Assembly, sums: dict[str, str], name: str, value: str, source: str = "") -> None:
-    """Adds a value to the sum of this name."""
+    """Add a value to the sum of this name."""
     sums[name] = b.node("add", sums[name], value, source=source) if name in sums else value
 
 
@@ -86,7 +86,7 @@ def zeros(b: Assembly, like: str) -> str:
 
 
 def is_float(kind: TensorType) -> bool:
-    """Whether values of this type have gradients."""
+    """Return whether values of this type have gradients."""
     return kind.dtype.startswith(("float", "bfloat"))
 
 

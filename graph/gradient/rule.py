@@ -58,7 +58,7 @@ class Pullback:
         return self.b.types[value].shape
 
     def emit(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Adds a node of one value; the value's name."""
+        """Add a node of one value; the value's name."""
         return self.b.node(operator, *inputs, source=self.node.source, **attributes)
 
     def number(self, value: float, like: str) -> str:
@@ -113,7 +113,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(*operators: str) -> Callable[[Rule], Rule]:
-    """Makes a function the rule of these operators."""
+    """Make a function the rule of these operators."""
 
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(operators, function))

@@ -137,12 +137,12 @@ class _Step:
         self.b.state(past, present)
 
     def _pullback(self, name: str) -> Pullback:
-        """What adds nodes that come from a weight."""
+        """Add the nodes that come from a weight, for its pullback."""
         node = Node("identity", (name,), {}, (name,), (self.b.types[name],), f"{self.optimizer} of {name}")
         return Pullback(self.b, node, [name])
 
     def _updated(self, name: str, gradient: str, count: str) -> dict[str, str]:
-        """What the formulas make of a weight: the values by their names."""
+        """Apply the formulas to a weight: the values by their names."""
         p = self._pullback(name)
         values = {"w": name, "g": gradient, **self.moments[name]}
         numbers = {option: value for option, value in self.options.items() if isinstance(value, (int, float))}

@@ -87,7 +87,7 @@ class _Body:
         ]
 
     def bind(self, entry: Any, value: str, changes: bool = True) -> None:
-        """Makes a value an input of the model's graph."""
+        """Make a value an input of the model's graph."""
         self.scope.values[entry.name] = value
         if changes:
             self.reading.changes(entry.name)
@@ -151,7 +151,7 @@ def _trips_run(
     condition: str,
     most: Extent | None,
 ) -> str:
-    """How many iterations run before the condition is false, as a value."""
+    """Return the number of iterations that run before the condition is false, as a value."""
     body = _loop_body(r, node, [*first, r.scope.constant(np.asarray(0, np.int64))], most)
     results = body.read() or []
     goes_on = _scalar(body.c, results[0], "bool")
@@ -189,7 +189,7 @@ def _with_appended(
     first: Sequence[str],
     lists: Mapping[str, Items],
 ) -> tuple[list[str], list[int]]:
-    """What the graph inside of a loop gives where lists are not carried, but what it appends to them are rows, before the others;
+    """Return the result of the graph inside of a loop where lists are not carried, but what it appends to them are rows, before the others;
     and the places among what is carried of those lists. Raises Refused."""
     kept, appended, places = list[str](), list[str](), list[int]()
     for at, (value, before) in enumerate(zip(results, first, strict=False)):
@@ -207,7 +207,7 @@ def _with_appended(
 
 
 def _with_lists(r: Reading, first: Sequence[str], appended: Sequence[int], values: Sequence[str]) -> list[str]:
-    """What a loop gives, where what it appended to lists comes as lists, in their places among what is carried."""
+    """Return the results of a loop, where what it appended to lists comes as lists, in their places among what is carried."""
     begin = len(first) - len(appended)
     rows = iter(values[begin:])
     kept = iter(values[:begin])
@@ -216,7 +216,7 @@ def _with_lists(r: Reading, first: Sequence[str], appended: Sequence[int], value
 
 
 def _trips(c: Context) -> tuple[str, Extent | None]:
-    """How many trips a loop makes at most, "" where nothing is said, and as an extent where that is known."""
+    """Return the number of trips that a loop makes at most, "" where nothing is said, and as an extent where that is known."""
     if not c.has(0):
         return "", None
     known, expression = c.scope.graph.data(c[0]), c.scope.shapes.get(c[0])
@@ -269,8 +269,8 @@ def _batched(r: Reading, c: Context, node: Any, given: Sequence[str], count: int
 def _slices(
     r: Reading, c: Conversion, node: Any, given: Sequence[str], count: int, trips: str = ""
 ) -> list[str] | None:
-    """What going over slices gives: states, then rows. given: states, then `count` values whose slices are taken. trips: how many
-    of them, "" for all."""
+    """Return the results of going over slices: states, then rows. given: states, then `count` values whose slices are
+    taken. trips: how many of them, "" for all."""
     graph, said = _graph(node, "body"), attributes_of(node, None)
     states, scanned = list(given[:-count]), list(given[-count:])
     body = _Body(r, node, graph, states)

@@ -55,7 +55,7 @@ def _unique(c: Context) -> Sequence[str]:
 
 
 def _ranks(c: Context, axis: int) -> str:
-    """How many slices along an axis come before each one, by the first of their elements that differ."""
+    """Return the number of slices along an axis that come before each one, by the first of their elements that differ."""
     shape = c.static(0)
     count, rest = shape[axis], int(np.prod(shape)) // max(shape[axis], 1)
     if count * count * rest > _MOST_COMPARED:

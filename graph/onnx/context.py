@@ -1,4 +1,4 @@
-"""What a row of ONNX's operators sees: one node, what is known of its inputs, and the graph to which it adds its own nodes."""
+"""Context of a row of ONNX's operators: one node, what is known of its inputs, and the graph to which it adds its own nodes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Context(Conversion):
         return self.attributes.get(name, default)
 
     def refuse_unread_attributes(self) -> None:
-        """Raises Refused where a conversion left an attribute out."""
+        """Raise Refused where a conversion left an attribute out."""
         self.refuse_unread(self.attributes, _WITHOUT_MEANING, "attribute")
 
     def array(self, at: int) -> NDArray[Any]:
@@ -100,7 +100,7 @@ ROWS: dict[str, Row] = {}
 
 
 def converts(*names: str) -> Callable[[Row], Row]:
-    """Makes a row for these operators."""
+    """Make a row for these operators."""
 
     def register(row: Row) -> Row:
         ROWS.update(dict.fromkeys(names, row))

@@ -78,7 +78,7 @@ class Importer:
 
     @property
     def inputs(self) -> dict[str, TensorType]:
-        """Those that are no parameters. Raises NotAModel (TW0911)."""
+        """Inputs that are no parameters. Raises NotAModel (TW0911)."""
         known = {tensor.name for tensor in self.proto.graph.initializer}
         return {
             entry.name: tensor_type(*input_type(entry, self.given.get(entry.name)))
@@ -154,7 +154,7 @@ class Importer:
 
 
 def _is_as_later(defs: Any, name: str, opset: int) -> bool:
-    """Whether an operator of a version before the oldest that is known means what it means in that one."""
+    """Return whether an operator of a version before the oldest that is known means what it means in that one."""
     try:
         return defs.get_schema(name, opset, "").since_version == defs.get_schema(name, _OLDEST, "").since_version
     except defs.SchemaError:

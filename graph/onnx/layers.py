@@ -35,7 +35,7 @@ def windows_of(c: Context, kernel: Sequence[int], value: str | int = 0) -> dict[
 
 
 def _same_total(size: Extent, reach: int, step: int) -> int:
-    """How much padding makes as many windows as there are steps: for steps of 1 the same for every size."""
+    """Return the padding that makes as many windows as there are steps: for steps of 1 the same for every size."""
     if isinstance(size, int):
         return max((-(-size // step) - 1) * step + reach - size, 0)
     if step != 1 and reach > 1:

@@ -37,7 +37,7 @@ def _binarizer(c: Context) -> str:
 
 @converts("ai.onnx.ml.LabelEncoder")
 def _labels(c: Context) -> str:
-    """What a table says of each element, or what it says of all others."""
+    """Look up each element in a table, or return its default."""
     keys, values = (_table(c, kind) for kind in ("keys", "values"))
     if (
         keys is None
@@ -112,7 +112,7 @@ def _trees(c: Context) -> str:
 
 
 def _depth(roots: NDArray[Any], table: Mapping[str, NDArray[Any]], count: int, end: int) -> int:
-    """How many nodes stand on the longest way to a leaf. Raises Refused where ways do not end."""
+    """Return the number of nodes that stand on the longest way to a leaf. Raises Refused where ways do not end."""
     steps = np.concatenate([table["yes"], table["no"]])
     if not ((steps >= 0) & (steps < end)).all() or not ((roots >= 0) & (roots < end)).all():
         raise Refused("a node of it is followed by none that there is")
@@ -149,7 +149,7 @@ def _members(c: Context, modes: NDArray[Any], dtype: str) -> NDArray[Any] | None
 def _walked(
     c: Context, held: Mapping[str, NDArray[Any]], members: NDArray[Any] | None, roots: NDArray[Any], depth: int
 ) -> str:
-    """Where each row of the input comes to in each tree, (rows, trees)."""
+    """Return the leaf that each row of the input reaches in each tree, (rows, trees)."""
     rows = c.type(0).shape[0]
     first = c.emit("broadcast_to", c.constant(roots), shape=(rows, len(roots)))
     inner = InnerScope(c.scope, "step")
@@ -198,7 +198,7 @@ def _gathered(c: Context, place: str, weights: NDArray[Any], targets: NDArray[An
 
 @converts("TfIdfVectorizer")
 def _ngrams(c: Context) -> str:
-    """How often each of the n-grams of a pool occurs in each row, or whether, or that times a weight."""
+    """Return the number of times each of the n-grams of a pool occurs in each row, or whether, or that times a weight."""
     pool, counts = c.attribute("pool_int64s"), list(c.attribute("ngram_counts"))
     columns, mode = np.asarray(c.attribute("ngram_indexes"), np.int64), c.attribute("mode")
     least, most = int(c.attribute("min_gram_length")), int(c.attribute("max_gram_length"))
@@ -237,7 +237,7 @@ def _ngrams(c: Context) -> str:
 
 
 def _occurrences(c: Context, rows: str, table: NDArray[Any], places: NDArray[Any]) -> str:
-    """How often each n-gram of a table occurs in each row, (rows, n-grams). places: (windows, n)."""
+    """Return the number of times each n-gram of a table occurs in each row, (rows, n-grams). places: (windows, n)."""
     if table.size * len(places) > _MOST_NUMBERS:
         raise Refused("its n-grams are too many for windows so many")
     count = c.type(rows).shape[0]

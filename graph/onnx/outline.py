@@ -34,7 +34,7 @@ class _Field(NamedTuple):
 
 
 def outlined(content: memoryview, name: str) -> bytes | None:
-    """What is to be parsed in place of a file of this content and name; None for the file itself."""
+    """Return the outline to parse in place of a file of this content and name; None for the file itself."""
     try:
         return _with(
             content,

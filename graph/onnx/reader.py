@@ -152,7 +152,7 @@ def all_nodes(graph: Any) -> Iterator[Any]:
 
 
 def _has_body(onnx: Any, node: Any) -> bool:
-    """Whether ONNX defines an operator by others."""
+    """Return whether ONNX defines an operator by others."""
     if node.domain or not onnx.defs.has(node.op_type):
         return False
     schema = onnx.defs.get_schema(node.op_type)
@@ -160,7 +160,7 @@ def _has_body(onnx: Any, node: Any) -> bool:
 
 
 def is_known(node: Any) -> bool:
-    """Whether an operator has a row, or is one of control that the importer knows."""
+    """Return whether an operator has a row, or is one of control that the importer knows."""
     operator = operator_of(node)
     return operator in ROWS or operator in CONTROL_NAMES
 

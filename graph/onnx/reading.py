@@ -33,7 +33,7 @@ _CHANGES = ""
 
 @dataclass
 class Needs:
-    """What has to be known before a model can be read whole. values: what is known already, inputs and values of ONNX by name.
+    """Values that must be known before a model can be read. values: what is known already, inputs and values of ONNX by name.
     versions: of its operators, by their domain. late: inputs. weights: the model's own that were read, by their numbers. measured:
     values that are computed, by the names under which they will be known, and what they are in our graph."""
 
@@ -59,7 +59,7 @@ class Reading:
 
     @property
     def is_outside(self) -> bool:
-        """Whether the nodes are those of the model's own graph."""
+        """Return whether the nodes are those of the model's own graph."""
         return self.outer is None or not isinstance(self.scope, InnerScope) and self.outer.is_outside
 
     def inside(self, name: str) -> tuple[Reading, InnerScope]:
@@ -78,7 +78,7 @@ class Reading:
         return self.scope.values.get(name)
 
     def waits_for(self, name: str) -> bool:
-        """Whether a value cannot be told yet."""
+        """Return whether a value cannot be told yet."""
         return (
             name in self.waiting
             or name not in self.scope.values
@@ -140,7 +140,7 @@ class Reading:
             self.node(node)
 
     def context(self, node: Any) -> Context:
-        """What a row sees of a node."""
+        """Return the context of a node for its row."""
         inputs = [(self.value(name) or "") if name else "" for name in node.input]
         c = Context(self.scope, node, inputs, attributes_of(node, self.needs.folder), node.name or f"{node.op_type}")
         c.measures = self.needs.values
@@ -188,7 +188,7 @@ class Reading:
         self.scope.values[name] = value
 
     def wait(self, node: Any, name: str, value: str = "") -> None:
-        """Makes late what a needed value comes from, or has it measured. value: what it is of ours, where it is none of ONNX's."""
+        """Make late what a needed value comes from, or has it measured. value: what it is of ours, where it is none of ONNX's."""
         self.waiting.update(node.output)
         if not value and self.may_wait(name):
             self.needs.late.update(dict.fromkeys(sorted(self.sources[name] - set(self.needs.values))))
@@ -200,12 +200,12 @@ class Reading:
         self.needs.measured[name] = ours
 
     def may_wait(self, name: str) -> bool:
-        """Whether a value comes from inputs that may be late."""
+        """Return whether a value comes from inputs that may be late."""
         needed = self.sources.get(name, set())
         return bool(needed) and all(map(self._may_be_late, needed))
 
     def _may_be_late(self, name: str) -> bool:
-        """Whether an input is small enough."""
+        """Return whether an input is small enough."""
         root = self
         while root.outer is not None:
             root = root.outer
@@ -260,7 +260,7 @@ CONTROL: dict[str, Control] = {}
 
 
 def controls(name: str) -> Callable[[Control], Control]:
-    """Makes a row for this operator."""
+    """Make a row for this operator."""
 
     def register(row: Control) -> Control:
         CONTROL[name] = row
@@ -270,6 +270,6 @@ def controls(name: str) -> Callable[[Control], Control]:
 
 
 def _is_small(scope: Scope, value: str) -> bool:
-    """Whether a value may be asked for before the rest is known."""
+    """Return whether a value may be asked for before the rest is known."""
     kind = scope.graph.types[value]
     return kind.is_static and len(kind.shape) < 2 and all(int(extent) <= _MOST_LATE for extent in kind.shape)

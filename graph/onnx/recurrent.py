@@ -28,7 +28,7 @@ _WITH_NUMBERS: dict[str, tuple[float | None, float | None]] = {
 
 
 def _activation(name: str, alphas: list[float], betas: list[float]) -> Activation:
-    """What an activation emits. alphas, betas: what the model gives for those that have such numbers, taken from the front."""
+    """Emit an activation. alphas, betas: what the model gives for those that have such numbers, taken from the front."""
     if name in _SIMPLE:
         return lambda c, x: c.emit(_SIMPLE[name], x)
     if name not in _WITH_NUMBERS:

@@ -169,19 +169,19 @@ def _split(c: Context) -> Sequence[str]:
 
 
 def _parts(extent: str, count: int) -> tuple[Any, Any]:
-    """How long each of equal parts of an open extent is, and all of them."""
+    """Return the length of each of equal parts of an open extent, and all of them."""
     (size,) = extents((extent,))
     each = ops.floordiv(size, count)
     return each, each * count
 
 
 def _is_beyond(end: Extent) -> bool:
-    """Whether this is the end of any dimension."""
+    """Return whether this is the end of any dimension."""
     return isinstance(end, int) and end >= _LAST
 
 
 def _ends(c: Context, at: int) -> list[Extent]:
-    """Where a slice begins, or ends. Those over symbols count from the beginning; whether they may be negative for some sizes is
+    """Return the begin or the end of a slice. Those over symbols count from the beginning; whether they may be negative for some sizes is
     asked when sizes are there. Raises NeedsValue for those that always are."""
     ends = c.extents(at)
     from_the_end = any(
@@ -192,7 +192,7 @@ def _ends(c: Context, at: int) -> list[Extent]:
 
 
 def _inside(begin: Extent, step: int, extent: Extent) -> Extent:
-    """Where a slice begins. One that goes backwards from before the first element begins there in ONNX; in numpy, whose rule the
+    """Return the begin of a slice. One that goes backwards from before the first element begins there in ONNX; in numpy, whose rule the
     operator slice has, nothing is left of it."""
     if step < 0 and isinstance(begin, int) and isinstance(extent, int):
         return max(begin, -extent)
@@ -261,7 +261,7 @@ def _slice(c: Context) -> str:
 
 
 def _turns(begin: int, end: int, step: int) -> bool:
-    """Whether a slice is an axis from its end to its beginning."""
+    """Return whether a slice is an axis from its end to its beginning."""
     return step == -1 and (begin == -1 or _is_beyond(begin)) and end <= -_LAST
 
 

@@ -138,7 +138,7 @@ def _numpy_fused(*xs: Any, body: str, sizes: Sequence[Any] = ()) -> Any:
 
 
 def declare_body(body: str, xs: Sequence[Any], sizes: Sequence[Any] = ()) -> Any:
-    """What a body gives for tensors. Raises ValueError for one that is none, UnknownOperator (TW0902)."""
+    """Declare a body for tensors. Raises ValueError for one that is none, UnknownOperator (TW0902)."""
 
     def apply(name: str, operands: Sequence[Any], given: Mapping[str, Any]) -> Any:
         row = _row(name, operands)

@@ -32,7 +32,7 @@ def operator(
     samples: Sequence[Sample] = (),
     derivative: Sequence[str | None] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a row of a function that graphs alone have: positional parameters are inputs, keywords attributes."""
+    """Make a row of a function that graphs alone have: positional parameters are inputs, keywords attributes."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         OPERATORS[name] = make_row(name, function, reference, fusion, samples=samples, derivative=derivative)
@@ -62,11 +62,11 @@ def updater(name: str) -> Callable[..., te.Tensor] | None:
 
 
 class Attributed(Protocol):
-    """What has attributes: an operator, and what has graphs inside."""
+    """Base of what has attributes: an operator, and operators with graphs inside."""
 
     @property
     def name(self) -> str:
-        """How nodes call it."""
+        """Name by which nodes call it."""
         ...
 
     @property
@@ -157,7 +157,7 @@ def _declared_types(
 
 
 def declared(row: Operator, tensors: Sequence[Any], attributes: Mapping[str, Attribute]) -> list[te.Tensor]:
-    """What a row gives for these tensors."""
+    """Declare the result of a row for these tensors."""
     if row.name not in _OWN:
         attributes = {name: _expressed(value) for name, value in attributes.items()}
     results = row.declare(*tensors, **attributes)

@@ -96,5 +96,5 @@ def _searched(rows: Any, values: Any, *, right: bool) -> Any:
     ],
 )
 def _searchsorted(rows: Any, values: Any, *, right: bool = False) -> Any:
-    """Where values would be put into ascending rows, int64, as topi.searchsorted has it."""
+    """Return the positions of values in ascending rows, int64, as topi.searchsorted has it."""
     return topi.searchsorted(rows, values, right)

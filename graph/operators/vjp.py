@@ -41,8 +41,8 @@ def _numpy_vjp(*arrays: Any, body: str, wrt: int) -> Any:
     ],
 )
 def _vjp(*xs: Any, body: str, wrt: int) -> Any:
-    """What the last input, the derivative of something by the body's value, gives for the input number `wrt` of the body: the
-    product of that vector with the body's Jacobian."""
+    """Return the vector-Jacobian product of the body by its input number `wrt`; the last input is the derivative of something by
+    the body's value."""
     if not 0 <= wrt < len(xs) - 1:
         raise ValueError(f"the body has no input number {wrt}")
     return _pulled_back(xs, body, wrt)

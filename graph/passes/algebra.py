@@ -35,7 +35,7 @@ def _bools(match: Match) -> bool:
 
 
 def _halves(match: Match) -> bool:
-    """Whether the divisors are powers of two whose reciprocals are floats too: dividing and multiplying round alike."""
+    """Return whether the divisors are powers of two whose reciprocals are floats too: dividing and multiplying round alike."""
     c = match.known("c")
     if c.dtype not in (np.float32, np.float64) or c.size > 4096:
         return False
@@ -51,7 +51,7 @@ def _reciprocal(match: Match) -> str:
 
 
 def _widens(match: Match) -> bool:
-    """Whether the first of two casts keeps every value, so that the second alone gives the same: floats become integers as integers
+    """Return whether the first of two casts keeps every value, so that the second alone gives the same: floats become integers as integers
     do only where these hold them."""
     x, between, after = match.type("x").dtype, str(match["A"]), str(match["B"])
     through_floats = "int" in x and "float" in between and "int" in after
@@ -95,7 +95,7 @@ def _has_sign(match: Match) -> bool:
 
 
 def _negated_as_wide(match: Match) -> bool:
-    """Whether y is negated as the sum has it: narrow integers wrap before they are widened."""
+    """Return whether y is negated as the sum has it: narrow integers wrap before they are widened."""
     dtype = match.type("y").dtype
     return "float" in dtype or dtype == match.result.dtype
 

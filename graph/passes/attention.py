@@ -114,7 +114,7 @@ def _scores(r: Rewriter, value: str) -> _Scores | None:
 
 
 def _readings(r: Rewriter, node: Node) -> Iterator[_Scores]:
-    """What a node is as scores, in the ways in which it can be read."""
+    """Return the readings of a node as scores."""
     kind = node.types[0]
     if node.operator == "matmul":
         if node.attributes["transpose_b"] and not node.attributes["transpose_a"]:

@@ -57,7 +57,7 @@ _IMAGE = (2, 3)
 
 
 def _fits(kind: TensorType) -> bool:
-    """Whether a value can lie in blocks, the last of which may be filled up where that makes few channels more."""
+    """Return whether a value can lie in blocks, the last of which may be filled up where that makes few channels more."""
     if not kind.is_static or kind.dtype != "float32" or len(kind.shape) != 4:
         return False
     channels = cast("int", kind.shape[1])
@@ -69,7 +69,7 @@ def _blocks_of(channels: int) -> int:
 
 
 def _is_conv(node: Node, g: Parts, blocked: Collection[str]) -> bool:
-    """Whether a convolution can store blocks. blocked: the values that can lie in blocks."""
+    """Return whether a convolution can store blocks. blocked: the values that can lie in blocks."""
     if (
         node.operator not in ("conv", "conv_transpose")
         or not _fits(node.types[0])
@@ -90,7 +90,7 @@ def _is_depthwise(node: Node, weights: TensorType) -> bool:
 
 
 def _is_apart(node: Node, g: Parts) -> bool:
-    """Whether each element of a transposed convolution's image makes results of its own, side by side."""
+    """Return whether each element of a transposed convolution's image makes results of its own, side by side."""
     reach = g.constants[node.inputs[1]].type.shape[2:]
     others = ("padding", "output_padding")
     return (
@@ -102,13 +102,13 @@ def _is_apart(node: Node, g: Parts) -> bool:
 
 
 def _by_channel(shape: Sequence[object]) -> bool:
-    """Whether an array of this shape is one number for all, or one for each channel of an image."""
+    """Return whether an array of this shape is one number for all, or one for each channel of an image."""
     whole = (*([1] * (4 - len(shape))), *shape)
     return len(shape) <= 4 and whole[0] == 1 and whole[2:] == (1, 1)
 
 
 def _keeps(node: Node, g: Parts, types: Mapping[str, TensorType], blocked: Mapping[str, object]) -> bool:
-    """Whether a node of values in blocks gives one."""
+    """Return whether a node of values in blocks gives one."""
     kind = node.types[0]
     if node.bodies or len(node.outputs) != 1 or not _fits(kind):
         return False
@@ -171,7 +171,7 @@ def _chosen(g: Parts) -> set[str]:
 
 
 class _Blocks:
-    """Makes the nodes. blocked: by the names of values, those that are the same in blocks."""
+    """Make the nodes. blocked: by the names of values, those that are the same in blocks."""
 
     def __init__(self, chosen: set[str]) -> None:
         self.chosen = chosen

@@ -1,4 +1,4 @@
-"""What is known, computed at once by the reference, which may round otherwise than kernels do: see `constants`.
+"""Constant folding by the reference, which may round otherwise than kernels do: see `constants`.
 
     input x: float32[2]
     param w: float32[2] = (1.0, 0.0)

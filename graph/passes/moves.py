@@ -1,4 +1,4 @@
-"""What moves elements nowhere, or twice where once will do: reshapes of reshapes, transposes of transposes, whole slices.
+"""Removal of moves without effect, or that one move replaces: reshapes of reshapes, transposes of transposes, whole slices.
 
     input x: float32[2, 12]
     a: float32[6, 4] = reshape(x, shape=(6, 4))
@@ -64,7 +64,7 @@ def axes_of(node: Node) -> tuple[int, ...]:
 
 
 def _moves_ones_only(axes: Sequence[int], shape: Sequence[Extent]) -> bool:
-    """Whether the dimensions that have elements stay in their order."""
+    """Return whether the dimensions that have elements stay in their order."""
     kept = [axis for axis in axes if shape[axis] != 1]
     return kept == sorted(kept)
 

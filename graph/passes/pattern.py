@@ -93,12 +93,12 @@ def _operator(pattern: ast.Call) -> str:
 
 
 def of_integers(match: Match) -> bool:
-    """Whether a rule's result is of integers."""
+    """Return whether a rule's result is of integers."""
     return "int" in match.result.dtype
 
 
 def of_floats(match: Match) -> bool:
-    """Whether a rule's result is of floats."""
+    """Return whether a rule's result is of floats."""
     return "float" in match.result.dtype
 
 
@@ -109,7 +109,7 @@ def by_rules(rules: Sequence[Rule]) -> Callable[[Parts], Parts]:
 
 
 def rewrite_by(rules: Sequence[Rule]) -> Visit:
-    """What takes a node's place by the first of the rules that matches it."""
+    """Rewrite a node by the first of the rules that matches it."""
     by_root: dict[str, list[Rule]] = {}
     for rule in rules:
         root = _parsed(rule.pattern)
@@ -143,7 +143,7 @@ def matches(r: Rewriter, rule: Rule, node: Node) -> Iterator[Match]:
 
 
 def _is_whole(r: Rewriter, nodes: Sequence[Node]) -> bool:
-    """Whether what lies between the nodes of a match, the root first, is read by none but them."""
+    """Return whether what lies between the nodes of a match, the root first, is read by none but them."""
     distinct = list({id(node): node for node in nodes}.values())
     return all(
         r.users[name] <= sum(name in reader.inputs for reader in distinct)

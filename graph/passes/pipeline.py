@@ -127,7 +127,7 @@ def transformed(
 
 
 def _applied(one: GraphPass, g: Parts) -> Parts:
-    """What the pass makes of it. Whatever it raises is a fault of ours, with the graph as evidence."""
+    """Apply the pass. Whatever it raises is a fault of ours, with the graph as evidence."""
     try:
         return one.apply(g)
     except (TilewrightError, *FAULTS) as error:

@@ -135,7 +135,7 @@ def _whole_sums(r: Rewriter, node: Node, x: Node) -> tuple[str, int]:
 
 
 def _is_plain(r: Rewriter, node: Node) -> bool:
-    """Whether bytes were dequantised by one scale that is known."""
+    """Return whether bytes were dequantised by one scale that is known."""
     known = [name for name in node.inputs[1:] if name]
     return (
         node.types[0].dtype == "float32"
@@ -146,7 +146,7 @@ def _is_plain(r: Rewriter, node: Node) -> bool:
 
 
 def _are_weights(r: Rewriter, node: Node, channel: int) -> bool:
-    """Whether bytes were dequantised by scales that are known, one for all or one for each channel of this dimension."""
+    """Return whether bytes were dequantised by scales that are known, one for all or one for each channel of this dimension."""
     shape = node.types[0].shape
     known = [name for name in node.inputs[1:] if name]
     return (
@@ -176,7 +176,7 @@ def _flat(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _step(r: Rewriter, x: Node, w: Node) -> NDArray[Any]:
-    """What a step of sums is worth, in float32."""
+    """Return the worth of a step of sums, in float32."""
     return np.asarray(_flat(r.known(x.inputs[1])) * _flat(r.known(w.inputs[1])), np.float32)
 
 
@@ -199,7 +199,7 @@ def _with_bias(r: Rewriter, sums: str, step: NDArray[Any], bias: str, outputs: S
 
 
 def _zero_of_bias(r: Rewriter, b: Node) -> bool:
-    """Whether a bias has a zero point other than 0."""
+    """Return whether a bias has a zero point other than 0."""
     return len(b.inputs) > 2 and bool(b.inputs[2]) and (not r.is_known(b.inputs[2]) or bool(r.known(b.inputs[2]).any()))
 
 
@@ -288,7 +288,7 @@ def _requantized(r: Rewriter, node: Node) -> str | None:
 
 
 def _of_bytes(r: Rewriter, node: Node) -> str | None:
-    """What gives some of the elements that it takes does so with bytes, where a greater byte is a greater number."""
+    """Apply an operator that selects elements to bytes, where a greater byte is a greater number."""
     below = r.maker(node.inputs[0], "dequantize")
     if below is None or len(node.inputs) != 1 or not _is_plain(r, below) or r.known(below.inputs[1]).reshape(()) <= 0:
         return None

@@ -139,7 +139,7 @@ def _normal(operator: str) -> Callable[[Match], str | None]:
 
 
 def _fits(match: Match, *names: str) -> bool:
-    """Whether values have the shape of the dimensions over which a norm runs."""
+    """Return whether values have the shape of the dimensions over which a norm runs."""
     axis = cast("int", match["A"])
     x = match.type("x")
     return all(

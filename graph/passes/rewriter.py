@@ -1,4 +1,4 @@
-"""How passes make graphs: node by node in order, each kept, replaced by nodes that give the same values, or dropped for values that
+"""Rewriter of graphs: node by node in order, each kept, replaced by nodes that give the same values, or dropped for values that
 there are already."""
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class Rewriter(Assembly):
         return self.node(node.operator, *inputs, outputs=outputs, source=source, **attributes)
 
     def mark(self) -> int:
-        """Where the graph stands, for undo."""
+        """Return the present end of the graph, for undo."""
         return len(self._nodes)
 
     def undo(self, mark: int) -> None:
-        """Takes the nodes away that were made since."""
+        """Take the nodes away that were made since."""
         for node in self._nodes[mark:]:
             for name in node.outputs:
                 del self.types[name], self.makers[name]
@@ -96,16 +96,16 @@ class Rewriter(Assembly):
         return self.types[value]
 
     def now(self, value: str) -> str:
-        """What a value of the old graph is called now."""
+        """Return the present name of a value of the old graph."""
         return self._renamed.get(value, value)
 
     def rename(self, old: str, new: str) -> None:
-        """Makes what read one value read another, which is the same."""
+        """Make what read one value read another, which is the same."""
         assert self.types[new] == self._old[old], f"{old} is {self._old[old]}, and {new} is {self.types[new]}"
         self._renamed[old] = new
 
     def is_known(self, value: str) -> bool:
-        """Whether a value is a parameter that is there to be computed with."""
+        """Return whether a value is a parameter that is there to be computed with."""
         return value in self._constants and self._constants[value].data is not None
 
     def known(self, value: str) -> NDArray[Any]:

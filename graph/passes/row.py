@@ -1,4 +1,4 @@
-"""What a pass over graphs is: a function from a graph to one with the same outputs, and whether it rounds as the graph did."""
+"""A pass over graphs: a function from a graph to one with the same outputs, and whether it rounds as the graph did."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class GraphPass:
 
     @property
     def changes_rounding(self) -> bool:
-        """Whether values may come out with other last bits."""
+        """Return whether values may come out with other last bits."""
         return self.rounding != "exact"
 
     def __str__(self) -> str:

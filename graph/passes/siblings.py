@@ -57,7 +57,7 @@ def _siblings(g: Parts) -> Parts:
 
 
 def _family(g: Parts, node: Node) -> Any:
-    """What siblings have in common; None for what is none."""
+    """Return the common property of siblings; None for a node that is none."""
     if node.operator not in ("matmul", "conv") or not all(name in g.constants for name in node.inputs[1:]):
         return None
     weights = [g.constants[name] for name in node.inputs[1:]]

@@ -88,7 +88,7 @@ def _column(r: Rewriter, bias: str) -> str:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether a convolution's stride, dilation and groups are all 1."""
+    """Return whether a convolution's stride, dilation and groups are all 1."""
     steps = (*cast("tuple[int, ...]", node.attributes["stride"]), *cast("tuple[int, ...]", node.attributes["dilation"]))
     return set(steps) <= {1} and node.attributes.get("groups", 1) == 1
 

@@ -56,7 +56,7 @@ class Alias:
         return self.value
 
     def write(self, value: str) -> None:
-        """Makes it another value. Raises Refused."""
+        """Make it another value. Raises Refused."""
         wholes = [self.storage.value]
         for step in self.steps[:-1]:
             wholes.append(step.forward(wholes[-1]))

@@ -32,14 +32,14 @@ _MOST_SIZES = 16
 
 
 def torch_report() -> dict[str, int]:
-    """What torch.compile(backend="tilewright") has done so far: how many programs were compiled, under "compiled", and how many
+    """Return the report of torch.compile(backend="tilewright") so far: how many programs were compiled, under "compiled", and how many
     were left to torch, by the reason."""
     return dict(_counts)
 
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """What torch.compile(options={...}) may say: what tw.build of a graph takes."""
+    """Options of torch.compile(options={...}): those of tw.build of a graph."""
 
     exact: bool = False
     fast_math: bool = False
@@ -95,8 +95,8 @@ def _checked_options(options: dict[str, Any]) -> _Options:
 
 @cache
 def _taken_apart() -> dict[Any, Any]:
-    """How torch takes apart what there is no row for, the derivatives of most operators among it, and the norms with what their
-    derivatives need, of which rows give the first result alone."""
+    """Return torch's decompositions of operators that have no row, the derivatives of most operators among it, and the
+    norms with what their derivatives need, of which rows give the first result alone."""
     table: dict[Any, Any] = import_module("torch._decomp").decomposition_table
     return {
         operator: how

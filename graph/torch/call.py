@@ -1,4 +1,4 @@
-"""What a row of torch's operators sees: one call with arguments by name, and the graph to which it adds nodes."""
+"""Context of a row of torch's operators: one call with arguments by name, and the graph to which it adds nodes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Call(Conversion):
 
     @property
     def numbers_of_program(self) -> Callable[[str], Any]:
-        """What a symbol of the program is."""
+        """Symbols of the program, by their numbers."""
         return self._numbers
 
     def over(self, name: str, value: str) -> Call:
@@ -77,7 +77,7 @@ class Call(Conversion):
         return call
 
     def gives(self, name: str) -> bool:
-        """Whether an argument is there, and not None."""
+        """Return whether an argument is there, and not None."""
         return self.arguments.get(name) is not None
 
     def given(self, name: str, default: Any = _NEVER) -> Any:
@@ -217,7 +217,7 @@ class Call(Conversion):
         return self.scope.constant(np.asarray(value).astype(array_dtype(dtype)))
 
     def refuse_unread_arguments(self) -> None:
-        """Raises Refused where a row left an argument out."""
+        """Raise Refused where a row left an argument out."""
         given = (name for name, value in self.arguments.items() if value is not None and not isinstance(value, Odd))
         self.refuse_unread(given, _WITHOUT_MEANING, "argument")
 
@@ -304,7 +304,7 @@ the call, the argument, and the new result; None where that is not known."""
 
 
 def aten(*names: str) -> Callable[[Row], Row]:
-    """Makes a row for these operators, overloads after a point."""
+    """Make a row for these operators, overloads after a point."""
 
     def register(row: Row) -> Row:
         ROWS.update(dict.fromkeys(names, row))

@@ -55,7 +55,7 @@ def without_chance(torch: Any, module: Any) -> tuple[Any, list[Draw]]:
 
 
 def _draw(torch: Any, node: Any) -> Draw | None:
-    """What draws the numbers of a node; None for any other node."""
+    """Return the draw of a node's random numbers; None for any other node."""
     packet = getattr(node.target, "overloadpacket", None)
     name, value = getattr(packet, "__name__", ""), node.meta.get("val")
     if node.op != "call_function" or name not in _LIKE | _OF_SIZES or not isinstance(value, torch.Tensor):
@@ -67,7 +67,7 @@ def _draw(torch: Any, node: Any) -> Draw | None:
 
 
 def _reads(torch: Any, given: Any) -> bool:
-    """Whether arguments are what other nodes give."""
+    """Return whether arguments are what other nodes give."""
     found: list[Any] = []
     torch.fx.node.map_arg(given, found.append)
     return bool(found)

@@ -35,8 +35,8 @@ def read_extent(text: str) -> Extent:
 
 
 def value_of(node: ast.expr, depth: int = 0) -> Any:
-    """What sympy writes: Symbol('s0', ...), Integer(2), Add(...), Mul(...), and plain names and operators. A whole number or a text
-    over symbols, or a float or a Ratio. Raises ValueError, Refused."""
+    """Read an expression as sympy writes it: Symbol('s0', ...), Integer(2), Add(...), Mul(...), and plain names and
+    operators. A whole number or a text over symbols, or a float or a Ratio. Raises ValueError, Refused."""
     if depth < _MOST_DEPTH:
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
             return node.value
@@ -83,7 +83,7 @@ _WHOLE = {
 
 
 def _made(name: str, values: Sequence[Any]) -> Any:
-    """What a function of two or more numbers gives, from the first on."""
+    """Combine two or more numbers by a function, from the first on."""
     if name in _SIGNS and all(isinstance(one, int) for one in values):
         return reduce(getattr(operator, name), values)
     if name in _SIGNS and all(isinstance(one, (int, str)) for one in values):

@@ -41,7 +41,7 @@ def _is_flexible(node: Any) -> bool:
 
 
 def _is_kept(node: Any) -> bool:
-    """Whether a node counts though nobody reads it: it writes to what somebody may read."""
+    """Return whether a node counts though nobody reads it: it writes to what somebody may read."""
     if node.op in ("placeholder", "output"):
         return True
     if not getattr(getattr(node.target, "_schema", None), "is_mutable", False):
@@ -68,7 +68,7 @@ class _Trace:
         return node
 
     def inlined(self, function: Any, *given: Any) -> Any:
-        """What a function of tensors computes, as nodes."""
+        """Inline a function of tensors as nodes."""
         make_fx = __import__("torch.fx.experimental.proxy_tensor", fromlist=["make_fx"]).make_fx
         with self.fake:
             traced = make_fx(function)(*(one.meta["val"] for one in given))
@@ -82,7 +82,7 @@ class _Trace:
 
 
 def _replace(module: Any, signature: Any, node: Any) -> None:
-    """Puts what a call of flex_attention computes in its place."""
+    """Put what a call of flex_attention computes in its place."""
     trace = _Trace(module, node)
     torch, aten = trace.torch, trace.torch.ops.aten
     given: list[Any] = [*node.args, *[()] * (9 - len(node.args))]

@@ -155,7 +155,7 @@ class FrameReading:
                 self.numbers[name] = inner.numbers[each]
 
     def argument(self, value: Any) -> Any:
-        """What an argument is here: the memory of a tensor, or a number."""
+        """Return the argument for a call: the memory of a tensor, or a number."""
         return (
             self.tensors[value]
             if isinstance(value, TensorName)
@@ -305,7 +305,7 @@ class FrameReading:
                 self.tensors[result] = Alias.fresh(value)
 
     def check(self, name: str, kind: TensorType) -> None:
-        """What torch says of a tensor holds of ours."""
+        """Check that a tensor of ours has the properties that torch says of it."""
         meta = self.frame.tensors.get(name)
         if meta is None:
             raise Refused("nothing is said of its result")
@@ -400,7 +400,7 @@ _CONVERTED = ("to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as.d
 
 
 def _shares(result: TensorMeta | None, source: TensorMeta | None, name: str) -> bool:
-    """Whether a result is memory of its argument. A reshape copies where what was not in order is in order afterwards."""
+    """Return whether a result is memory of its argument. A reshape copies where what was not in order is in order afterwards."""
     if result is None or source is None:
         return False
     if name in _CONVERTED and result.dtype != source.dtype:
@@ -418,7 +418,7 @@ def _row_name(target: str) -> tuple[str, bool]:
 
 
 def is_known(target: str) -> bool:
-    """Whether an operator is read, of real numbers or of complex ones."""
+    """Return whether an operator is read, of real numbers or of complex ones."""
     name, _ = _row_name(target)
     if _is_assertion(target) or _is_number(target) or not target.startswith(_ATEN):
         return True

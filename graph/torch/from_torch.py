@@ -127,7 +127,7 @@ def taken_apart(program: Any, is_known: Callable[[str], bool]) -> Any:
 
 
 def _is_trained_norm(node: Any) -> bool:
-    """Whether it is a batch norm in training, which writes to its running means, though its operator does not say so."""
+    """Return whether it is a batch norm in training, which writes to its running means, though its operator does not say so."""
     return str(node.target) == "aten.batch_norm.default" and node.args[5] is True and node.args[3] is not None
 
 

@@ -1,4 +1,4 @@
-"""What torch assumed of sizes when it exported a program, and checks when it runs one: greatest sizes, and numbers that are equal,
+"""Guards of exported programs: assumptions of torch about sizes, checked in each run: greatest sizes, and numbers that are equal,
 such as `math.trunc(L['x'].size()[0] / 2) == 3`."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _equal(guard: str, inputs: Mapping[str, TensorType]) -> Iterator[Extent]:
 
 
 class _Sizes(ast.NodeTransformer):
-    """Puts extents of inputs in the places of `L['x'].size()[0]`."""
+    """Put extents of inputs in the places of `L['x'].size()[0]`."""
 
     def __init__(self, inputs: Mapping[str, TensorType]) -> None:
         self.inputs = inputs

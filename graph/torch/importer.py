@@ -69,7 +69,7 @@ class Importer:
 
     @property
     def inputs(self) -> dict[str, TensorType]:
-        """What the user passes."""
+        """Inputs that the user passes."""
         scope = Scope(self.name)
         reading = _Reading(self.archive, self._program, scope, self.state)
         frame = FrameReading(scope, self._program.frame, {})

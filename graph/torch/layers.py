@@ -350,7 +350,7 @@ def _attention(c: Call) -> str:
 
 
 def _sharing(c: Call, q: str, k: str) -> int:
-    """How many heads of queries share one of keys."""
+    """Return the number of heads of queries that share one of keys."""
     heads, groups = (c.type(each).shape[-3] for each in (q, k))
     if not isinstance(heads, int) or not isinstance(groups, int):
         raise Refused("how many heads it has is not known")
@@ -442,7 +442,7 @@ def _resize(c: Call) -> str:
 
 
 def _between_corners(before: Extent, after: Extent) -> float:
-    """How many places there are for each, the first and the last on each other; very many where there is one place."""
+    """Return the number of places for each, the first and the last on each other; very many where there is one place."""
     if not isinstance(before, int) or not isinstance(after, int):
         raise Refused("how far its places are apart depends on sizes")
     return (after - 1) / (before - 1) if after > 1 and before > 1 else 1e30

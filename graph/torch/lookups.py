@@ -108,7 +108,7 @@ def _scatter(c: Call) -> str:
 
 
 def _neutral(kind: str, dtype: str) -> float:
-    """What a reduction begins with."""
+    """Return the identity of a reduction."""
     if kind in ("add", "mul"):
         return int(kind == "mul")
     if "float" in dtype:
@@ -210,7 +210,7 @@ def _index_put(c: Call) -> str:
 
 
 def _where_masked(c: Call) -> str:
-    """What is written where a mask is true, if it is the same for all elements that this chooses; "" where it is not so."""
+    """Return the value written where a mask is true, if it is the same for all elements that this chooses; "" where it is not so."""
     given, values = c.tensors("indices"), c.operand("values", c.dtype)
     if len(given) != 1 or not given[0] or c.type(given[0]).dtype != "bool" or c.known("accumulate", False):
         return ""
@@ -274,7 +274,7 @@ def _one_hot(c: Call) -> str:
 
 @aten("histc.default")
 def _histc(c: Call) -> str:
-    """How many elements lie in each of bins of one width; those outside are not counted, the greatest is in the last."""
+    """Return the number of elements that lie in each of bins of one width; those outside are not counted, the greatest is in the last."""
     bins, low, high = c.integer("bins", 100), float(c.known("min", 0)), float(c.known("max", 0))
     if low >= high:
         raise Refused("its bins are from the least to the greatest of what it is given")

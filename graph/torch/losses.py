@@ -22,7 +22,7 @@ def _reduced(c: Call, value: str) -> str:
 
 @aten("broadcast_tensors.default")
 def _broadcast(c: Call) -> list[str]:
-    """What torch writes before losses of two values."""
+    """Broadcast two values, as torch does before losses."""
     values = c.tensors()
     shape = reduce(broadcast, (c.type(value).shape for value in values))
     return [value if c.type(value).shape == shape else c.emit("broadcast_to", value, shape=shape) for value in values]

@@ -103,7 +103,7 @@ def _unsqueeze(c: Call) -> str:
 
 
 def _order(c: Call) -> list[int]:
-    """How the axes of a transposition stand."""
+    """Return the order of the axes of a transposition."""
     rank = c.rank(c.tensor())
     order = list(range(rank))
     kind = c.target.partition(".")[0]
@@ -176,7 +176,7 @@ def _range(c: Call, name: str, default: int, size: Extent) -> Extent:
 
 
 def _said(c: Call, axis: int) -> Extent | None:
-    """What torch says of an extent of the result, if anything."""
+    """Return the statement of torch on an extent of the result, if there is one."""
     return c.meta.shape[axis] if c.meta is not None and axis < len(c.meta.shape) else None
 
 

@@ -114,7 +114,7 @@ def whole(name: str, value: Ratio) -> Extent:
 
 
 def combined(name: str, operands: Sequence[Any]) -> Ratio:
-    """What a function of numbers gives as a ratio. Raises Refused."""
+    """Combine numbers by a function, as a ratio. Raises Refused."""
     if name in ("neg", "sym_float"):
         one = ratio_of(operands[0])
         return one if name == "sym_float" else Ratio(_made("sub", 0, one.above), one.below)
@@ -134,14 +134,14 @@ def combined(name: str, operands: Sequence[Any]) -> Ratio:
 
 
 def _made(name: str, a: Extent, b: Extent) -> Extent:
-    """What a function of whole numbers gives."""
+    """Apply a function of whole numbers."""
     if isinstance(a, int) and isinstance(b, int):
         return int(getattr(operator, name)(a, b))
     return extent(_TEXTS[name].format(a, b))
 
 
 def number(target: str, operands: Sequence[Any]) -> Any:
-    """What a function on numbers gives: a number, an extent over symbols, a Ratio of them, or None for a truth that depends on
+    """Evaluate a function on numbers: a number, an extent over symbols, a Ratio of them, or None for a truth that depends on
     symbols. Raises Refused."""
     name = target.rpartition(".")[2] if not target.endswith(".default") else target.rsplit(".", 2)[1]
     if (name in _FOLDED or name in _SYMBOLIC) and all(isinstance(one, (int, float, bool)) for one in operands):

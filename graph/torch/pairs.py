@@ -85,7 +85,7 @@ def _is_complex(value: Any, complexes: Set[str]) -> bool:
 
 
 def _called(c: Call, given: Mapping[str, Any], values: Mapping[int, str]) -> list[str]:
-    """What the operator's own row gives of real arguments. values: ours, by the ids of the arguments that are their marks."""
+    """Call the operator's own row with real arguments. values: ours, by the ids of the arguments that are their marks."""
     meta = None if c.meta is None else replace(c.meta, dtype=c.meta.dtype or c.meta.parts)
 
     def tensors(name: str) -> str:

@@ -63,7 +63,7 @@ def _taken(c: Call) -> str:
 
 
 def _places(rows: int, columns: int, offset: int) -> NDArray[np.int64]:
-    """Where a diagonal of a matrix lies in it."""
+    """Return the positions of a diagonal in a matrix."""
     count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     at = np.arange(few(count))
     return (at + max(-offset, 0)) * columns + at + max(offset, 0)
@@ -101,7 +101,7 @@ VIEWS["diagonal.default"] = _diagonal_back
 
 
 def _diagonal_places(c: Call, rows: Extent, columns: Extent, offset: int) -> str:
-    """Where a diagonal lies in a matrix whose rows follow each other."""
+    """Return the positions of a diagonal in a matrix whose rows follow each other."""
     if isinstance(rows, int) and isinstance(columns, int):
         return c.constant(_places(rows, columns, offset))
     left, right = f"({rows}) - {max(-offset, 0)}", f"({columns}) - {max(offset, 0)}"

@@ -61,7 +61,7 @@ class Odd(str):
 
 @dataclass(frozen=True)
 class TensorMeta:
-    """What is said of a tensor. dtype: None for one that values here cannot have. strides: in elements; `hints` stand for symbols
+    """Description of a tensor. dtype: None for one that values here cannot have. strides: in elements; `hints` stand for symbols
     in strides and `sizes`, the shape as it was in the example. parts: of complex numbers the dtype of their two parts.
     is_trained: it requires a gradient."""
 
@@ -80,7 +80,7 @@ class TensorMeta:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether its elements lie in order, without gaps."""
+        """Return whether its elements lie in order, without gaps."""
         expected = 1
         for extent, stride in zip(reversed(self.sizes), reversed(self.strides), strict=False):
             if extent != 1 and stride != expected:
@@ -113,7 +113,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Values:
-    """What an input is: `kind` is "parameter", "buffer", "tensor_constant", "user_input" ...; name: of the value in the program;
+    """Description of an input: `kind` is "parameter", "buffer", "tensor_constant", "user_input" ...; name: of the value in the program;
     path: how the module calls it."""
 
     kind: str
@@ -219,7 +219,7 @@ def _source(name: str, metadata: Mapping[str, Any]) -> str:
 
 
 def tensor_meta(meta: Any) -> TensorMeta:
-    """What is said of a tensor. Raises NotAModel (TW0911)."""
+    """Read the description of a tensor. Raises NotAModel (TW0911)."""
     whole = _of(meta, dict, "what is said of a tensor")
     sizes, strides = (_of(whole.get(key), list, "a tensor's shape") for key in ("sizes", "strides"))
     if max(len(sizes), len(strides)) > MOST_DIMENSIONS:

@@ -34,7 +34,7 @@ class IntervalEvaluator:
         self._known: dict[Expr, Interval] = {}
 
     def __call__(self, expr: Expr) -> Interval:
-        """What the values of an expression lie within, over all lanes; open where nothing is known."""
+        """Return the bounds of an expression, over all lanes; open where nothing is known."""
         known = self._known.get(expr)
         if known is None:
             known = self._known[expr] = self._compute(expr)
@@ -63,7 +63,7 @@ class IntervalEvaluator:
         return self._fitted(expr, INTERVAL_OF[type(expr)](self(expr.a), self(expr.b)), expr.a, expr.b)
 
     def _fitted(self, expr: Expr, values: Interval, *index: Expr) -> Interval:
-        """What is computed over the integers, as a value that may wrap unless all of `index` is index arithmetic."""
+        """Fit bounds computed over the integers to a value that may wrap unless all of `index` is index arithmetic."""
         dtype = expr.dtype.element
         if dtype.is_integer and not values.within(dtype.least, dtype.greatest) and not all(map(self._is_index, index)):
             return EVERYTHING
@@ -84,7 +84,7 @@ def symbolic_bounds(analyzer: Analyzer, expr: Expr, over: Iterable[Var]) -> tupl
 
 
 class _Elimination:
-    """Replaces what depends on `over` in linear forms, the latest bound variable first, since ranges speak of earlier
+    """Replace what depends on `over` in linear forms, the latest bound variable first, since ranges speak of earlier
     variables. What is not linear in them has the ends of its span."""
 
     def __init__(self, analyzer: Analyzer, over: set[Var]) -> None:

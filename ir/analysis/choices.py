@@ -56,7 +56,7 @@ def _sides(condition: Expr, holds: bool) -> Iterator[tuple[Expr, Expr, bool]]:
 
 
 class _Replaced(Rewriter):
-    """Replaces an index, also where a constant is added to it."""
+    """Replace an index, also where a constant is added to it."""
 
     def __init__(self, x: Expr, by: Expr) -> None:
         self.x, self.by, self.form = x, by, linear(x)

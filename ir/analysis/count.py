@@ -33,7 +33,7 @@ class Count:
 
     @staticmethod
     def extent(extent: Expr, analyzer: Analyzer, fixed: set[Var]) -> Count:
-        """How often a loop runs. fixed: the symbols that are the same in the whole program; where the extent changes with
+        """Return the number of times a loop runs. fixed: the symbols that are the same in the whole program; where the extent changes with
         other variables, its greatest value counts."""
         count = _polynomial(extent, fixed)
         if count is not None:

@@ -37,7 +37,7 @@ class IterSplit:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of its iterator."""
+        """Return whether it is all of its iterator."""
         return is_const(self.lower_factor, 1) and structural_key(self.extent) == structural_key(self.source.extent)
 
 

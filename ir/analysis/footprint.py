@@ -1,4 +1,4 @@
-"""What accesses touch while loops run: boxes of elements, bytes, cache lines.
+"""Footprints of accesses while loops run: boxes of elements, bytes, cache lines.
 
 An index is a sum of multiples of loop variables. While some loops run it takes at most 1 + Σ |coefficient| · (trips - 1)
 neighbouring values, and never more than its dimension has: a box for each access (the footprint of Williams, Waterman and
@@ -59,12 +59,12 @@ class Access:
 
     @cached_property
     def variables(self) -> tuple[Var, ...]:
-        """Those in its indices."""
+        """Variables in its indices."""
         return tuple(dict.fromkeys(node for node in post_order(*(self.indices or ())) if isinstance(node, Var)))
 
     @cached_property
     def pattern(self) -> tuple[tuple[Key, ...], tuple[int, ...]]:
-        """What accesses of one form share, and by what they differ in each dimension."""
+        """Common form of accesses, and their differences in each dimension."""
         parts = [_pattern(form) for form in self.forms]
         return tuple(key for key, _ in parts), tuple(offset for _, offset in parts)
 
@@ -83,7 +83,7 @@ class Access:
         return tuple(dimensions)
 
     def is_even(self, var: Var) -> bool:
-        """Whether all neighbouring values of a loop variable lie as many elements apart: its quotients and remainders, if any, are
+        """Return whether all neighbouring values of a loop variable lie as many elements apart: its quotients and remainders, if any, are
         digits of one place."""
         known = self._even.get(var)
         if known is None:
@@ -101,7 +101,7 @@ class Access:
 
     @cached_property
     def _even(self) -> dict[Var, bool]:
-        """Those that were asked for."""
+        """Results for even numbers that were asked for."""
         return {}
 
     def step(self, var: Var) -> int:
@@ -121,7 +121,7 @@ class Access:
 
     @cached_property
     def _steps(self) -> dict[Var, int]:
-        """Those that were asked for: many nests are over the same accesses."""
+        """Results for steps that were asked for: many nests are over the same accesses."""
         return {}
 
 
@@ -194,7 +194,7 @@ def touched(accesses: Iterable[Access], widths: Widths) -> dict[Array, Number]:
 
 
 def width_of(value: Expr, widths: Widths) -> Number | None:
-    """How many neighbouring values an integer expression takes; None where that is not known."""
+    """Return the number of neighbouring values that an integer expression takes; None where that is not known."""
     return 1 if isinstance(value, IntImm) else _width(linear(value), widths, frozenset, 0)
 
 
@@ -218,7 +218,7 @@ def _pattern(form: LinearForm) -> tuple[Key, int]:
 
 
 def _lone(form: LinearForm) -> Min | Max | FloorDiv | FloorMod | None:
-    """What an index is besides a sum: a form that is clamped, wrapped around or divided by a constant."""
+    """Return the form of an index that is no sum: a form that is clamped, wrapped around or divided by a constant."""
     if len(form.coeffs) != 1 or form.const:
         return None
     ((atom, factor),) = terms(form)
@@ -228,7 +228,7 @@ def _lone(form: LinearForm) -> Min | Max | FloorDiv | FloorMod | None:
 
 
 def _width(form: LinearForm, widths: Widths, changing: Changing, spread: int) -> Number | None:
-    """How many neighbouring values a sum takes, and others that are up to `spread` apart from it."""
+    """Return the number of neighbouring values that a sum takes, and others that are up to `spread` apart from it."""
     if _lone(form) is not None:
         ((atom, _),) = terms(form)
         return _values(atom, widths, changing, spread)[0]
@@ -246,7 +246,7 @@ def _width(form: LinearForm, widths: Widths, changing: Changing, spread: int) ->
 
 
 def _values(atom: Expr, widths: Widths, changing: Changing, spread: int = 0) -> tuple[Number | None, bool]:
-    """How many values a term takes, and whether they are neighbours."""
+    """Return the number of values that a term takes, and whether they are neighbours."""
     if isinstance(atom, Var):
         return widths.get(atom, 1), True
     if isinstance(atom, Cast) and atom.value.dtype.is_integer:
@@ -298,7 +298,7 @@ def _divided(
 
 
 def _no_more(a: Number, b: Number) -> bool:
-    """Whether a number is certainly no more than another."""
+    """Return whether a number is certainly no more than another."""
     x, y = value_of(a), value_of(b)
     return x is not None and y is not None and x <= y
 
@@ -310,7 +310,7 @@ def _greatest(numbers: Sequence[Number]) -> Number:
 
 
 def _coefficient(form: LinearForm, var: Var) -> int:
-    """How far an index moves with a loop; some other coefficient where that is no constant."""
+    """Return the coefficient of a loop in an index; some other coefficient where that is no constant."""
     direct = form.coefficient(var)
     if direct:
         return direct

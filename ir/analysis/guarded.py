@@ -87,7 +87,7 @@ class _Sides:
         return [(child, None) for child in children(node)]
 
     def _both(self, node: Expr, condition: Expr) -> tuple[Expr, Expr]:
-        """What is known where the condition of a node holds, and where it does not; the same objects each time."""
+        """Return the facts where the condition of a node holds, and where it does not; the same objects each time."""
         known = self._conditions.get(id(node))
         if known is None:
             condition = _plain(condition, self.bound)
@@ -147,7 +147,7 @@ def as_logic(condition: Expr) -> Expr:
 
 
 def _plain(expr: ExprT, bound: dict[Var, Expr]) -> ExprT:
-    """What an expression means outside of the one that it stands in, with no names of its own: those it has already."""
+    """Return the meaning of an expression outside of the one that it stands in, with no names of its own: those it has already."""
     if not any(isinstance(node, Let) or node in bound for node in post_order(expr) if isinstance(node, (Let, Var))):
         return expr
     return without_lets(substitute(expr, bound))
@@ -184,7 +184,7 @@ class Access:
 
 
 def depends_on_data(value: Expr, data: frozenset[Var] | set[Var] = frozenset()) -> bool:
-    """Whether a value depends on what memory holds, or on outside code. data: the variables that do."""
+    """Return whether a value depends on what memory holds, or on outside code. data: the variables that do."""
     return reads_memory(value) or any(
         node in data
         if isinstance(node, Var)
@@ -289,7 +289,7 @@ class _Walk:
             self.around.pop()
 
     def never(self, condition: Expr) -> bool:
-        """Whether a condition is known not to hold, so that it says nothing of what is done under it."""
+        """Return whether a condition is known not to hold, so that it says nothing of what is done under it."""
         return is_const(self.analyzer.simplify(condition), 0)
 
     def loads(self, *values: Expr) -> Iterator[Access]:

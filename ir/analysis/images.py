@@ -20,14 +20,14 @@ __all__ = ["Image", "image_of", "on_the_line"]
 
 
 class Image(NamedTuple):
-    """What an index is the image of, and how that is brought into the dimension."""
+    """Image that an index is, and how that is brought into the dimension."""
 
     kind: Literal["wrapped", "mirrored"]
     of: Expr
 
 
 def image_of(index: Expr, extent: Expr, analyzer: Analyzer) -> Image | None:
-    """What an index of a dimension is the image of: of a choice between it, where that is an index, and where it comes to lie, or
+    """Return the image that an index of a dimension is: of a choice between it, where that is an index, and where it comes to lie, or
     of a remainder; None where it is no such index."""
     if isinstance(index, (Select, IfThenElse)):
         choice = merged(index, analyzer)
@@ -43,7 +43,7 @@ def image_of(index: Expr, extent: Expr, analyzer: Analyzer) -> Image | None:
 
 
 def on_the_line(value: Expr, extent: Expr, analyzer: Analyzer) -> Expr:
-    """What leaves the same remainder by an extent, without remainders by it and multiples of it where they only add to it."""
+    """Return a value with the same remainder by an extent, without remainders by it and multiples of it where they only add to it."""
     value = _unwrapped(value, extent, analyzer)
     if isinstance(extent, IntImm) and extent.value > 0:
         around = (linear(value).const + extent.value // 2) // extent.value

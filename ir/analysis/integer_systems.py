@@ -66,13 +66,13 @@ class _Columns:
         self.inverse[a], self.inverse[b] = self.inverse[b], self.inverse[a]
 
     def negate(self, at: int) -> None:
-        """Turns the sign of one."""
+        """Negate the sign of one."""
         for row in (*self.rows, *self.basis):
             row[at] = -row[at]
         self.inverse[at] = [-value for value in self.inverse[at]]
 
     def known(self, row: Sequence[int]) -> LinearForm:
-        """What a row says of the columns that are determined."""
+        """Return the value of a row for the columns that are determined."""
         total = LinearForm({})
         for factor, value in zip(row, self.values, strict=False):
             total = total.plus(value, factor)
@@ -160,7 +160,7 @@ def _carried(
     to_new: Mapping[Var, Expr],
     to_old: Mapping[Var, Expr],
 ) -> Constraints:
-    """What is known of the free variables: where they lie, and what else follows from where the old ones do."""
+    """Carry over the facts about the free variables: where they lie, and what else follows from where the old ones do."""
     analyzer, old = Analyzer(), Analyzer()
     for var, within in src.ranges.items():
         old.bind(var, within)
@@ -266,7 +266,7 @@ def _eliminated(var: Var, forms: Sequence[LinearForm]) -> tuple[_Bounds, list[Li
 
 
 def _divided(form: LinearForm, size: int) -> LinearForm:
-    """What is at most 0, over a divisor of its coefficients: the constant is rounded up."""
+    """Divide a form that is at most 0 by a divisor of its coefficients: the constant is rounded up."""
     return LinearForm({atom: factor // size for atom, factor in form.coeffs.items()}, -(-form.const // size))
 
 

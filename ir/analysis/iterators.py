@@ -76,7 +76,7 @@ class Rewriter:
         return IterSum((self.whole(start),), span.begin)
 
     def detected(self, indices: Sequence[Expr], condition: Expr | None, bijective: bool) -> list[IterSum]:
-        """What `detect` gives."""
+        """Return the result of `detect`."""
         try:
             if condition is not None:
                 self.constrain(condition)
@@ -97,11 +97,11 @@ class Rewriter:
         return IterSplit(mark, one, mark.extent, one if scale is None else scale)
 
     def is_zero(self, value: Expr) -> bool:
-        """Whether it is proved to be 0."""
+        """Return whether it is proved to be 0."""
         return self.analyzer.can_prove_equal(value, 0)
 
     def divides(self, value: Expr, divisor: Expr) -> bool:
-        """Whether `value` is proved to be a multiple of `divisor`."""
+        """Return whether `value` is proved to be a multiple of `divisor`."""
         return is_const(divisor, 1) or self.is_zero(value % divisor)
 
     # From expressions to sums
@@ -243,7 +243,7 @@ class Rewriter:
     # Conditions
 
     def constrain(self, condition: Expr) -> None:
-        """Takes conjunctions of comparisons of sums with what moves with no loop; NoMapError where one is none."""
+        """Take conjunctions of comparisons of sums with what moves with no loop; NoMapError where one is none."""
         bounds: list[tuple[IterSum, Expr | None, Expr | None]] = []
         for each in conjuncts(condition):
             if not isinstance(each, (LT, LE, GT, GE)):
@@ -290,7 +290,7 @@ class Rewriter:
     # Whether the indices move independently
 
     def _are_apart(self, sums: Sequence[IterSum], bijective: bool) -> bool:
-        """Whether the digits of every iterator that is read are apart, and, if asked for, none is left out."""
+        """Return whether the digits of every iterator that is read are apart, and, if asked for, none is left out."""
         read: dict[IterMark, list[IterSplit]] = {}
         work = [split for each in sums for split in each.args]
         while work:

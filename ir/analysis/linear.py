@@ -27,7 +27,7 @@ Atom: TypeAlias = Var | StructuralKey
 
 
 def is_index(expr: Expr) -> bool:
-    """Whether `expr` is index arithmetic: integers computed from variables and constants alone."""
+    """Return whether `expr` is index arithmetic: integers computed from variables and constants alone."""
     stack: list[Expr] = [expr]
     while stack:
         expr = stack.pop()
@@ -54,7 +54,7 @@ def linear(expr: Expr, widen: bool = True) -> LinearForm:
 
 
 def _collect(expr: Expr, factor: int, coeffs: dict[Atom, int], widen: bool) -> int:
-    """Adds the terms of factor * expr to `coeffs` and returns its constant."""
+    """Add the terms of factor * expr to `coeffs` and return its constant."""
     if isinstance(expr, IntImm):
         return factor * expr.value
     if isinstance(expr, Var):
@@ -80,7 +80,7 @@ def terms(form: LinearForm) -> Iterator[tuple[Expr, int]]:
 
 
 def occurs(var: Var, form: LinearForm) -> bool:
-    """Whether a variable occurs within an atom, so that its coefficient does not tell all of how the form changes with it."""
+    """Return whether a variable occurs within an atom, so that its coefficient does not tell all of how the form changes with it."""
     return any(atom is not var and any(node is var for node in walk(atom)) for atom, _ in terms(form))
 
 
@@ -138,7 +138,7 @@ def _merged_once(form: LinearForm) -> LinearForm | None:
 
 
 def atom_of(expr: Expr) -> Atom:
-    """What an expression is looked up by."""
+    """Return the key by which an expression is looked up."""
     return expr if isinstance(expr, Var) else StructuralKey(expr)
 
 

@@ -62,7 +62,7 @@ __all__ = ["Bag", "Kind", "Operations", "Operator", "operations_of"]
 
 
 class Kind(Enum):
-    """What sort of thing an operator is."""
+    """Class of an operator."""
 
     ARITHMETIC = "arithmetic"
     """A sum, difference or product, a minimum or a maximum."""
@@ -108,10 +108,10 @@ class Operator:
 
 
 class Bag(Counter[Operator]):
-    """How often each operator occurs."""
+    """Return the number of times each operator occurs."""
 
     def number(self, *kinds: Kind, but: Collection[str] = ()) -> int:
-        """How many are of some kinds. but: names that are left out."""
+        """Return the number of nodes of some kinds. but: names that are left out."""
         return sum(count for operator, count in self.items() if operator.kind in kinds and operator.name not in but)
 
 
@@ -124,7 +124,7 @@ class Operations:
 
     @property
     def is_exact(self) -> bool:
-        """Whether each evaluation does them all: no choice leaves some out."""
+        """Return whether each evaluation does them all: no choice leaves some out."""
         return not self.values.number(Kind.CHOICE)
 
     @property

@@ -137,7 +137,7 @@ class SpanEvaluator:
         return result if wraps else None
 
     def _goes_around(self, position: Expr, extent: Expr) -> bool:
-        """Whether a remainder by an extent is not one that takes rows apart: these are whole, or more than two."""
+        """Return whether a remainder by an extent is not one that takes rows apart: these are whole, or more than two."""
         span = self._visit(position)
         if span is None or self._within_one_row(span, extent):
             return False
@@ -251,7 +251,7 @@ class SpanEvaluator:
         return Span(const(0, by.dtype), by - 1, constant_of(by))
 
     def _within_one_row(self, a: Span, by: Expr) -> bool:
-        """Whether a // by is one value for all of the span."""
+        """Return whether a // by is one value for all of the span."""
         width = self._analyzer.simplify(a.high - a.low + 1)
         if isinstance(width, IntImm) and isinstance(by, IntImm) and width.value > 0:
             if width.value > by.value:
@@ -378,7 +378,7 @@ class _Distances:
         return self._bound_of(self.analyzer.simplify(a), self.analyzer.simplify(b))
 
     def at_most(self, a: Expr, b: Expr) -> bool:
-        """Whether a <= b is proved."""
+        """Return whether a <= b is proved."""
         above = self.most(a, b)
         return above is not None and above <= 0
 

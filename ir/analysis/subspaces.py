@@ -19,14 +19,14 @@ __all__ = ["subspace_divide"]
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """What runs outside and what runs inside, None where nothing does."""
+    """The outer and the inner part, None where it is empty."""
 
     outer: IterSplit | None
     inner: IterSplit | None
 
 
 class _Divider:
-    """Takes iterators apart. inside: the loops inside."""
+    """Split iterators into parts. inside: the loops inside."""
 
     def __init__(self, rewriter: Rewriter, inside: Collection[Var]) -> None:
         self.rewriter = rewriter

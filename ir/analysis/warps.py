@@ -1,4 +1,4 @@
-"""What the threads of one warp touch together: sectors of global memory, and passes through the banks of shared memory.
+"""Accesses of the threads of one warp together: sectors of global memory, and passes through the banks of shared memory.
 
     for touch in touches(kernel):           # the outermost loop of a kernel, of stage "loops"
         print(touch.array.name, touch.passes, touch.least, touch.apart)        # A 32 4 8
@@ -80,7 +80,7 @@ class Touch:
 
     @property
     def by_data(self) -> bool:
-        """Whether data decide what is touched."""
+        """Return whether data decide what is touched."""
         return not self.passes
 
 
@@ -184,7 +184,7 @@ class _Array:
 
 
 def touches(kernel: For) -> Iterator[Touch]:
-    """What each place of a kernel touches, whose outermost loop is given. Places whose addresses depend on sizes that a call
+    """Return the accesses of each place of a kernel, whose outermost loop is given. Places whose addresses depend on sizes that a call
     decides are left out."""
     threads = block_of(kernel).threads
     lane, lanes = np.arange(WARP)[None, :], dict[str, Lanes]()
@@ -295,7 +295,7 @@ def _is_call(node: Expr, name: str) -> bool:
 
 
 def _loads(value: Expr, known: Known, active: Lanes) -> Iterator[Touch]:
-    """What an expression loads, each side of a choice by the threads that take it."""
+    """Return the loads of an expression, each side of a choice by the threads that take it."""
     stack = [(value, active)]
     while stack:
         node, own = stack.pop()
@@ -350,7 +350,7 @@ def _accesses(at: Lanes, own: Lanes, item: int) -> Iterator[tuple[Lanes, Lanes, 
 
 
 def _is_vector(at: Lanes) -> bool:
-    """Whether what stands along the second dimension lies side by side, and begins where as much does."""
+    """Return whether what stands along the second dimension lies side by side, and begins where as much does."""
     together: int = at.shape[1]
     beside: Lanes = at[:, :1] + np.arange(together)[:, None]
     return together == 1 or np.array_equal(at, beside) and not np.any(at[:, 0] % together)

@@ -1,4 +1,4 @@
-"""How much work a program is: how often its loops run, which operations each iteration does, and what they touch.
+"""Work of a program: iterations of its loops, the operations of each iteration, and its accesses.
 
     work = work_of(function)
     for loop in work.nested():
@@ -53,22 +53,22 @@ class Statement:
 
     @property
     def loops(self) -> tuple[For, ...]:
-        """Those around it."""
+        """Loops around it."""
         return tuple(work.loop for work in self.around if work.loop is not None)
 
     @cached_property
     def values(self) -> tuple[Expr, ...]:
-        """What it computes."""
+        """Values that it computes."""
         return (self.node.value,) if isinstance(self.node, (BufferStore, LetStmt, Evaluate)) else ()
 
     @cached_property
     def conditions(self) -> tuple[Expr, ...]:
-        """What it decides by."""
+        """Conditions by which it decides."""
         return (self.node.condition,) if isinstance(self.node, (If, Assert)) else ()
 
     @cached_property
     def operations(self) -> Operations:
-        """What one execution does."""
+        """Operations of one execution."""
         return operations_of(self.values, self.conditions)
 
     @cached_property
@@ -181,7 +181,7 @@ class Work:
 
 
 def elementary(operations: Operations) -> int:
-    """How many operations on elements are among them (see Work.operations)."""
+    """Return the number of operations on elements that are among them (see Work.operations)."""
     return operations.values.number(Kind.ARITHMETIC, Kind.DIVISION, Kind.COMPARISON, Kind.CALL, but=_FREE_CALLS)
 
 
@@ -212,7 +212,7 @@ def work_of(program: Function | Stmt, values: Mapping[Var, int] | None = None, b
 
 
 def _is_of_threads(choice: If) -> bool:
-    """Whether a target is asked for what has threads of its own, which only it runs: the work is that of the others."""
+    """Return whether a target is asked for what has threads of its own, which only it runs: the work is that of the others."""
     fact = isinstance(choice.condition, Call) and choice.condition.name == "target_has"
     return fact and any(isinstance(node, For) and node.kind is LoopKind.THREAD for node in walk(choice.then_body))
 
@@ -229,13 +229,14 @@ def executions(work: Work, unknown: int) -> Iterator[tuple[Work, int]]:
 
 
 def innermost(work: Work, unknown: int) -> int:
-    """How often the bodies of the innermost loops run, where one run of the whole has them. unknown: see executions."""
+    """Return the number of times the bodies of the innermost loops run, where one run of the whole has them. unknown: see executions."""
     return sum(times for inner, times in executions(work, unknown) if not inner.parts)
 
 
 def widths_of(loops: Iterable[Work], unknown: int | None = None) -> dict[Var, Number | None]:
-    """How many values the variable of each loop takes while they all run, outer loops before inner ones: where a loop begins
-    may change too. unknown: what an extent counts as that is a symbol, where widths are to be integers."""
+    """Return the number of values that the variable of each loop takes while they all run, outer loops before inner
+    ones: where a loop begins may change too. unknown: what an extent counts as that is a symbol, where widths are to be
+    integers."""
     widths: dict[Var, Number | None] = {}
     for work in loops:
         if work.loop is not None:
@@ -246,7 +247,7 @@ def widths_of(loops: Iterable[Work], unknown: int | None = None) -> dict[Var, Nu
 
 
 class _Program:
-    """What is known of the symbols and the loops of a program."""
+    """Facts about the symbols and the loops of a program."""
 
     def __init__(self, program: Function | Stmt, values: Mapping[Var, int], bounds: bool) -> None:
         self.body = program.body if isinstance(program, Function) else program
@@ -262,13 +263,13 @@ class _Program:
 
     @cached_property
     def symbols(self) -> set[Var]:
-        """What is one number throughout the program, and stays a symbol."""
+        """Symbols: one number each throughout the program."""
         scalars = self.program.scalars if isinstance(self.program, Function) else free_vars(self.program)
         return {*self.of_shapes, *scalars}.difference(self.values)
 
     @cached_property
     def analyzer(self) -> Analyzer:
-        """What knows the ranges of symbols and loops."""
+        """Analyzer with the ranges of symbols and loops."""
         analyzer = Analyzer()
         for symbol in self.of_shapes:
             analyzer.bind(symbol, (0, None))
@@ -285,7 +286,7 @@ class _Program:
         return self._written
 
     def trips(self, loop: For) -> Count:
-        """How often a loop runs; from here on its variable is known."""
+        """Return the number of times a loop runs; from here on its variable is known."""
         trips = self.size(loop.extent)
         self.unbound.append(loop)
         return trips if isinstance(trips, Count) else Count.of(max(trips, 0))

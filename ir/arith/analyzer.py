@@ -74,16 +74,16 @@ class Analyzer:
         return interval_of(self.scope, self.simplify(expr))
 
     def modular(self, expr: Expr) -> Modular:
-        """What is known of the remainders of an integer scalar."""
+        """Return the known remainders of an integer scalar."""
         return modular_of(self.scope, self.simplify(expr))
 
     def can_prove(self, condition: Expr) -> bool:
-        """Whether `condition` is proved to hold in every case. False says nothing."""
+        """Return whether `condition` is proved to hold in every case. False says nothing."""
         truth = self.simplify(condition)
         return isinstance(truth, IntImm) and bool(truth.value)
 
     def can_prove_equal(self, a: Expr | int, b: Expr | int) -> bool:
-        """Whether two expressions are proved to be of one value."""
+        """Return whether two expressions are proved to be of one value."""
         left = a if isinstance(a, Expr) else const(a, b.dtype if isinstance(b, Expr) else None)
         right = b if isinstance(b, Expr) else const(b, left.dtype)
         left, right = self.simplify(left), self.simplify(right)

@@ -108,7 +108,7 @@ _LIMIT = 1 << 29
 
 
 def _is_open(scope: Scope, node: Expr) -> bool:
-    """Whether a variable in `node` has no bounds but its limits."""
+    """Return whether a variable in `node` has no bounds but its limits."""
     is_open = scope.known.open.get(node)
     if is_open is None:
         is_open = False
@@ -269,7 +269,7 @@ _CALL_INTERVALS: dict[str, Callable[[DType, list[Interval]], Interval]] = {
 
 
 def exact_form(scope: Scope, form: LinearForm, dtype: DType) -> bool:
-    """Whether the sum that `form` describes, computed in `dtype`, is its value over the integers."""
+    """Return whether the sum that `form` describes, computed in `dtype`, is its value over the integers."""
     lo, hi = form_interval(scope, form)
     least, greatest = dtype.least, dtype.greatest
     if lo is not None and hi is not None and least <= lo and hi <= greatest:
@@ -295,7 +295,7 @@ def value_form(scope: Scope, node: Expr) -> LinearForm:
 
 
 def is_exact(scope: Scope, node: Expr) -> bool:
-    """Whether every operator in `node`, an interned expression, gives its value over the integers."""
+    """Return whether every operator in `node`, an interned expression, gives its value over the integers."""
     exact = scope.known.exact.get(node)
     if exact is None:
         exact = scope.known.exact[node] = _is_exact(scope, node)

@@ -61,7 +61,7 @@ def _decided(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Expr) ->
 
 
 def _same_modulo(simplifier: Simplifier, a: Expr, b: Expr) -> bool:
-    """Whether two sums that may wrap are equal term by term."""
+    """Return whether two sums that may wrap are equal term by term."""
     form = wrapped(simplifier.scope.nodes.form(a).plus(simplifier.scope.nodes.form(b), -1), a.dtype)
     return not form.coeffs and not form.const
 

@@ -87,7 +87,7 @@ class Simplifier:
             self.scope.known = inside
 
     def impure(self, node: Expr) -> bool:
-        """Whether `node` has an effect, so that it may neither go nor be merged with its like."""
+        """Return whether `node` has an effect, so that it may neither go nor be merged with its like."""
         return self.effects and bool(self.scope.nodes.traits(node) & IMPURE)
 
     def rebuilt(self, node: Expr) -> Expr:
@@ -138,7 +138,7 @@ class Simplifier:
         return node
 
     def _holds(self, rule: Rule, bound: dict[str, Any]) -> bool:
-        """Whether all that a rule asks of what it matched is proved."""
+        """Return whether all that a rule asks of what it matched is proved."""
         for condition in rule.given:
             stated = build(condition, bound, None, self.scope.nodes)
             if stated is None or not self._proved(stated):

@@ -50,7 +50,7 @@ def bind_value(scope: Scope, var: Var, value: Expr) -> None:
 
 
 def _unstable(scope: Scope, node: Expr) -> bool:
-    """Whether another evaluation of `node` may give another value: it reads memory that may be written to meanwhile."""
+    """Return whether another evaluation of `node` may give another value: it reads memory that may be written to meanwhile."""
     return bool(scope.nodes.traits(node) & (READS | IMPURE))
 
 

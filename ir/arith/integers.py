@@ -118,5 +118,5 @@ def _apart(simplifier: Simplifier, kind: type[BinaryOp], a: Expr, b: Expr) -> Ex
 
 
 def _common_factor(left: LinearForm, right: LinearForm) -> int:
-    """What divides every coefficient and constant of both."""
+    """Return the common factor of the coefficients and constants of both."""
     return gcd(left.content, left.const, right.content, right.const)

@@ -22,11 +22,11 @@ class Interval(NamedTuple):
 
     @property
     def is_point(self) -> bool:
-        """Whether one integer alone is left."""
+        """Return whether one integer alone is left."""
         return self.lo is not None and self.lo == self.hi
 
     def within(self, lo: int, hi: int) -> bool:
-        """Whether every value is known to lie in [lo, hi]."""
+        """Return whether every value is known to lie in [lo, hi]."""
         return self.lo is not None and self.hi is not None and lo <= self.lo and self.hi <= hi
 
     def __contains__(self, value: object) -> bool:
@@ -48,7 +48,7 @@ def union(a: Interval, b: Interval) -> Interval:
 
 
 def intersect(a: Interval, b: Interval) -> Interval:
-    """What lies in both. Where the two exclude each other (code that never runs), `a`."""
+    """Return the intersection of both. Where the two exclude each other (code that never runs), `a`."""
     lo = b.lo if a.lo is None else a.lo if b.lo is None else max(a.lo, b.lo)
     hi = b.hi if a.hi is None else a.hi if b.hi is None else min(a.hi, b.hi)
     return a if lo is not None and hi is not None and lo > hi else Interval(lo, hi)

@@ -55,7 +55,7 @@ class LinearForm:
         return LinearForm(self.coeffs, self.const + offset) if offset else self
 
     def coefficient(self, atom: Any) -> int:
-        """That of an atom standing alone (0 where it does not, though it may occur inside other atoms)."""
+        """Return the coefficient of an atom standing alone (0 where it does not, though it may occur inside other atoms)."""
         return self.coeffs.get(atom, 0)
 
     def without(self, atom: Any) -> LinearForm:

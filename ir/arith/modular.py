@@ -42,5 +42,5 @@ def modular_union(a: Modular, b: Modular) -> Modular:
 
 
 def modular_wrap(a: Modular, bits: int) -> Modular:
-    """What stays known after wrapping to `bits` bits: remainders by powers of two."""
+    """Return the remainders that stay known after wrapping to `bits` bits: those by powers of two."""
     return _normal(gcd(a.coeff, 1 << bits), a.base)

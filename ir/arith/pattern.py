@@ -247,7 +247,7 @@ lanes = Constant("lanes")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Where `pattern` matches, `result` has the same value.
+    """Rewrite rule: where `pattern` matches, `result` has the same value.
 
     when: a condition on the constants, a function whose parameters name them. given: comparisons that have to be
     proved of what was matched.
@@ -265,12 +265,12 @@ class Rule:
         object.__setattr__(self, "parameters", code.co_varnames[: code.co_argcount] if code is not None else ())
 
     def applies(self, bound: Bindings) -> bool:
-        """Whether the condition on the constants holds."""
+        """Return whether the condition on the constants holds."""
         return self.when is None or self.when(*[bound[name] for name in self.parameters])
 
 
 def match(pattern: Pattern, node: Expr, bound: Bindings) -> bool:
-    """Whether `node`, an interned expression, has this form; `bound` takes what the variables stand for."""
+    """Return whether `node`, an interned expression, has this form; `bound` takes what the variables stand for."""
     if type(pattern) is Wild:
         return bound.setdefault(pattern.name, node) is node
     if type(pattern) is Constant:
@@ -343,7 +343,7 @@ _FOLDED: dict[type[Expr], Callable[[int, int], int]] = {
 
 
 def has_wild(pattern: Operand) -> bool:
-    """Whether an expression, not constants alone, stands in the pattern."""
+    """Return whether an expression, not constants alone, stands in the pattern."""
     return isinstance(pattern, Wild) or (isinstance(pattern, Operation) and any(map(has_wild, pattern.operands)))
 
 

@@ -24,7 +24,7 @@ _DEPTH = 8
 
 
 def nonnegative(scope: Scope, form: LinearForm) -> bool:
-    """Whether `form`, over the integers, is proved to be at least 0."""
+    """Return whether `form`, over the integers, is proved to be at least 0."""
     lo, hi = form_interval(scope, form)
     if lo is not None and lo >= 0:
         return True
@@ -36,7 +36,7 @@ def nonnegative(scope: Scope, form: LinearForm) -> bool:
 
 
 def always_nonzero(scope: Scope, form: LinearForm) -> bool:
-    """Whether `form` is proved never to be 0."""
+    """Return whether `form` is proved never to be 0."""
     if not form.coeffs:
         return form.const != 0
     if scope.known.disequal and (
@@ -50,7 +50,7 @@ _STRUCTURED = (Min, Max, Select, FloorDiv, FloorMod, Mul, Cast)
 
 
 def _symbolic(scope: Scope, form: LinearForm) -> bool:
-    """Whether more than the bounds of its terms is known of a form."""
+    """Return whether more than the bounds of its terms is known of a form."""
     known = scope.known
     if known.facts:
         return True

@@ -19,7 +19,7 @@ __all__ = ["form_modular", "modular_of"]
 
 
 def modular_of(scope: Scope, node: Expr) -> Modular:
-    """What is known of the remainders of an integer scalar."""
+    """Return the known remainders of an integer scalar."""
     modular = scope.known.modulars.get(node)
     if modular is None:
         modular = _MODULARS.get(type(node), _modular_unknown)(scope, node) if node.dtype.is_integer else ANY_INTEGER
@@ -38,7 +38,7 @@ def _sharper(found: Modular, known: Modular | None) -> Modular:
 
 
 def form_modular(scope: Scope, form: LinearForm) -> Modular:
-    """What is known of the remainders of a linear form, over the integers."""
+    """Return the known remainders of a linear form, over the integers."""
     modular = Modular(0, form.const)
     for atom, coeff in form.coeffs.items():
         modular = modular_add(modular, modular_of(scope, atom), coeff)

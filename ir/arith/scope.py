@@ -1,4 +1,4 @@
-"""What an analysis knows: interned nodes, ranges of variables, facts that hold here, and what was computed from them.
+"""Scope of an analysis: interned nodes, ranges of variables, facts that hold here, and what was computed from them.
 
 Interned nodes and their linear forms hold everywhere. What is derived from ranges and facts lives in `Knowledge`,
 which a constraint replaces by a copy while it holds; a new fact or range starts the derived tables afresh.
@@ -77,7 +77,7 @@ class Knowledge:
         """What is known within conditions, by what was learned of them; those within these share the table."""
 
     def content(self) -> object:
-        """What was learned, as a key: equal for the same of the same ranges."""
+        """Return the learned facts as a key: equal for the same of the same ranges."""
         facts = frozenset((key, form.const) for key, form in self.facts.items())
         return (
             frozenset(self.bounds.items()),
@@ -203,7 +203,7 @@ _ALONE = (Call, Let, Reduce)
 
 
 def _stands_alone(node: Expr) -> bool:
-    """Whether a node is represented by nothing but itself: an effect must stay where it is, a binder binds."""
+    """Return whether a node is represented by nothing but itself: an effect must stay where it is, a binder binds."""
     if isinstance(node, Call):
         row = INTRINSICS.get(node.name)
         return row is None or not row.pure

@@ -118,7 +118,7 @@ def _cast(simplifier: Simplifier, node: Cast) -> Expr:
 
 
 def _is_whole(scope: Scope, value: Cast, dtype: DType) -> bool:
-    """Whether an integer that went by way of a float or of fewer bits arrives as it was: no rounding on the way, and no
+    """Return whether an integer that went by way of a float or of fewer bits arrives as it was: no rounding on the way, and no
     saturation, or nothing cut off."""
     source, middle = value.value.dtype, value.dtype
     if source.is_integer and middle.is_integer and not middle.is_bool and dtype.is_integer and not dtype.is_bool:

@@ -145,7 +145,7 @@ class _SumRule(NamedTuple):
         return rest.plus(scope.nodes.form(result), times)
 
     def _rest(self, scope: Scope, form: LinearForm, atom: Expr, times: int, bound: dict[str, Any]) -> LinearForm | None:
-        """What the form holds beside the two terms, or None if it lacks the second."""
+        """Return the terms of the form beside the two, or None if it lacks the second."""
         remaining = form.without(atom)
         if isinstance(self.second.atom, Wild):
             value = scope.nodes.form(bound[self.second.atom.name])

@@ -19,7 +19,7 @@ that a sum over shared nodes (x + x of x + x ...) takes linear time."""
 
 
 def keeps_values(source: DType, target: DType) -> bool:
-    """Whether every integer of `source` is one of `target`."""
+    """Return whether every integer of `source` is one of `target`."""
     return (
         source.is_integer and target.is_integer and target.least <= source.least and source.greatest <= target.greatest
     )

@@ -1,2 +1,2 @@
-"""How the interpreter runs a function: `generate` writes Python source for it over the values of `scalars`, and
+"""The interpreter's parts: `generate` writes Python source for it over the values of `scalars`, and
 `memory` moves arrays in and out."""

@@ -1,4 +1,4 @@
-"""What running code reports, and helpers that it calls for vectors. All work on memory as a list with one entry an
+"""Faults that running code reports, and helpers that it calls for vectors. All work on memory as a list with one entry an
 element (or what is as long and holds few), None where nothing has been written."""
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def store_lanes(data: list[Any] | Sparse, places: list[int | None], values: list
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """What stands for a pointer in the interpreter: p[i] is element i from where it points, to be read or assigned."""
+    """Pointer of the interpreter: p[i] is element i from where it points, to be read or assigned."""
 
     data: list[Any] | Sparse
     first: int

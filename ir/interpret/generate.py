@@ -76,7 +76,7 @@ def generate(
 
 
 class FunctionWriter(ValueWriter):
-    """Writes statements."""
+    """Write statements."""
 
     def __init__(
         self,

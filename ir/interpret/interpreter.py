@@ -1,4 +1,4 @@
-"""Runs any function of the loop IR, slowly and exactly as ir/expr.py says: the oracle for everything that is fast.
+"""Run any function of the loop IR, slowly and exactly as ir/expr.py says: the oracle for everything that is fast.
 
     run(function, [a, b, c])        # writes the outputs in place
 

@@ -24,7 +24,7 @@ __all__ = ["OutsideCalls", "c_function", "checked_result"]
 
 
 class OutsideCalls(Source, ABC):
-    """Writes calls of outside code."""
+    """Write calls of outside code."""
 
     externs: Mapping[str, Callable[..., Any] | int]
     """Python functions that stand for outside code, by name; or the addresses of C functions."""
@@ -81,7 +81,7 @@ class OutsideCalls(Source, ABC):
         return Code(self.spill(f"{function}({', '.join(self._texts(node.args[1:]))})"))
 
     def _packed_array(self, node: Call) -> Code:
-        """What a registered function gets for a buffer."""
+        """Return the array that a registered function gets for a buffer."""
         start, rank, *layout = node.args
         count = int(getattr(rank, "value", 0))
         extents, strides = layout[:count], layout[count:]
@@ -92,7 +92,7 @@ class OutsideCalls(Source, ABC):
         return Code(self.spill(f"{array}({self.value(start).text}, {shape}, {steps}, {kind})"))
 
     def _trace(self, node: Call) -> Code:
-        """Prints, and gives the last value."""
+        """Print, and give the last value."""
         tag = getattr(node.args[0], "value", "")
         function = self.constant(_printing(tag), ("trace", tag))
         return Code(self.spill(f"{function}({', '.join(self._texts(node.args[1:]))})"))
@@ -102,7 +102,7 @@ class OutsideCalls(Source, ABC):
 
 
 def checked_result(dtype: DType) -> Callable[[Any], Any]:
-    """What outside code returned, in the type that the call says."""
+    """Return the result of outside code, in the type of the call."""
     if dtype.kind == "handle":
         return lambda value: value
     held = numpy_dtype(dtype)
@@ -131,7 +131,7 @@ class _Packed:
     dtype: np.dtype[Any]
 
     def places(self) -> list[int]:
-        """Where each element lies, from where the pointer points, row by row."""
+        """Return the offset of each element, from where the pointer points, row by row."""
         if not self.strides:
             return list(range(int(np.prod(self.shape, dtype=np.int64))))
         grid = np.indices(self.shape).reshape(len(self.shape), -1)

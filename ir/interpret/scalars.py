@@ -52,7 +52,7 @@ def zero_of(dtype: DType) -> Any:
 
 
 def unwritten(dtype: DType) -> Any:
-    """What an element of `dtype` to which nothing has been written holds where that is not looked for: a value that spoils
+    """Return the value of an element of `dtype` that has not been written, where that is not looked for: a value that spoils
     what is computed from it, so that a program which uses it is seen to."""
     return math.nan if dtype.is_float else True if dtype.is_bool else 0x55 % (1 << dtype.bits - 1)
 
@@ -269,5 +269,5 @@ def _integer_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
 
 
 def intrinsic_function(name: str, dtype: DType) -> Callable[..., Any] | None:
-    """What an intrinsic does with scalars of an element type; None where it takes no such operands."""
+    """Return the function of an intrinsic on scalars of an element type; None where it takes no such operands."""
     return _float_intrinsic(name, dtype) if dtype.is_float else _integer_intrinsic(name, dtype)

@@ -1,4 +1,4 @@
-"""Where the interpreter's source is collected: lines, blocks, functions, names and constants."""
+"""Collector of the interpreter's source: lines, blocks, functions, names and constants."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Code:
 
 @dataclass(slots=True)
 class Memory:
-    """How a buffer is reached from the source: names or constants for its list, extents, strides, first element."""
+    """Access to a buffer from the source: names or constants for its list, extents, strides, first element."""
 
     number: int
     data: str

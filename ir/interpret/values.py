@@ -48,7 +48,7 @@ __all__ = ["ValueWriter"]
 
 
 class ValueWriter(OutsideCalls):
-    """Writes expressions."""
+    """Write expressions."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ValueWriter(OutsideCalls):
         return name
 
     def outlined(self, write: Callable[[], str | None]) -> str:
-        """What `write` writes as a function of its own; the source of its call. It may return a value's source."""
+        """Write the code of `write` as a function of its own; return the source of its call. It may return a value's source."""
         name, parameters = self.name("f"), list(self.live)
         before, self.done = self.done, {}
         self.open_function(name, parameters)

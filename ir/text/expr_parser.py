@@ -55,7 +55,7 @@ _Value = Expr | Number
 
 
 class ExpressionParser:
-    """Reads expressions, over the names that are visible."""
+    """Read expressions, over the names that are visible."""
 
     def __init__(self, text: str, names: Mapping[str, Var | Buffer]) -> None:
         self.text = text

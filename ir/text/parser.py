@@ -1,4 +1,4 @@
-"""Reads the text of `ir.printer` back: a tokenizer, then recursive descent with Python's precedences.
+"""Read the text of `ir.printer` back: a tokenizer, then recursive descent with Python's precedences.
 
     function = parse('''
         def double(A: float32[16], B: out float32[16]):

@@ -52,7 +52,7 @@ Part = tuple[Computation, Stmt]
 
 
 class Ahead(Extension):
-    """What all primitives add to lowering whose stages take turns."""
+    """Lowering of primitives whose stages take turns."""
 
     def __init__(self, storage: Storage, analyzer: Analyzer) -> None:
         super().__init__(storage, analyzer)
@@ -135,7 +135,7 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
 
 
 def _first(nest: For, parts: Sequence[tuple[Overlap, Stmt]], waits: int, analyzer: Analyzer) -> list[Stmt]:
-    """What is begun before the loop: a loop over the first iterations, where all of what is computed ahead is so alike."""
+    """Return the prologue before the loop: a loop over the first iterations, where all of what is computed ahead is so alike."""
     turns = {overlap.turns for overlap, _ in parts}
     steps: list[Expr] = [const(step, nest.var.dtype) for step in range(max(turns) - 1)]
     looped = len(steps) > 1 and len(turns) == 1 and not any(overlap.bulk for overlap, _ in parts)
@@ -149,7 +149,7 @@ def _first(nest: For, parts: Sequence[tuple[Overlap, Stmt]], waits: int, analyze
 
 
 def _begun(nest: For, parts: Sequence[tuple[Overlap, Stmt]], step: Expr, waits: int) -> Stmt:
-    """What is begun of an iteration."""
+    """Return the part of an iteration that begins early."""
     number = constant_of(step, 0)
     filled = [
         _filled(overlap, fresh_copy(part, {nest.var: step}), cast(step, INT32))
@@ -177,7 +177,7 @@ def _filled(overlap: Overlap, part: Stmt, place: Expr) -> Stmt:
 
 
 def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> None:
-    """That iterations follow each other, and that all that is waited for is waited for alike."""
+    """Check that iterations follow each other, and that all that is waited for is waited for alike."""
     if loop.attr.kind not in ("serial", "unrolled"):
         kind = loop.thread or loop.attr.kind
         raise _refused(
@@ -268,7 +268,10 @@ def _check_reads(
     owners: dict[Buffer, Computation],
     storage: Storage,
 ) -> None:
-    """What is computed ahead may read only what does not change in the loop, or is computed ahead as far and is there at once."""
+    """Check the reads of a stage computed ahead:
+
+    only what does not change in the loop, or is computed ahead as far and is there at once.
+    """
     changed, own = written_buffers(nest.body) | {*owners}, _overlap(computation)
     inside = {node.buffer for node in walk(statement) if isinstance(node, Allocate)} | {
         storage.buffers[tensor] for tensor in computation.op.outputs

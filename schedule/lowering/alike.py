@@ -43,8 +43,8 @@ class Alike:
 
 
 def alike_values(nest: Nest, reduction: Reduce, inner: Sequence[Loop]) -> Alike | None:
-    """Which values of a reduction in registers are the same along axes of which the innermost loops are; None where none is. inner:
-    its loops from the first over terms on."""
+    """Return the values of a reduction in registers that are the same along axes of which the innermost loops are; None
+    where none is. inner: its loops from the first over terms on."""
     stage, marks = nest.computation.stage, nest.stage_bounds.marks
     if (
         len(reduction.sources) < 2

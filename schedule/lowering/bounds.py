@@ -90,7 +90,7 @@ def _while_running(bounds: Bounds, computation: Computation, enclosing: tuple[Lo
 
 
 def _inside(computation: Computation, scan: Computation) -> bool:
-    """Whether it is computed in a step of the scan."""
+    """Return whether it is computed in a step of the scan."""
     while computation.parent is not None and computation.parent is not scan:
         computation = computation.parent
     return computation.parent is scan
@@ -153,7 +153,7 @@ def _region(
 
 
 def _has_elements(computation: Computation) -> bool:
-    """Whether it is an expression for each element that is computed by loops."""
+    """Return whether it is an expression for each element that is computed by loops."""
     stage = computation.stage
     return bool(computation.op.values) and not any(
         stage.attr(axis).kind == "tensorized" for axis in stage.leaf_iter_vars
@@ -161,7 +161,7 @@ def _has_elements(computation: Computation) -> bool:
 
 
 def _may_turn(computation: Computation, enclosing: tuple[Loop, ...]) -> bool:
-    """Whether dimensions of a computation may be circular."""
+    """Return whether dimensions of a computation may be circular."""
     return (
         bool(enclosing)
         and _has_elements(computation)
@@ -176,7 +176,7 @@ def _may_turn(computation: Computation, enclosing: tuple[Loop, ...]) -> bool:
 
 
 def _lies_in(within: Range, domain: Range, analyzer: Analyzer) -> bool:
-    """Whether a range is a part of a domain."""
+    """Return whether a range is a part of a domain."""
     return (
         within is domain
         or analyzer.can_prove(within.begin >= domain.begin)
@@ -228,7 +228,7 @@ def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...]
 
 
 def _triangular(domain: Range, low: Expr, extent: Expr, width: int) -> bool:
-    """Whether a region from the domain's begin on has an extent that changes, up to all of the domain, as it is for the
+    """Return whether a region from the domain's begin on has an extent that changes, up to all of the domain, as it is for the
     triangular loops of tiles: i * 32 + 32, min(i * 32 + 32, n). Its greatest value would stand for the domain each time."""
     if (
         not is_const(domain.begin, 0)
@@ -243,7 +243,7 @@ def _triangular(domain: Range, low: Expr, extent: Expr, width: int) -> bool:
 
 
 def _is_plain(extent: Expr) -> bool:
-    """Whether an extent is a sum, as of a triangular loop, which is better kept than replaced by its greatest value."""
+    """Return whether an extent is a sum, as of a triangular loop, which is better kept than replaced by its greatest value."""
     return not any(isinstance(node, (Min, Max, FloorDiv, FloorMod)) for node in post_order(extent))
 
 
@@ -261,8 +261,8 @@ def _read_by(
     scope: str,
     turns: bool,
 ) -> list[tuple[IterVar, Span | None, bool]]:
-    """What `consumer` reads of each dimension, in terms of the loops around the computation, and whether that is a span of
-    positions, as it may be where the dimension `turns`."""
+    """Return the elements that `consumer` reads of each dimension, in terms of the loops around the computation, and
+    whether that is a span of positions, as it may be where the dimension `turns`."""
     reader = bounds.of[consumer]
     around = len(enclosing)
     relaxed = [
@@ -298,7 +298,7 @@ _Taken: TypeAlias = tuple[dict[IterVar, Span | None], dict[IterVar, Span | None]
 
 
 def _taken(reader: StageBounds, relaxed: Sequence[Loop], analyzer: Analyzer, guarded: bool) -> _Taken:
-    """What a reader's axes take over these loops, what its root axes do, and all that is known of both. guarded: without the
+    """Return the values of a reader's axes over these loops, those of its root axes, and the facts about both. guarded: without the
     iterations that guards of splits leave out, which tells more of quotients and remainders: 6 of 32 at a time, [6 i, 6 i + 6),
     cross no multiple of 32. What an intrinsic computes stays a box: it does all of its work."""
     every = axis_spans(reader, {loop.axis for loop in relaxed}, analyzer, guarded)
@@ -314,8 +314,8 @@ def _part_read(
     analyzer: Analyzer,
     turns: bool,
 ) -> tuple[Span | None, list[Expr] | None]:
-    """What indices take of a dimension, None where that is not known, and their positions where the dimension `turns` and they have
-    such."""
+    """Return the part of a dimension that indices read, None where that is not known, and their positions where the
+    dimension `turns` and they have such."""
     every, spans, known = taken
     nodes = list(post_order(*indices))
     if any(node in spans and spans[node] is None for node in nodes if isinstance(node, IterVar)):
@@ -373,7 +373,7 @@ def _while_reading(
 
 
 def _shared_over(loop: Loop, scope: str) -> bool:
-    """Whether all iterations of a thread-bound loop share storage of this scope."""
+    """Return whether all iterations of a thread-bound loop share storage of this scope."""
     if not loop.thread:
         return False
     if scope == "warp" and loop.thread == "threadIdx.x":
@@ -476,13 +476,13 @@ def _in_loops(domain: Range, axes: Mapping[IterVar, Expr]) -> Range:
 
 
 def _greatest(extent: Expr, enclosing: Sequence[Loop], analyzer: Analyzer) -> Expr | None:
-    """What bounds the extent of a region in all iterations of the loops around."""
+    """Return a bound of the extent of a region in all iterations of the loops around."""
     span = relaxed_over(Span.point(extent), [loop for loop in enclosing if loop.var is not None], analyzer)
     return None if span is None else span.high
 
 
 def _storage_extent(within: Range, domain: Range, enclosing: Sequence[Loop], analyzer: Analyzer) -> Expr:
-    """How many elements of a dimension the storage of a region holds."""
+    """Return the number of elements of a dimension that the storage of a region holds."""
     if isinstance(within.extent, IntImm):
         return within.extent
     greatest = _greatest(within.extent, enclosing, analyzer)

@@ -1,4 +1,4 @@
-"""What the loops demand of the whole schedule, once their extents are known."""
+"""Checks of the whole schedule, once the extents of its loops are known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["check_loops"]
 
 
 def check_loops(bounds: Bounds) -> None:
-    """Raises VectorExtentNotConstant (TW0337), NestedParallelLoops (TW0338), ThreadExtentsDiffer (TW0339) and InitReadsUnrealised
+    """Raise VectorExtentNotConstant (TW0337), NestedParallelLoops (TW0338), ThreadExtentsDiffer (TW0339) and InitReadsUnrealised
     (TW0340)."""
     threads: dict[tuple[Computation, IterVar | None], dict[str, Loop]] = {}
     for computation in bounds.dataflow.computations:
@@ -47,7 +47,7 @@ def _outermost_loop(loop: Loop) -> IterVar | None:
 
 
 def _check_early_reads(bounds: Bounds, stage_bounds: StageBounds) -> None:
-    """What is read before the reduction begins must not be computed within it."""
+    """Check that no stage read before the reduction begins is computed within it."""
     computation = stage_bounds.computation
     for tensor in computation.early_reads:
         producer = bounds.dataflow.by_op.get(tensor.op)

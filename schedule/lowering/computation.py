@@ -1,4 +1,4 @@
-"""What lowering knows of each stage that is computed, and of what they compute from each other.
+"""Computations of a schedule: facts about each computed stage, and the dataflow between them.
 
 Found by dataflow.analyse, anew each time that a schedule is lowered; bounds, nests and storage are built from it.
 """
@@ -70,11 +70,11 @@ class Computation:
 
     @property
     def in_step(self) -> bool:
-        """Whether it stands in a step of a scan, or before the first, without being computed at a loop of it."""
+        """Return whether it stands in a step of a scan, or before the first, without being computed at a loop of it."""
         return self.parent is not None and not 0 <= self.place < len(self.parent.stage.leaf_iter_vars)
 
     def attr(self, place: int) -> IterAttr:
-        """What is noted about the loop at a place among the leaves. A shared one runs as the leader's; what the follower itself
+        """Return the annotation of the loop at a place among the leaves. A shared one runs as the leader's; what the follower itself
         asks for in its iterations, such as prefetching, stays."""
         own = self.stage.attr(self.stage.leaf_iter_vars[place])
         if self.leader is None or place >= self.shared:

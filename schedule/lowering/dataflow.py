@@ -1,4 +1,4 @@
-"""What the stages of a schedule compute from each other, once inlined definitions stand in their consumers' bodies, and
+"""Dataflow between the stages of a schedule, once inlined definitions stand in their consumers' bodies, and
 under which loops each one lies.
 """
 

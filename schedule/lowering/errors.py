@@ -1,4 +1,4 @@
-"""What only the whole schedule decides, and `lower` refuses."""
+"""Errors that only the whole schedule decides, raised by `lower`."""
 
 from __future__ import annotations
 

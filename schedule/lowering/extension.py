@@ -1,4 +1,4 @@
-"""What a primitive adds to lowering: the `lowering` of its row, a class of which each run makes an object.
+"""Extension of lowering by a primitive: the `lowering` of its row, a class of which each run makes an object.
 
 A primitive that only changes loops needs none: relations and annotations are lowered for all of them. One that wants statements,
 storage or an order of its own says here what it does at the places that there are; a run asks all extensions at each.
@@ -38,12 +38,12 @@ class Extension:
         return ()
 
     def allocates(self, computation: Computation) -> bool:
-        """Whether it allocates the storage of a stage itself."""
+        """Return whether it allocates the storage of a stage itself."""
         del computation
         return False
 
     def takes(self, bounds: Bounds, computation: Computation, statement: Stmt) -> bool:
-        """Whether it puts the statement that computes a stage where it belongs itself; otherwise that stands first in the loop
+        """Return whether it puts the statement that computes a stage where it belongs itself; otherwise that stands first in the loop
         that the stage is computed at."""
         del bounds, computation, statement
         return False

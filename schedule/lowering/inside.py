@@ -1,4 +1,4 @@
-"""Whether every needed iteration of a program reads and writes inside its tensors, as far as no data decides that.
+"""Proof that every needed iteration of a program reads and writes inside its tensors, as far as no data decides that.
 
 Judged on the operations as they were declared, so that no schedule makes a program illegal. What is needed of an operation is
 found from the outputs backwards, a box of its axes: what nobody needs may read what it likes, since it is not computed. An
@@ -191,7 +191,7 @@ def _read_late(op: Operation) -> dict[int, Expr]:
 
 
 def _analyzer(op: Operation) -> Analyzer:
-    """What is known of the symbols: extents are not negative."""
+    """Return an analyzer with the facts about the symbols: extents are not negative."""
     analyzer = Analyzer()
     for tensor in (*op.input_tensors, *op.outputs):
         for extent in tensor.shape:
@@ -235,7 +235,7 @@ def _unproved(
 
 
 def _looks_up(op: Operation) -> bool:
-    """Whether an operation reads or writes at places that are data."""
+    """Return whether an operation reads or writes at places that are data."""
     return op.takes_definitions and any(
         isinstance(node, (ProducerLoad, BufferLoad, BufferStore)) and any(map(depends_on_data, node.indices))
         for part in op.parts
@@ -264,7 +264,7 @@ def _from_nothing(op: Operation, analyzer: Analyzer, box: Box) -> Iterable[tuple
 
 
 def _is_whole(index: Expr, extent: Expr, box: Box) -> bool:
-    """Whether this is a loop over just that dimension, as most indices are."""
+    """Return whether this is a loop over just that dimension, as most indices are."""
     dom = index.dom if isinstance(index, IterVar) else None
     return (
         dom is not None
@@ -292,7 +292,7 @@ _MOST_WAYS = 8
 
 
 def _ways(index: Expr, under: Expr = TRUE, most: int = _MOST_WAYS) -> list[tuple[Expr, Expr]]:
-    """What an index may be, without its choices, and where it is that: (i - 1) % n, where i - 1 < 0 or n <= i - 1."""
+    """Return the alternatives of an index, without its choices, each with its condition: (i - 1) % n, where i - 1 < 0 or n <= i - 1."""
     choice = next((node for node in post_order(index) if isinstance(node, (IfThenElse, Select))), None)
     if choice is None or most == 1:
         return [(index, under)]
@@ -309,7 +309,7 @@ def _ways(index: Expr, under: Expr = TRUE, most: int = _MOST_WAYS) -> list[tuple
 
 @dataclass(slots=True)
 class _Need:
-    """What is needed of an operation: for each axis the first and the last value; absent: nothing is known to be left out."""
+    """Needed part of an operation: for each axis the first and the last value; absent: nothing is known to be left out."""
 
     ends: dict[Var, tuple[Expr, Expr]] = field(default_factory=dict[Var, tuple[Expr, Expr]])
     whole: set[Var] = field(default_factory=set[Var])
@@ -380,7 +380,7 @@ def _note(
 
 
 def _box(op: Operation, need: _Need, analyzer: Analyzer) -> Box:
-    """What is needed of an operation that is computed element by element, within its domain."""
+    """Return the box of an operation, computed element by element, that is needed, within its domain."""
     box: Box = {}
     for axis in op.axis if op.values else ():
         dom = axis.dom

@@ -1,4 +1,4 @@
-"""What a stage within loops leaves of an argument, of which the caller wants every element."""
+"""Elements of an argument that a stage within loops leaves, of which the caller wants every one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fill_together(
     enclosing: tuple[Loop, ...],
     analyzer: Analyzer,
 ) -> bool:
-    """Whether what the iterations of the loops around compute is, together, all that was declared.
+    """Return whether what the iterations of the loops around compute is, together, all that was declared.
 
         for o in 3:             # of B: float32[10]
             B[o * 4 : o * 4 + 4]
@@ -39,7 +39,7 @@ def fill_together(
 
 
 def _fills(begin: IterSum, within: Range, domain: Range, analyzer: Analyzer) -> bool:
-    """Whether ranges of one length that begin there reach from the first element of a dimension to its last."""
+    """Return whether ranges of one length that begin there reach from the first element of a dimension to its last."""
     end = begin.base + within.extent
     for step in begin.args:
         if not analyzer.can_prove(step.scale > 0) or not analyzer.can_prove(step.scale <= within.extent):

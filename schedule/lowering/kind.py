@@ -42,7 +42,7 @@ def _allocated(bounds: StageBounds, buffers: Sequence[Buffer], body: Stmt, analy
 
 @dataclass(frozen=True, slots=True)
 class OperationKind:
-    """How operations of one kind are lowered.
+    """Lowering of the operations of one kind.
 
     name: the operations' `kind`. collect_reads: fills Computation.reads with the indices, over the operation's axes and
     Computation.free, at which it reads each tensor (and early_reads). nest: the statement that computes it. definition: its

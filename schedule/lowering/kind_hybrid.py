@@ -36,7 +36,7 @@ def _definition(op: Operation) -> Definition:
 
 
 def _collect_reads(computation: Computation) -> None:
-    """Which part of its inputs a script reads is up to its ifs: all of them."""
+    """Collect the reads of a script: its ifs decide, so the whole of each input."""
     op = computation.op
     assert isinstance(op, HybridOp)
     for tensor in op.reads_of(cast(Stmt, computation.values[0])):
@@ -56,7 +56,7 @@ def _nest(nest: Nest) -> Stmt:
 
 
 class _HybridNest(Rewriter):
-    """Puts the scheduled loops in place of the script's, and memory in place of its tensors and buffers."""
+    """Put the scheduled loops in place of the script's, and memory in place of its tensors and buffers."""
 
     def __init__(self, nest: Nest, op: HybridOp) -> None:
         self.nest, self.op, self.stage_bounds = nest, op, nest.stage_bounds

@@ -1,4 +1,4 @@
-"""How operations are lowered, by their kind: a row each, the `KIND` of a file `kind_*` in this folder.
+"""Lowering of operations by their kind: a row each, the `KIND` of a file `kind_*` in this folder.
 
 Beside its row, a kind is a class of te (see te/operation.py), which says what its loops (`axis`, `reduce_axis`), the dimensions of
 its outputs (`dimensions`), its inputs and its parts are, and answers what schedules ask of it. A kind is added by these two files.

@@ -139,7 +139,7 @@ class _Lowering:
         return Lowered(function, self.storage.loops, tensors, bounds)
 
     def _constants(self, dataflow: Dataflow) -> tuple[Constant, ...]:
-        """What is read and known becomes the last parameters, which nobody passes."""
+        """Turn known values that are read into the last parameters, which nobody passes."""
         constants: list[Constant] = []
         for tensor in (
             stage.op.output(0) for stage in self.schedule.stages

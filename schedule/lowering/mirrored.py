@@ -37,7 +37,7 @@ _COUNTED = ("serial", "parallel")
 
 
 def is_needed(nest: Nest, loop: Loop) -> Expr | None:
-    """What holds of the iterations of a loop of which some element lies on the near side of the diagonal; None where a loop
+    """Return the condition on a loop's iterations of which some element lies on the near side of the diagonal; None where a loop
     outside of it has asked for the same, or it cannot be told."""
     bounds = nest.stage_bounds
     if nest.computation.stage.mirrored is None or loop.var is None or loop.attr.kind not in _COUNTED:
@@ -89,7 +89,7 @@ def mirrored_nest(nest: Nest) -> Stmt:
 
 
 def _is_asked(nest: Nest) -> bool:
-    """Whether some loop leaves out all that lies beyond the diagonal, element by element."""
+    """Return whether some loop leaves out all that lies beyond the diagonal, element by element."""
     apart = _apart(nest.stage_bounds, nest.stage_bounds.offsets, ())
     assert apart is not None
     needed = structural_key(nest.analyzer.simplify(apart >= 0))
@@ -100,7 +100,7 @@ def _is_asked(nest: Nest) -> bool:
 def _apart(
     bounds: StageBounds, offsets: Mapping[IterVar, Expr], loops: Sequence[Loop], greatest: bool = False
 ) -> Expr | None:
-    """How far an element lies from the diagonal, the least or greatest of all iterations of these loops; None where that cannot
+    """Return the distance of an element from the diagonal, the least or greatest of all iterations of these loops; None where that cannot
     be told."""
     mirrored = bounds.computation.stage.mirrored
     assert mirrored is not None

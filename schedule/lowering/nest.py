@@ -46,7 +46,7 @@ _KINDS = {
 
 
 class Storage:
-    """Where tensors live: a buffer, and which element of the tensor its first one is (absent: the first one)."""
+    """Storage of tensors: a buffer, and which element of the tensor its first one is (absent: the first one)."""
 
     def __init__(self) -> None:
         self.buffers: dict[Tensor, Buffer] = {}
@@ -63,14 +63,14 @@ class Storage:
         """Those of storage of a shape for outputs of a stage with these dimensions; () for compact storage."""
 
     def place(self, tensor: Tensor, buffer: Buffer, origin: tuple[Expr, ...] = ()) -> None:
-        """Say that `tensor` lives in `buffer`, element `origin` first."""
+        """Place `tensor` in `buffer`, element `origin` first."""
         self.buffers[tensor] = buffer
         if not all(is_const(begin, 0) for begin in origin):
             self.origins[tensor] = origin
 
 
 class Nest:
-    """What the nest of one stage is built with (see OperationKind.nest); `wrap` puts around the body of a loop (or of the loop
+    """Builder of the nest of one stage (see OperationKind.nest); `wrap` puts around the body of a loop (or of the loop
     at a place: -1 stands for none, their number for what the innermost one guards) what is computed there, `around` what
     outlives its iterations around the loop.
 
@@ -196,7 +196,7 @@ class Nest:
         return rewrite(value, rule)
 
     def position(self, of: StageBounds, axis: IterVar, index: Expr) -> Expr:
-        """Where in its range an index of another's dimension is found."""
+        """Return the position of an index in the range of another's dimension."""
         if axis not in of.circular:
             return index
         known = self.stage_bounds.positions.get((axis, index))
@@ -236,7 +236,7 @@ class Nest:
     # Elements
 
     def indices(self, offsets: Mapping[IterVar, Expr], tensor: Tensor) -> tuple[Expr, ...]:
-        """Where the element of an iteration is stored."""
+        """Return the indices at which an iteration stores its element."""
         dimensions = self.computation.op.dimensions[tensor.value_index]
         origin = self.storage.origins.get(tensor)
         result: list[Expr] = []
@@ -279,7 +279,7 @@ class Nest:
         return body
 
     def _borrows(self, tag: str, borrowed: dict[str, tuple[Var, Expr]]) -> bool:
-        """Whether a stage that is computed within this one has a loop over the threads of a tag; the store is then in a loop over
+        """Return whether a stage that is computed within this one has a loop over the threads of a tag; the store is then in a loop over
         them of its own, which is put into `borrowed`."""
         own = set(self.stage_bounds.loops)
         if tag in borrowed:

@@ -1,4 +1,4 @@
-"""What double buffers and rolling buffers share when they are lowered: storage that outlives an iteration of a loop."""
+"""Storage that outlives an iteration of a loop: the lowering that double buffers and rolling buffers share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["moved_accesses", "check_shared"]
 
 
 def check_shared(computation: Computation) -> None:
-    """Refuses (StorageNotShared, TW0350) a stage whose storage no iterations share."""
+    """Refuse (StorageNotShared, TW0350) a stage whose storage no iterations share."""
     stage, is_argument = computation.stage, computation.is_output
     if computation.parent is not None and not computation.in_step and not is_argument:
         return

@@ -1,4 +1,4 @@
-"""Which guards a stage needs: where its loops run beyond an axis's range, or its region leaves the declared domain.
+"""Guards of a stage: where its loops run beyond an axis's range, or its region leaves the declared domain.
 
 A guard is needed at the parent of a split that does not divide, or of a relation that overshoots, and at everything that
 this parent derives from in turn (its value may be too large there as well, though what is proved to fit is left out); and
@@ -88,7 +88,7 @@ def _inexact(bounds: StageBounds, analyzer: Analyzer) -> set[IterVar]:
 
 
 def _divides(split: Split, bounds: StageBounds, analyzer: Analyzer) -> bool:
-    """Whether the two loops of a split run exactly over their parent."""
+    """Return whether the two loops of a split run exactly over their parent."""
     parent, outer, inner = (bounds.ranges[axis].extent for axis in (split.parent, split.outer, split.inner))
     if isinstance(parent, IntImm) and isinstance(outer, IntImm) and isinstance(inner, IntImm):
         return parent.value == outer.value * inner.value

@@ -22,7 +22,7 @@ __all__ = ["check_races"]
 
 
 def check_races(bounds: Bounds) -> None:
-    """Raises RacingReduction (TW0344)."""
+    """Raise RacingReduction (TW0344)."""
     for computation, stage in bounds.of.items():
         if not computation.is_output or (computation.op.values and not computation.op.reduce_axis):
             continue
@@ -36,7 +36,7 @@ def check_races(bounds: Bounds) -> None:
 
 
 def _meet(stage: StageBounds, at: int, loop: Var, bounds: Bounds) -> bool:
-    """Whether different iterations of the loop at a place around a stage may compute one element."""
+    """Return whether different iterations of the loop at a place around a stage may compute one element."""
 
     def taken(each: Loop) -> dict[Var, Range | None]:
         return (
@@ -64,7 +64,7 @@ def _meet(stage: StageBounds, at: int, loop: Var, bounds: Bounds) -> bool:
 
 
 def _apart(stage: StageBounds, loop: Var, ranges: Mapping[Var, Range], bounds: Bounds) -> bool:
-    """Whether the parts begin at steps of iterators that are no shorter than they are, the digits of fused loops among them."""
+    """Return whether the parts begin at steps of iterators that are no shorter than they are, the digits of fused loops among them."""
     moving = [stage.ranges[axis] for axis in stage.computation.op.axis]
     begins = [bounds.analyzer.simplify(within.begin) for within in moving]
     read = {loop, *(node for begin in begins for node in post_order(begin) if isinstance(node, Var))}

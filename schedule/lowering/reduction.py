@@ -145,7 +145,7 @@ def _update_alike(nest: Nest, reduction: Reduce, outer: Sequence[Loop], alike: A
 
 
 def _spread(nest: Nest, data: list[Loop], alike: Alike) -> Stmt:
-    """What was combined once, for each element."""
+    """Return the value combined once, for each element."""
     offsets = nest.rename(data)
     first: dict[Var, Expr] = {
         nest.renamed[loop]: const(0, loop.var.dtype) for loop in alike.across if loop.var is not None

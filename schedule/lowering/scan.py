@@ -26,7 +26,7 @@ __all__ = ["check_states", "check_steps", "place_body"]
 
 
 def check_states(dataflow: Dataflow) -> None:
-    """Raises OutsideOfScan (TW0346) where the state of a scan is read by what is not computed in its steps."""
+    """Raise OutsideOfScan (TW0346) where the state of a scan is read by what is not computed in its steps."""
     scans = {state: scan for scan in dataflow.computations for state in scan.op.own_placeholders}
     for computation in dataflow.computations:
         for state in computation.reads:
@@ -84,7 +84,7 @@ def _placed_in(computation: Computation, scan: Computation) -> int:
 
 
 def _attached(computation: Computation, scan: Computation) -> Computation | None:
-    """What is computed at a loop of the scan: itself, or what it is computed at."""
+    """Return the stages computed at a loop of the scan: itself, or one that is computed at it."""
     at: Computation | None = computation
     while at is not None and at.parent is not scan:
         at = at.parent
@@ -239,7 +239,7 @@ class _Groups:
         self.mixed: set[IterVar] = set()
 
     def join(self, a: IterVar | None, b: IterVar | None) -> None:
-        """Say that b is read where a is meant."""
+        """Join b to a: reads of b become reads of a."""
         if a is None or b is None:
             self.mixed.update(axis for axis in (a, b) if axis is not None)
         elif self.group[a] is not self.group[b]:
@@ -261,7 +261,7 @@ class _Groups:
 
 
 def check_steps(bounds: Bounds, scan: Computation) -> None:
-    """Raises ReadsOtherSteps (TW0348) where a stage reads steps of a state that no step before has computed, unless a condition
+    """Raise ReadsOtherSteps (TW0348) where a stage reads steps of a state that no step before has computed, unless a condition
     decides whether it does: of one step it may; of what a layout mixes with time it says nothing."""
     states = scan.op.own_placeholders
     for computation in bounds.dataflow.computations:
@@ -318,7 +318,7 @@ def _check_step(
 
 
 def _within(computation: Computation, scan: Computation) -> bool:
-    """Whether it is computed in a step of the scan, or in a tile of steps that follow each other."""
+    """Return whether it is computed in a step of the scan, or in a tile of steps that follow each other."""
     place, leaves = _placed_in(computation, scan), scan.stage.leaf_iter_vars
     return place >= len(leaves) - 1 or (
         place >= 0 and leaves[place].kind == "ordered" and time_loops_in_order(scan.stage, scan.op.axis[0])

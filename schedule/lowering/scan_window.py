@@ -1,4 +1,4 @@
-"""How many steps of a scan's states have to be kept.
+"""The number of steps of a scan's states that are kept.
 
     sums: float32[1000, 8]                     sums: float32[2, 8]
     ... sums[0, i] = ...                       ... sums[0, i] = ...
@@ -55,7 +55,7 @@ def _around(buffer: Buffer, steps: int, body: Stmt, analyzer: Analyzer) -> Stmt:
 
 
 def _window(bounds: StageBounds, buffer: Buffer, body: Stmt, analyzer: Analyzer) -> int | None:
-    """How many steps suffice; None where that is all of them, or not known."""
+    """Return the number of steps that suffice; None where that is all of them, or not known."""
     variables = {loop.var for loop in bounds.loops if loop.var is not None}
     loops = [node for node in walk(body) if isinstance(node, For) and node.var in variables]
     time = bounds.computation.op.axis[0]
@@ -104,7 +104,7 @@ def _difference(a: Expr | None, b: Expr | None, analyzer: Analyzer) -> int | Non
 
 
 def _forbids(node: Node, buffer: Buffer) -> bool:
-    """Whether a node needs the memory of a buffer as it is: a pointer, something said of it, threads."""
+    """Return whether a node needs the memory of a buffer as it is: a pointer, something said of it, threads."""
     pointed = pointed_to(node)
     return (
         pointed is not None

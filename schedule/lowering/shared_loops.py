@@ -161,7 +161,7 @@ class Parts:
 
 
 def _opened(computation: Computation, statement: Stmt, var: Var | None) -> tuple[_Around, Stmt]:
-    """What stands around the loop over a variable in a statement, and the loop's body; where there is no such loop, since it runs
+    """Return the statements around the loop over a variable in a statement, and the loop's body; where there is no such loop, since it runs
     once, nothing and all of it."""
     if var is None:
         return lambda inner: inner, statement
@@ -234,7 +234,7 @@ def in_dependence_order(
     built: list[tuple[Computation, Stmt]],
     bounds: Mapping[Computation, StageBounds],
 ) -> list[tuple[Computation, Stmt]]:
-    """What stands side by side at one place, producers first, where some of it is several stages in one nest.
+    """Order the stages at one place, producers first, where some of it is several stages in one nest.
 
     Raises LoopsNotShared (TW0342) where two of these nests would have to stand before each other.
     """
@@ -260,7 +260,7 @@ def _reads_among(
     members: Container[Computation],
     computations: Iterable[Computation],
 ) -> Iterator[tuple[Computation, Computation, Computation]]:
-    """Which of the members reads which other: the producer, the reader, and what within the reader reads it."""
+    """Return the members that read each other: the producer, the reader, and what within the reader reads it."""
     producers: dict[Tensor, Computation] = {}
     for computation in computations:
         if computation in members:

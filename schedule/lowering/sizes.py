@@ -92,7 +92,7 @@ def size_checks(operations: Iterable[Operation]) -> dict[str, Stmt]:
 
 
 def _greatest(value: Expr, message: str, checks: dict[str, Stmt]) -> int:
-    """What a size is at most, given that the checks hold; each that is needed is added, those of operands first."""
+    """Return the upper bound of a size, given that the checks hold; each that is needed is added, those of operands first."""
     below = [_greatest(child, message, checks) for child in children(value)]
     most = INT64.greatest
     if isinstance(value, IntImm):

@@ -1,4 +1,4 @@
-"""What the axes of a stage take while some of its loops run and the others stand still: spans pass up from the leaves."""
+"""Values of the axes of a stage while some of its loops run and the others stand still: spans pass up from the leaves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["axis_spans", "of_fused", "relaxed_over", "root_spans", "span_over", 
 
 
 def span_over(reader: StageBounds, index: Expr, analyzer: Analyzer) -> Span | None:
-    """What an index takes over all loops of its stage, in terms of the loops around; None where that is not known."""
+    """Return the span of an index over all loops of its stage, in terms of the loops around; None where that is not known."""
     relaxed = [loop for loop in reader.loops if loop.var is not None]
     spans = root_spans(reader, axis_spans(reader, {loop.axis for loop in relaxed}, analyzer), analyzer)
     if any(node in spans and spans[node] is None for node in post_order(index) if isinstance(node, IterVar)):
@@ -32,8 +32,8 @@ def spans_within(
     reads: Iterable[tuple[Expr, ...]],
     analyzer: Analyzer,
 ) -> list[Span | None]:
-    """What one iteration of `loop`, one of the reader's own, reads of each dimension of a tensor, given the indices at which
-    it is read (none: an empty list); None where that is not known."""
+    """Return the span of each dimension of a tensor that one iteration of `loop`, one of the reader's own, reads, given
+    the indices at which it is read (none: an empty list); None where that is not known."""
     inside = reader.loops[reader.loops.index(loop) + 1 :]
     relaxed = [other for other in inside if other.var is not None]
     spans = root_spans(reader, axis_spans(reader, {other.axis for other in relaxed}, analyzer), analyzer)

@@ -1,4 +1,4 @@
-"""What bound inference tells of every computation: its loops, the ranges and values of its axes, and its storage."""
+"""Results of bound inference for every computation: its loops, the ranges and values of its axes, and its storage."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _no_conditions(_: dict[IterVar, Expr]) -> list[Expr]:
 
 @dataclass(slots=True, eq=False)
 class StageBounds:
-    """What is known of one computation.
+    """Bounds of one computation.
 
     ranges: of every axis, in terms of loop variables around and of its own. offsets: every axis counted from the begin of
     its range, in terms of the own loop variables. loops: the leaves in order; enclosing: the loops around, outermost
@@ -107,7 +107,7 @@ class Bounds:
 
 
 def thread_rank(tag: str) -> int:
-    """How wide a thread axis is: 0 for blocks, 1 for threads within a block (and virtual ones)."""
+    """Return the width of a thread axis: 0 for blocks, 1 for threads within a block (and virtual ones)."""
     return 0 if tag.startswith("blockIdx") else 1
 
 

@@ -1,4 +1,4 @@
-"""What `print(s)` shows: the loops as they stand now.
+"""Text of a schedule, for `print(s)`: the loops as they stand now.
 
 The schedule is lowered with everything that it reads and computes as arguments. Where it does not hold together yet, the
 loops of each stage are shown as far as they are known, then what is still open.

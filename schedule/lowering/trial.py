@@ -28,7 +28,7 @@ _MOST_TRIED = 1 << 18
 
 
 def is_inside(analyzer: Analyzer, index: Expr, extent: Expr) -> bool:
-    """Whether an index is proved to lie in a dimension."""
+    """Return whether an index is proved to lie in a dimension."""
     if isinstance(index, IntImm) and isinstance(extent, IntImm):
         return 0 <= index.value < extent.value
     return analyzer.can_prove(index >= 0) and (
@@ -37,7 +37,7 @@ def is_inside(analyzer: Analyzer, index: Expr, extent: Expr) -> bool:
 
 
 def _is_folded(analyzer: Analyzer, index: Expr, extent: Expr) -> bool:
-    """Whether an index is the lesser of two, one of which is below the extent wherever the other one is not: mirrored."""
+    """Return whether an index is the lesser of two, one of which is below the extent wherever the other one is not: mirrored."""
     if not isinstance(index, Min):
         return False
     with analyzer.constraint(index.a >= extent):
@@ -88,12 +88,12 @@ class Trial:
         return nest if is_const(inside, 0) else If(self.analyzer.simplify(logical_not(inside)), nest)
 
     def _is_inside_what_is_not_empty(self) -> bool:
-        """Whether all that may leave a dimension is that it has no elements."""
+        """Return whether all that may leave a dimension is that it has no elements."""
         with self.analyzer.constraint(all_of(self.extent > 0, *self._turning())):
             return is_inside(self.analyzer, self.index, self.extent)
 
     def _turns(self, nest: Stmt) -> int:
-        """How many iterations the trial has, at most."""
+        """Return the number of iterations of the trial, at most."""
         turns = 1
         tried = {node.var for node in walk(nest) if isinstance(node, For)}
         for var, within in self.loops.items():
@@ -132,11 +132,11 @@ class Trial:
         return low, high
 
     def _turning(self) -> list[Expr]:
-        """That the loops around have iterations."""
+        """Return the condition that the loops around have iterations."""
         return [within.extent > 0 for within in self.loops.values() if not isinstance(within.extent, IntImm)]
 
     def _spans(self) -> dict[Var, Span]:
-        """What the loops run over, by symbols alone."""
+        """Return the ranges of the loops, by symbols alone."""
         spans: dict[Var, Span] = {}
         for var, within in self.loops.items():
             first, last = (
@@ -147,7 +147,7 @@ class Trial:
         return spans
 
     def _certainly_leaves(self) -> bool:
-        """Whether the least or the greatest index lies outside whatever the symbols are, and is one that occurs."""
+        """Return whether the least or the greatest index lies outside whatever the symbols are, and is one that occurs."""
         if self.ends is None or any(
             around.condition is not None or around.depends_on_data for around in self.access.around
         ):
@@ -165,7 +165,7 @@ class Trial:
             return self.analyzer.can_prove(low < 0) or self.analyzer.can_prove(high >= self.extent)
 
     def _takes_its_ends(self) -> bool:
-        """Whether each loop stands in the index once, under what takes its ends to ends of the index."""
+        """Return whether each loop stands in the index once, under what takes its ends to ends of the index."""
         places = list(_written_out(self.index))
         variables = [node for node in places if node in self.loops]
         if len(places) > _MOST_PLACES or len(set(variables)) < len(variables):
@@ -182,7 +182,7 @@ class Trial:
     # Texts
 
     def _what(self) -> tuple[str, str]:
-        """What is done, and to what."""
+        """Describe the access: the action and its tensor."""
         node = self.access.node
         target: Buffer | Producer = node.producer if isinstance(node, ProducerLoad) else node.buffer
         shape = ", ".join(map(str, target.shape))
@@ -243,7 +243,7 @@ def _written_out(value: Expr) -> list[Expr]:
 
 
 def _first_outside(nest: Stmt) -> str | None:
-    """Where the assertion of a nest without symbols does not hold, as text; None where it does."""
+    """Return the first access for which the assertion of a nest without symbols does not hold, as text; None where it does."""
     try:
         run(Function("trial", (), nest, (), {"stage": "loops"}), [])
     except AssertionFailed as failure:

@@ -25,17 +25,17 @@ __all__ = [
 
 
 def is_injective(op: Operation) -> bool:
-    """Whether it is no reduction: each element is an expression of single elements."""
+    """Return whether it is no reduction: each element is an expression of single elements."""
     return op.reduction is None
 
 
 def is_broadcast(op: Operation) -> bool:
-    """Whether everything is read at some of the axes, in their order, or at constants: A[i], A[0, j], but not A[j, i]."""
+    """Return whether everything is read at some of the axes, in their order, or at constants: A[i], A[0, j], but not A[j, i]."""
     return is_injective(op) and all(_ascending(op, load) for load in _loads(op))
 
 
 def is_elementwise(op: Operation) -> bool:
-    """Whether everything is read at exactly the axes: A[i, j]."""
+    """Return whether everything is read at exactly the axes: A[i, j]."""
     return is_broadcast(op) and all(
         sum(isinstance(index, IterVar) for index in load.indices) == len(op.axis) == len(load.indices)
         for load in _loads(op)

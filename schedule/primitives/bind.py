@@ -115,7 +115,7 @@ def bind(stage: Stage, axis: IterVar, thread_axis: IterVar) -> None:
 
 
 def _same(bound: IterVar | None, thread: IterVar) -> bool:
-    """Whether both are one index; several virtual threads of one name are not."""
+    """Return whether both are one index; several virtual threads of one name are not."""
     return bound is thread or (
         bound is not None and bound.thread_tag == thread.thread_tag and not is_virtual(thread.thread_tag)
     )

@@ -145,7 +145,7 @@ def _cache_op(
     fresh: dict[IterVar, IterVar],
     scope: str,
 ) -> ComputeOp:
-    """What the operation computes, at the data loops as dimensions."""
+    """Return the body of the operation, at the data loops as dimensions."""
     at_loops: dict[IterVar, Expr] = {
         axis: const(0, axis.dtype) if is_const(ranges[axis].extent, 1) else new for axis, new in fresh.items()
     }

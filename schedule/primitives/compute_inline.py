@@ -57,7 +57,7 @@ def compute_inline(stage: Stage) -> None:
 
 
 def why_not_inline(stage: Stage) -> tuple[str, str] | None:
-    """Why the stage cannot be inlined, and what to do instead; None where it can."""
+    """Return the reason for which the stage cannot be inlined, and the fix; None where it can."""
     name, op = stage.name, stage.op
     if op.is_given:
         return f"{name} is {op.noun}, there is no expression", f"read {name} as it is"

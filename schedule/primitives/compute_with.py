@@ -65,7 +65,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 def _alike(drawer: Drawer, stage: Stage, other: Stage) -> int:
-    """How many of the loops of both run equally often, from outside."""
+    """Return the number of outer loops of both that run equally often."""
     count = 0
     for own, theirs in zip(stage.leaf_iter_vars, other.leaf_iter_vars, strict=False):
         extent = drawer.extent(stage, own)

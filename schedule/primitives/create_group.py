@@ -172,7 +172,7 @@ def _check_whole(schedule: Schedule, moved: dict[Stage | Group, None], members: 
 
 
 def _check_placed_within(moved: dict[Stage | Group, None], members: list[Stage]) -> None:
-    """What is placed at a loop stays within the group that it belongs to."""
+    """Check that stages placed at a loop stay within the group that it belongs to."""
     for member in moved:
         at = member.own_placement.stage
         if at is not None and at not in members:
@@ -230,6 +230,6 @@ def _check_parent(group: Group, parent: Stage) -> None:
 
 
 def _at_root_of(stage: Stage, group: Group) -> bool:
-    """Whether the placement of `group` is that of a stage in it."""
+    """Return whether the placement of `group` is that of a stage in it."""
     inside = chain(stage.group)
     return all(member.own_placement.type == "root" for member in (stage, *inside[: inside.index(group)]))

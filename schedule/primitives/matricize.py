@@ -188,7 +188,7 @@ def _bad(stage: Stage, reason: str, fix: str, *axes: IterVar) -> BadMatrix:
 
 
 def _sides(op: ComputeOp, as_converted: bool = False) -> tuple[Expr, Expr] | None:
-    """What the two factors of a sum are elements of, where they are rounded to TF32, or converted and not wanted `as_converted`;
+    """Return the elements of the two factors of a sum, where they are rounded to TF32, or converted and not wanted `as_converted`;
     any other factor itself, where it reads a tensor."""
     sides: list[Expr] = []
     for factor in factors(op) or ():
@@ -201,7 +201,7 @@ def _sides(op: ComputeOp, as_converted: bool = False) -> tuple[Expr, Expr] | Non
 
 
 def _are_narrow(op: Operation) -> bool:
-    """Whether both factors are converted from elements whose values WIDER holds."""
+    """Return whether both factors are converted from elements whose values WIDER holds."""
     both = factors(op)
     return both is not None and all(
         isinstance(factor, Cast)
@@ -212,7 +212,7 @@ def _are_narrow(op: Operation) -> bool:
 
 
 def _stored(factor: Expr) -> Expr:
-    """What is converted."""
+    """Return the converted operand."""
     while isinstance(factor, Cast):
         factor = factor.value
     return factor
@@ -319,7 +319,7 @@ def _matrix(
     sizes: tuple[int, int],
     terms_first: bool,
 ) -> ComputeOp:
-    """What one factor is, over the outer axes that it depends on, its own side and the terms."""
+    """Return one factor as a matrix, over the outer axes that it depends on, its own side and the terms."""
     read = _axes_of(factor)
     outer = {
         axis: as_axis(axis, axis.dom, axis.name, "data")

@@ -68,7 +68,7 @@ def _likeness(a: Expr, b: Expr) -> int:
 
 
 def is_symmetric(stage: Stage, i: IterVar, j: IterVar) -> bool:
-    """Whether the elements of a stage have the same bits when two of its axes are exchanged, as far as its expression shows, with
+    """Return whether the elements of a stage have the same bits when two of its axes are exchanged, as far as its expression shows, with
     those of what it reads if need be."""
     value, exchange = expanded(stage), dict[Var, Expr]({i: j, j: i})
     for _ in range(LOOKED_THROUGH):
@@ -123,7 +123,7 @@ def _extents_agree(i: IterVar, j: IterVar) -> bool:
 
 
 def _reason(stage: Stage) -> tuple[str, str] | None:
-    """What forbids it whatever the axes are, and what helps."""
+    """Return the reason that forbids it whatever the axes are, and the fix."""
     op, name = stage.op.as_compute, stage.name
     if op is None or op.calls_intrinsic or op.num_outputs > 1:
         return f"{name} is not the one tensor of a te.compute", "mirror a stage that computes one expression"
@@ -164,7 +164,7 @@ class _OneSide(Extension):
 
 
 def _obstacle(bounds: StageBounds) -> tuple[str, str]:
-    """Why not all that is stored beyond the diagonal would be there, or be the same; and what helps."""
+    """Return the reason for which elements stored beyond the diagonal would be missing, or differ; and the fix."""
     computation = bounds.computation
     stage, name = computation.stage, computation.name
     assert stage.mirrored is not None

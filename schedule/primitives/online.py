@@ -175,7 +175,7 @@ def _drop(
     found: WeightedSum,
     total: tuple[Operation, Mapping[IterVar, IterVar]],
 ) -> None:
-    """Takes away what is read no longer. Raises BadOnline where the maximum or the total is."""
+    """Take away what is read no longer. Raises BadOnline where the maximum or the total is."""
     schedule.refresh()
     needed = {tensor_of(found.weights.peak).op, total[0]}
     for each in between:
@@ -223,7 +223,7 @@ class _Chunks:
         self.tensors: dict[str, Tensor] = {}
 
     def operations(self) -> list[ComputeOp]:
-        """What is computed of each chunk, in its order, and what merges them."""
+        """Return the operations computed of each chunk, in order, and those that merge them."""
         weights, c, t, kind = self.weights, self.axes.chunk, self.axes.term, self.weights.power.dtype
         scores = self._within(weights.value, const(-math.inf, kind))
         made = [self._made("scores", [c, *self.rows, t], scores)]
@@ -368,7 +368,7 @@ class _Chunks:
 
 
 def _stored(factor: Expr) -> Expr:
-    """What is converted to be multiplied: of floats of fewer bits these are kept."""
+    """Return the operand before its conversion for a product: of floats of fewer bits these are kept."""
     narrow = isinstance(factor, Cast) and factor.value.dtype.is_float and factor.value.dtype.bits < factor.dtype.bits
     return factor.value if isinstance(factor, Cast) and narrow else factor
 

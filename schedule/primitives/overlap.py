@@ -1,4 +1,4 @@
-"""What double_buffer, pipeline and rolling_buffer share: storage that outlives an iteration of the loop that a stage is computed
+"""Storage that outlives an iteration of its loop, for double_buffer, pipeline and rolling_buffer: the loop that a stage is computed
 at."""
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def congruences(value: Expr, axis: IterVar, reduced: Sequence[IterVar]) -> Itera
 
 
 def _counts(axis: IterVar) -> bool:
-    """Whether an axis runs from 0 to a number."""
+    """Return whether an axis runs from 0 to a number."""
     return axis.dom is not None and is_const(axis.dom.begin, 0) and constant_extent(axis) is not None
 
 
@@ -197,7 +197,7 @@ class LeftOut:
 
 
 def left_out_of(value: Expr, axis: IterVar, step: int) -> LeftOut | None:
-    """Which terms a phase leaves out; None for none."""
+    """Return the terms that a phase leaves out; None for none."""
     if (
         not isinstance(value, Reduce)
         or len(value.sources) != 1
@@ -234,7 +234,7 @@ def _begins_at_zero(reduction: Reduce) -> bool:
 
 
 def _zero_unless(value: Expr) -> list[Expr]:
-    """What all has to hold for a value to be other than 0, as far as choices around it say."""
+    """Return the conditions that must hold for a value to be other than 0, as far as choices around it say."""
     conditions: list[Expr] = []
     while (choice := value_or_zero(value)) is not None:
         condition, value = choice

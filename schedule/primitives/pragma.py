@@ -27,7 +27,7 @@ __all__ = ["KEYS", "pragma"]
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """What values a key takes: a test, and the value of an example."""
+    """Values of a key: a test, and the value of an example."""
 
     takes: Callable[[object], bool]
     example: object

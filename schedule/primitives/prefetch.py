@@ -65,7 +65,7 @@ _LINE_BYTES = 64
 
 @dataclass(frozen=True)
 class _Ahead(LoopNote):
-    """What iteration `offset` further on reads of a tensor; around: of the loop that the stage is computed at. level: of the
+    """Elements of a tensor that iteration `offset` further on reads; around: of the loop that the stage is computed at. level: of the
     cache that it goes into. share: of the loop that many loops out, 1 being that at which the stage is computed, what all of its
     iteration reads, of which each step asks for a part; 0: none of that."""
 
@@ -160,7 +160,7 @@ def _carried(indices: Sequence[Expr], shape: Sequence[Expr], analyzer: Analyzer)
 
 
 def _steps(spans: Sequence[Span], shape: Sequence[Expr], size: int, nest: Nest) -> list[int]:
-    """How far apart in each dimension the elements lie that are asked for: a line in the last one, and where that is shorter
+    """Return the distance, in each dimension, of the elements to prefetch: a line in the last one, and where that is shorter
     and wholly read, so that its rows fill a line together, in the one before it."""
     steps = [1] * len(shape)
     line = max(_LINE_BYTES // size, 1)
@@ -230,7 +230,7 @@ def _number(loops: Sequence[Loop]) -> tuple[Expr, int]:
 
 
 def _together(spans: Sequence[Span | None], shape: Sequence[Expr], nest: Nest) -> tuple[list[tuple[Expr, int]], int]:
-    """Where a box begins and how far it goes in each dimension, and its elements, which lie one behind the other in memory; 0 where
+    """Return the begin and the length of a box in each dimension, and its elements, which lie one behind the other in memory; 0 where
     they do not."""
     begin: list[tuple[Expr, int]] = []
     elements, whole = 1, True
@@ -261,7 +261,7 @@ def _counted(nest: Nest, loop: Loop, given: Tensor) -> Sequence[Loop]:
 
 
 def _lives_within(nest: Nest, loop: Loop, tensor: Tensor) -> bool:
-    """Whether the tensor's memory is that of one iteration of the loop, which is the nest's or the one around it."""
+    """Return whether the tensor's memory is that of one iteration of the loop, which is the nest's or the one around it."""
     computation, own = nest.dataflow.by_op.get(tensor.op), nest.computation
     while computation is not None and computation.parent is not None:
         if computation.parent.stage is loop.stage:
@@ -273,7 +273,7 @@ def _lives_within(nest: Nest, loop: Loop, tensor: Tensor) -> bool:
 
 
 def _extent(within: Span, whole: Expr, nest: Nest) -> Expr:
-    """How many values a span holds, and no more than the dimension."""
+    """Return the number of values that a span holds, and no more than the dimension."""
     extent = nest.analyzer.simplify(cast(within.high - within.low + 1, whole.dtype))
     if not isinstance(extent, IntImm) and within.width is not None:
         if within.width > whole.dtype.greatest:

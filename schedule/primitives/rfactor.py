@@ -241,7 +241,7 @@ def _check_attachments(stage: Stage, axis: IterVar) -> None:
 
 
 def _new_axes(stage: Stage, op: ComputeOp, axis: IterVar, ranges: dict[IterVar, Range]) -> dict[IterVar, IterVar]:
-    """What stands in the first stage for each data axis and each reduce loop of the whole."""
+    """Return the axes of the first stage for each data axis and each reduce loop of the whole."""
     new = {axis: as_axis(axis, ranges[axis], axis.name, "data") for axis in op.axis}
     touched = related_axes(stage, axis)
     later: dict[IterVar, bool] = {}

@@ -47,7 +47,7 @@ _ROLLING = "rolling_buffer"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Dimension:
-    """How the region moves in one dimension: by `step` in each iteration of `loop`; or by `step` at most, which is no less
+    """Motion of the region in one dimension: by `step` in each iteration of `loop`; or by `step` at most, which is no less
     than 0, where it is not `steady`."""
 
     axis: IterVar
@@ -59,7 +59,7 @@ class _Dimension:
 
     @property
     def kept(self) -> int:
-        """How many of its values are those of the last iteration too."""
+        """The number of its values that are those of the last iteration too."""
         return max(self.extent.value - self.step, 0) if self.loop is not None and isinstance(self.extent, IntImm) else 0
 
 
@@ -73,7 +73,7 @@ class _Rolling:
     ring: int
 
     def fresh(self, offsets: Mapping[IterVar, Expr]) -> list[Expr]:
-        """What holds of the elements, at `offsets` from the begin of the region, that no iteration before computed. An element
+        """Return the condition on elements, at `offsets` from the begin of the region, that no iteration before computed. An element
         is known if the last iteration of any of the loops had it, all its dimensions that move with that loop considered."""
         conditions: list[Expr] = []
         for loop in dict.fromkeys(dimension.loop for dimension in self.dimensions):
@@ -88,7 +88,7 @@ class _Rolling:
 
 
 def _plan(bounds: StageBounds, parent: StageBounds, readers: Sequence[Stage], analyzer: Analyzer) -> _Rolling:
-    """How the region of a stage moves with the loops that it is computed in. readers: the stages that read it.
+    """Plan how the region of a stage moves with the loops that it is computed in. readers: the stages that read it.
 
     Raises CannotRoll (TW0352)."""
     computation = bounds.computation
@@ -183,7 +183,7 @@ def _step(bounds: StageBounds, axis: IterVar, loop: Loop, analyzer: Analyzer) ->
 
 
 def _changes(bounds: StageBounds, axes: Sequence[IterVar], loop: Loop) -> bool:
-    """Whether the extent of the region changes with a loop."""
+    """Return whether the extent of the region changes with a loop."""
     return any(loop.var in free_vars(bounds.ranges[axis].extent) for axis in axes)
 
 

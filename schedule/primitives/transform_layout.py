@@ -165,7 +165,7 @@ def _check_stage(stage: Stage) -> None:
 
 
 def _pads(stage: Stage, pad_value: Any) -> tuple[Expr, ...]:
-    """What fills the padding of each output."""
+    """Return the fill value of the padding of each output."""
     op = stage.op
     listed = as_list(pad_value) if isinstance(pad_value, (list, tuple)) else [pad_value] * op.num_outputs
     given: list[Any] = [0 if item is None else item for item in listed]

@@ -1,4 +1,4 @@
-"""What `s.options` tries a primitive with: one choice of numbers stands for all, on each loop that it could be meant for.
+"""Trials of primitives for `s.options`: one choice of numbers stands for all, on each loop that it could be meant for.
 
 Axes and operations are the same objects in a copy of a schedule; stages are found by their places.
 """

@@ -34,7 +34,7 @@ class _Error(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a declared buffer is: its first element is `begin` of `buffer`, its dimensions are `dims` of that one's."""
+    """Place of a declared buffer: its first element is `begin` of `buffer`, its dimensions are `dims` of that one's."""
 
     buffer: Buffer
     begin: tuple[Expr, ...]
@@ -103,7 +103,7 @@ def _sum(begin: Expr, index: Expr) -> Expr:
 
 
 class _Demands:
-    """What one declared buffer demands of its place."""
+    """Demands of one declared buffer on its place."""
 
     def __init__(self, nest: Nest, declared: Buffer, place: _Place, error: _Error) -> None:
         self.analyzer, self.declared, self.place, self.error = nest.analyzer, declared, place, error

@@ -1,4 +1,4 @@
-"""Whether the body of an intrinsic is what a stage computes: both values are walked side by side.
+"""Match of the body of an intrinsic with the value of a stage: both values are walked side by side.
 
 Where the stage reads A[i, j] and the intrinsic a[k], the part of A begins at what is left of (i, j) without k, and nothing
 of that may depend on an axis of the intrinsic. Where the intrinsic has a scalar parameter, the stage may have any value
@@ -81,7 +81,7 @@ class Bodies:
     """By the identity of a value, which is kept alive, what it is compared as."""
 
     def compare(self) -> None:
-        """Raises TensorizeBody (TW0381) where they differ; else `parts` and `scalars` are complete."""
+        """Raise TensorizeBody (TW0381) where they differ; else `parts` and `scalars` are complete."""
         mine, its = self.stage.stage_bounds.computation.values, self.stage.intrinsic.op.body
         name = self.stage.stage_bounds.computation.name
         for a, b in zip(mine, its, strict=False):  # a reduction is one value, whatever the number of its outputs
@@ -161,7 +161,7 @@ class Bodies:
         return self.trees[id(value)][1]
 
     def _same(self, a: Expr, b: Expr) -> bool:
-        """Whether two values are alike, noting the parts of tensors that make them so."""
+        """Return whether two values are alike, noting the parts of tensors that make them so."""
         pair = (id(a), id(b))
         if pair in self.alike or self._compared(a, b):
             self.alike.add(pair)
@@ -202,7 +202,7 @@ class Bodies:
         return False
 
     def _reads(self, a: ProducerLoad, b: ProducerLoad) -> bool:
-        """Whether a read of the stage is one of the intrinsic's, from a part that the outer loops alone decide."""
+        """Return whether a read of the stage is one of the intrinsic's, from a part that the outer loops alone decide."""
         mine, its = a.producer, b.producer
         assert isinstance(mine, Tensor) and isinstance(its, Tensor)
         if mine.dtype != its.dtype:
@@ -227,7 +227,7 @@ class Bodies:
         )
 
     def _scalar(self, a: Expr, param: Var) -> bool:
-        """Whether a value of the stage may be the scalar parameter: of its type, the same everywhere."""
+        """Return whether a value of the stage may be the scalar parameter: of its type, the same everywhere."""
         if a.dtype != param.dtype:
             return self.differ(
                 f"it has `{_short(a)}` of {a.dtype} where the intrinsic has {param.name} of {param.dtype}", a, param
@@ -273,7 +273,7 @@ class Bodies:
         return Part(tensor, tuple(begin), tuple(dims))
 
     def _lies_any_way(self, its: Tensor) -> bool:
-        """Whether the intrinsic takes each dimension of a tensor with any stride, so that their order in memory is free."""
+        """Return whether the intrinsic takes each dimension of a tensor with any stride, so that their order in memory is free."""
         declared = self.stage.intrinsic.buffers[its]
         return bool(declared.strides) and all(isinstance(stride, Var) for stride in declared.strides)
 
@@ -292,7 +292,7 @@ class Bodies:
         return None if varying else Part(tensor, tuple(begin), tuple(dims))
 
     def _begin(self, mine: Expr, its: Expr) -> Expr | None:
-        """What is left of an index without the intrinsic's, if no axis of the intrinsic is left in it."""
+        """Return the rest of an index without the intrinsic's, if no axis of the intrinsic is left in it."""
         rest = self.stage.analyzer.simplify(mine - cast(its, mine.dtype))
         return None if self._varies(rest) else rest
 
@@ -346,7 +346,7 @@ def sides(
     its: Callable[[Expr], Expr] = lambda value: value,
     names: Mapping[Var, Expr] | None = None,
 ) -> tuple[NestSide, NestSide]:
-    """What the stage computes under the tensorized loop, and what the intrinsic does. shown: the extents of the stage's
+    """Return the computation under the tensorized loop, and that of the intrinsic. shown: the extents of the stage's
     loops; mine, its, names: see nest_side."""
     op, other, loop = stage.stage_bounds.computation.op, stage.intrinsic.op, stage.stage_bounds.loops[stage.place]
     inner = {loop.var: Span.of(const(0, loop.var.dtype), loop.extent) for loop in stage.inner if loop.var is not None}

@@ -1,4 +1,4 @@
-"""Whether a tensor intrinsic computes what the loops under a tensorized one do, and on which parts of which tensors.
+"""Match of a tensor intrinsic with the loops under a tensorized one, and the parts of tensors that it works on.
 
 The values of the stage are written in terms of the axes of the intrinsic: each root axis is a begin, which the loops
 outside decide, plus an axis of the intrinsic. Then both bodies are walked side by side. Where the stage reads A[i, j] and
@@ -97,7 +97,7 @@ def _called_scalars(stage: TensorizedStage, op: TensorComputeOp, begins: Mapping
 
 
 def _box(stage: TensorizedStage) -> tuple[dict[IterVar, Expr], dict[IterVar, int]]:
-    """Where each root axis begins under the outer loops, and how many values the inner loops take it through."""
+    """Return the begin of each root axis under the outer loops, and the number of values that the inner loops take it through."""
     op = stage.stage_bounds.computation.op
     extents: dict[IterVar, int] = {}
     begins: dict[IterVar, Expr] = {}
@@ -126,7 +126,7 @@ def _partners(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> dict[It
 
 
 def _extent_under(stage: TensorizedStage, axis: IterVar) -> tuple[Expr, int]:
-    """Where a root axis begins under the outer loops, and how many values the inner loops take it through."""
+    """Return the begin of a root axis under the outer loops, and the number of values that the inner loops take it through."""
     value = stage.axes[axis]
     zeros = {loop.var: const(0, loop.var.dtype) for loop in stage.inner if loop.var is not None}
     begin = stage.analyzer.simplify(substitute(value, zeros))

@@ -1,4 +1,4 @@
-"""What the match of a tensor intrinsic with the loops of a stage speaks of, and gives."""
+"""Plans of tensorization: the match of a tensor intrinsic with the loops of a stage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What lowering needs: the intrinsic, for the sizes that it has here, the place of its loop, and the part that each
+    """Result of a match, for lowering: the intrinsic, for the sizes that it has here, the place of its loop, and the part that each
     of its tensors is."""
 
     intrinsic: TensorIntrin

@@ -72,7 +72,7 @@ class NestSide:
         return [shown if len(shown) <= _WIDTH else shown[: _WIDTH - 3] + "..." for shown in lines], line, start, length
 
     def _place(self, node: Node, text: str) -> tuple[int, int]:
-        """Where a node stands in the statement; all of its value where it is not shown by itself."""
+        """Return the place of a node in the statement; all of its value where it is not shown by itself."""
         before, token, after = self._statement(node).partition(_TOKEN)
         if not token or not text.startswith(before):
             start = len(f"{self.target} = ")

@@ -1,4 +1,4 @@
-"""Reads at indices that are chosen: one case for each choice, so that each has linear indices.
+"""Loads at indices that are chosen: one case for each choice, so that each has linear indices.
 
 An image read beyond its edge is read at `max(i - 1, 0)`. As one index that is not linear, and turning it round would
 try every i for every element. As two cases it is: at `i - 1` where i - 1 >= 0, and at 0 where i - 1 < 0.

@@ -1,4 +1,4 @@
-"""What can be wrong with a hybrid script. Every one of these points at the user's own line."""
+"""Errors of hybrid scripts. Every one of these points at the user's own line."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class ExpressionReader:
     # Entry points
 
     def value(self, node: ast.expr) -> Any:
-        """What the expression stands for: a number, an expression, a tensor, a buffer, a tuple of such ..."""
+        """Return the value of the expression: a number, an expression, a tensor, a buffer, a tuple of such ..."""
         method = getattr(self, type(node).__name__, None)
         if method is None:
             raise self.source.error(
@@ -410,7 +410,7 @@ class ExpressionReader:
         )
 
     def element(self, local: LocalBuffer, node: ast.Subscript) -> tuple[Expr, ...]:
-        """Which element of a buffer of the script is meant. Raises BadHybridValue (TW0158)."""
+        """Return the element of a buffer of the script. Raises BadHybridValue (TW0158)."""
         buffer, given = local.buffer, self.indices(node)
         if len(given) != buffer.ndim:
             raise self.source.error(
@@ -451,7 +451,7 @@ class ExpressionReader:
         return self.outside_call(node, self.value(node.func))
 
     def names_ours(self, node: ast.expr, name: str) -> bool:
-        """Whether an expression is this name of hybrid scripts, which nothing else in the script is called; imported or not."""
+        """Return whether an expression is this name of hybrid scripts, which nothing else in the script is called; imported or not."""
         if not isinstance(node, ast.Name) or node.id != name or name in self.names:
             return False
         around = self.closure.get(name)
@@ -466,7 +466,7 @@ class ExpressionReader:
 
     @property
     def builtin(self) -> Mapping[str, Callable[[ast.Call], Any]]:
-        """Calls about shapes and types."""
+        """Queries of shapes and types."""
         return {"len": self._len, "max_num_threads": lambda node: 1024, **dict.fromkeys(_LIMITS, self._limit)}
 
     def outside_call(self, node: ast.Call, function: Any) -> Any:

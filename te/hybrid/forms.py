@@ -18,7 +18,7 @@ __all__ = ["is_fact", "where_target_has"]
 
 
 def where_target_has(feature: str, tensor: Tensor, otherwise: Tensor) -> Tensor:
-    """What a script computes where the target has a feature, what another one computes elsewhere: two of one shape, dtype and
+    """Compute one script where the target has a feature, another one elsewhere: two of one shape, dtype and
     meaning. On a GPU the first may bind its loops to threads itself."""
     one, other = tensor.op, otherwise.op
     assert isinstance(one, HybridOp) and isinstance(other, HybridOp), "both are what scripts compute"
@@ -37,5 +37,5 @@ def where_target_has(feature: str, tensor: Tensor, otherwise: Tensor) -> Tensor:
 
 
 def is_fact(stmt: Stmt) -> bool:
-    """Whether a statement is such a choice."""
+    """Return whether a statement is such a choice."""
     return isinstance(stmt, If) and isinstance(stmt.condition, Call) and stmt.condition.name == "target_has"

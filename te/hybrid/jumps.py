@@ -123,7 +123,7 @@ class _Structure:
         return _Block([node], jumps | after.jumps, after.surely)
 
     def _guarded(self, before: _Block, rest: Sequence[ast.stmt], loop: _Loop | None, node: ast.stmt) -> _Block:
-        """What may jump, and the rest of its block where it did not."""
+        """Guard the statements after one that may jump: the rest of its block where it did not."""
         after = self.block(rest, loop)
         if not after.statements:
             return before

@@ -1,4 +1,4 @@
-"""Where the scalars of a script live: in the innermost block that holds all uses of a value.
+"""Liveness of the scalars of a script: each lives in the innermost block that holds all uses of a value.
 
 Python's names live as long as the call. Here every name gets a place of its own in the smallest block that its values do
 not leave, so that the iterations of a loop have scalars of their own wherever they can.
@@ -36,7 +36,7 @@ class Liveness:
         return self._of.get(id(block), [])
 
     def occurs(self, statement: ast.AST, name: str) -> bool:
-        """Whether `name` occurs in `statement`."""
+        """Return whether `name` occurs in `statement`."""
         names = self._occurring.get(id(statement))
         if names is None:
             names = frozenset(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
@@ -62,7 +62,7 @@ class Liveness:
         return any(self.occurs(part, name) for part in _header(statement))
 
     def _effect(self, statement: ast.stmt, name: str) -> tuple[bool, bool]:
-        """Whether the statement may read a value that `name` had before it, and whether it surely assigns one."""
+        """Return whether the statement may read a value that `name` had before it, and whether it surely assigns one."""
         if not self.occurs(statement, name):
             return False, False
         if isinstance(statement, (ast.For, ast.While)):

@@ -36,7 +36,7 @@ GREATEST_CONST_RANGE = 4096
 
 
 class LoopReader(ExpressionReader):
-    """Reads calls that give loops and storage."""
+    """Parser of calls that give loops and storage."""
 
     @property
     def special(self) -> Mapping[str, Callable[[ast.Call], Any]]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -91,7 +91,7 @@ class LoopReader(ExpressionReader):
         return LoopSpec(kind=None, values=values)
 
     def _independent(self, node: ast.Call) -> bool:
-        """Whether a parallel loop says independent=True."""
+        """Return whether a parallel loop says independent=True."""
         named = [argument for argument in node.keywords if argument.arg == "independent"]
         value = self.value(named[0].value) if named else False
         if not isinstance(value, bool):
@@ -171,7 +171,7 @@ class LoopReader(ExpressionReader):
             return as_shape(parts, "the buffer")
 
     def loop_spec(self, node: ast.For) -> LoopSpec:
-        """What a for statement runs over. Raises BadHybridLoop (TW0157) and NotInHybridScripts (TW0151)."""
+        """Return the range of a for statement. Raises BadHybridLoop (TW0157) and NotInHybridScripts (TW0151)."""
         if node.orelse:
             raise self.source.error(
                 NotInHybridScripts,
@@ -206,7 +206,7 @@ class LoopReader(ExpressionReader):
 
 
 def kind_of(spec: LoopSpec) -> LoopKind:
-    """How a loop that is no const_range runs."""
+    """Return the kind of a loop that is no const_range."""
     if spec.kind is None:
         raise InternalError("a const_range is no loop")
     return spec.kind

@@ -97,7 +97,7 @@ class HybridOp(Operation):
 
     @cached_property
     def is_vouched_for(self) -> bool:
-        """Whether iterations of a loop that the script makes parallel are not proved to touch no element in common."""
+        """Return whether iterations of a loop that the script makes parallel are not proved to touch no element in common."""
         return any(
             isinstance(node, For) and node.kind is LoopKind.PARALLEL and meeting_buffer(node) is not None
             for node in post_order(self.body)

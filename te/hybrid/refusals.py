@@ -1,4 +1,4 @@
-"""What scripts do not have, and what to write instead."""
+"""Refusals of Python syntax in scripts, with what to write instead."""
 
 from __future__ import annotations
 

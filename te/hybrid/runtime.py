@@ -1,4 +1,4 @@
-"""What the names of hybrid scripts are when a script runs as Python, on numpy arrays.
+"""Names of hybrid scripts when a script runs as Python, on numpy arrays.
 
 `from tilewright.te.hybrid import output_tensor, parallel` tells editors and linters of them; scripts do not need it.
 """

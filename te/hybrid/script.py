@@ -58,7 +58,7 @@ def script(function: Callable[P, R]) -> HybridScript[P, R]:
 
 
 class HybridScript(Generic[P, R]):
-    """What te.hybrid.script makes. To those who read types it is the function."""
+    """Result of te.hybrid.script. To those who read types it is the function."""
 
     def __init__(self, function: Callable[P, R]) -> None:
         self.source: Source = read_source(function)
@@ -147,7 +147,7 @@ def _leaves(values: Iterable[Any]) -> Iterable[Any]:
 
 
 def _closure(function: types.FunctionType) -> dict[str, Any]:
-    """What stands around the function, save names that have no value yet."""
+    """Return the closure of the function, save names that have no value yet."""
     names: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:

@@ -45,7 +45,7 @@ _SMALL = 16
 
 
 class ScriptReader(LoopReader):
-    """Reads one call of a script. inlined: it is called by another script, whose block it writes to.
+    """Read one call of a script. inlined: it is called by another script, whose block it writes to.
 
     outputs: the output tensors, by name, in the order of their declaration. returned: what the script returns.
     """
@@ -267,7 +267,7 @@ class ScriptReader(LoopReader):
         self.block.add(loop)
 
     def _check_kind(self, node: ast.For, loop: For, independent: bool) -> None:
-        """What the script declares of a loop must not be certainly wrong; of a loop that it vouches for, nothing needs a proof."""
+        """Check that the declared kind of a loop is not certainly wrong; of a loop that it vouches for, nothing needs a proof."""
         if loop.kind not in (LoopKind.PARALLEL, LoopKind.VECTORIZED) or ops.is_const(loop.extent, 1):
             return
         racing, name = racing_buffer(loop), loop.var.name

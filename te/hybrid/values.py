@@ -1,4 +1,4 @@
-"""What names stand for while a script is read, besides numbers, expressions and tensors."""
+"""Values of names while a script is read, besides numbers, expressions and tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Block", "LocalBuffer", "LoopSpec", "ScalarTypes", "Scalar", "Storage
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Storage:
-    """What output_tensor and allocate say, before a name is given to it. scope "" is that of an output."""
+    """Storage of output_tensor and allocate, before a name is given to it. scope "" is that of an output."""
 
     shape: tuple[Expr, ...]
     dtype: DType
@@ -52,7 +52,7 @@ class UnboundName:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoopSpec:
-    """What a loop runs over. kind None: it is written out while the script is read, over `values`."""
+    """Range of a loop. kind None: it is written out while the script is read, over `values`."""
 
     begin: Expr | int = 0
     end: Expr | int = 0
@@ -131,5 +131,5 @@ def _of_literal(kind: type) -> DType:
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is a plain number, known now."""
+    """Return whether this is a plain number, known now."""
     return isinstance(value, (bool, int, float))

@@ -63,7 +63,7 @@ def with_zeros(body: Stmt, outputs: Sequence[Buffer], on_threads: bool) -> Stmt:
 
 
 def has_threads(body: Stmt) -> bool:
-    """Whether loops of a script run on the threads of a GPU."""
+    """Return whether loops of a script run on the threads of a GPU."""
     return any(isinstance(node, For) and node.kind is LoopKind.THREAD for node in walk(body))
 
 
@@ -80,7 +80,7 @@ def _in_no_loop(body: Stmt) -> set[Buffer]:
 
 
 def needs_zeros(body: Stmt, buffer: Buffer) -> bool:
-    """Whether `body` may leave an element of `buffer` unwritten, or read one before it is written."""
+    """Return whether `body` may leave an element of `buffer` unwritten, or read one before it is written."""
     return _use(body, buffer, {}) is not _Use.WRITES
 
 
@@ -118,7 +118,7 @@ def _zeros_by_threads(buffer: Buffer, total: Expr, zero: Expr) -> Stmt:
 
 
 def _use(statement: Stmt, buffer: Buffer, fixed: Mapping[int, Expr]) -> _Use:
-    """What `statement` does first with the part of `buffer` where the dimensions in `fixed` have these indices."""
+    """Return the first use by `statement` of the part of `buffer` where the dimensions in `fixed` have these indices."""
     if not _touches(statement, buffer):
         return _Use.NONE
     if isinstance(statement, Seq):

@@ -1,4 +1,4 @@
-"""What is timed: a case is one shape of one piece of work, ours and its peers on the same inputs.
+"""Cases to time: a case is one shape of one piece of work, ours and its peers on the same inputs.
 
 A file `NAME_cases.py` beside this one holds `CASES`, a list of cases, made when it is imported, or `draw_cases(seed)`, which
 draws their shapes; nothing heavy happens then (builders import their library when they are called). To add work, write such a file:
@@ -176,5 +176,5 @@ def groups(cases: Iterable[Case]) -> dict[str, list[Case]]:
 
 
 def threads() -> int:
-    """How many threads every side may use: what OMP_NUM_THREADS says, which `tilewright bench` sets."""
+    """Return the number of threads that every side may use: what OMP_NUM_THREADS says, which `tilewright bench` sets."""
     return int(os.environ.get("OMP_NUM_THREADS", "1"))

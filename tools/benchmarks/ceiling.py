@@ -1,4 +1,4 @@
-"""What the machine can do at most: multiply-adds that never leave the registers, and memory read or copied past the caches."""
+"""Ceilings of the machine: multiply-adds that never leave the registers, and memory read or copied past the caches."""
 
 from __future__ import annotations
 

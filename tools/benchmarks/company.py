@@ -66,7 +66,7 @@ def busy() -> subprocess.Popen[bytes]:
 
 
 def elements_per_ms() -> int:
-    """How many elements all threads together should do in a millisecond, from what one does: the same for all kinds."""
+    """Return the number of elements that all threads together should do in a millisecond, from what one does: the same for all kinds."""
     n = 1 << 16
     kernel, arrays = polynomial(n, TERMS, parallel=False), _arrays(n)
     return int(n * tw.num_threads() / (min(times(lambda: kernel(*arrays), 0.5)) * 1e3))

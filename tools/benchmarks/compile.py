@@ -1,4 +1,4 @@
-"""Where the time of a build goes, for twelve kernels; how it grows with the program; what choosing schedules for networks costs.
+"""Time of a build by its parts, for twelve kernels; its growth with the program; the cost of choosing schedules for networks.
 
 `python -m tools.benchmarks.compile` prints the tables and writes out/compile.json and out/compile.png. Medians of 9.
 """

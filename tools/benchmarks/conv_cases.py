@@ -138,7 +138,7 @@ def conv(layer: Layer, group: str, how: str) -> Case:
 
 
 def turns(layer: Layer) -> bool:
-    """Whether Winograd's algorithm does it."""
+    """Return whether Winograd's algorithm does it."""
     return layer.kernel == 3 and layer.stride == 1
 
 

@@ -1,4 +1,4 @@
-"""What the cases of the group "declared" are made of: programs in te as a stranger writes them, without tags and without a
+"""Programs of the group "declared": programs in te as a stranger writes them, without tags and without a
 schedule, at shapes that a seed draws."""
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def window_sums(
 def libraries(
     dimensions: int, strides: int, pads: int, dilation: int, groups: int, kernel: Sequence[int]
 ) -> dict[str, Builder]:
-    """What has convolutions as an operator, for one image without a batch axis."""
+    """Return the libraries that have convolutions as an operator, for one image without a batch axis."""
 
     def in_torch(x: Any, w: Any) -> Any:
         import torch

@@ -1,4 +1,4 @@
-"""What the estimate of schedules is worth: the candidates that rules choose from, measured beside what they were estimated at.
+"""Accuracy of the estimate of schedules: the candidates that rules choose from, measured beside what they were estimated at.
 
     python -m tools.benchmarks.estimate                         every program, every candidate
     python -m tools.benchmarks.estimate conv --candidates 8     programs whose name contains a word, eight candidates of each, from

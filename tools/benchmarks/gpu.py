@@ -68,7 +68,7 @@ def check(name: str, target: str, peer: Peer) -> dict[str, Any]:
 
 
 def check_work(work: Work, target: str, peer: Peer) -> dict[str, Any]:
-    """What the rules make of a piece of work at a small, odd size, against the processor's own kernel."""
+    """Check the kernels of the rules for a piece of work at a small, odd size, against the processor's own kernel."""
     tensors = work.declare(work.small)
     program, inputs = inputs_of(tensors)
     output, expected, error = peer.put(program.output()), program.output(), ""

@@ -1,4 +1,4 @@
-"""What GPUs would do for each of topi's operators under the rules' schedules, counted without one.
+"""Counts for GPUs of each of topi's operators under the rules' schedules, without a GPU.
 
     python -m tools.benchmarks.gpu_counts [WORD ...] [--page out/gpu-counts.md]
 
@@ -56,7 +56,7 @@ def counts(name: str, case: Case) -> dict[str, Any]:
 
 
 def _moved(s: Any, args: Sequence[Any], arrays: Sequence[np.ndarray], arch: str) -> dict[str, Any]:
-    """What a run on the emulator moves."""
+    """Return the traffic of a run on the emulator."""
     kernel = tw.build(s, args, target=f"cuda -arch={arch} -emulate")
     kernel(*arrays)
     memory = [row for launch in kernel.kernels for row in launch.traffic if row.memory == "global"]
@@ -71,7 +71,7 @@ def _moved(s: Any, args: Sequence[Any], arrays: Sequence[np.ndarray], arch: str)
 
 
 def _compiled(s: Any, args: Sequence[Any], arch: str) -> dict[str, Any]:
-    """What the code of an architecture is made of, and its estimated time."""
+    """Return the instructions of an architecture's code, and its estimated time."""
     kernels = tw.build(s, args, target=f"cuda -arch={arch}").kernels
     seconds = seconds_of(s)
     loop = Counter[str]()

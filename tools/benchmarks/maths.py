@@ -51,7 +51,7 @@ def kernel(name: str, dtype: str, lanes: int, target: str, fast_math: bool) -> C
 
 
 def sides(name: str, dtype: str, lanes: int, target: str) -> dict[str, Callable[[], Any]]:
-    """What is timed, by who it is."""
+    """Return the functions to time, by library."""
     rng = np.random.default_rng(0)
     ranges = [RANGES.get(name, (-8.0, 8.0)), *([PAIRS[name]] if name in PAIRS else [])]
     inputs = [rng.uniform(*each, COUNT).astype(dtype) for each in ranges]

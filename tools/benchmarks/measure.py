@@ -124,7 +124,10 @@ def _array(value: Any) -> np.ndarray:
 
 
 def check(case: Case, results: dict[str, list[np.ndarray]]) -> dict[str, str]:
-    """Why sides are wrong: their results against the reference's. Where only one side runs, nothing can be said."""
+    """Return the reasons for which sides are wrong:
+
+    their results against the reference's. Where only one side runs, nothing can be said.
+    """
     named = case.reference or next((name for name in case.peers if name in results), "ours")
     wanted = results.get(named) or next(iter(results.values()), [])
     wrong: dict[str, str] = {}
@@ -140,7 +143,7 @@ def check(case: Case, results: dict[str, list[np.ndarray]]) -> dict[str, str]:
 
 
 def _difference(one: np.ndarray, other: np.ndarray, tolerance: tuple[float, float]) -> str:
-    """How far two results are apart; nothing where they agree."""
+    """Return the difference of two results; nothing where they agree."""
     a, b = one.astype(np.float64), other.astype(np.float64)
     absolute, relative = tolerance
     with np.errstate(invalid="ignore"):

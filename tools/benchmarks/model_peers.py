@@ -92,7 +92,7 @@ PEERS: dict[str, Callable[[Model], Run]] = {
 
 
 def optimised_nodes(file: Path, folder: Path) -> int:
-    """How many nodes onnxruntime leaves of a file, at its highest level."""
+    """Return the number of nodes that onnxruntime leaves of a file, at its highest level."""
     import onnx
     import onnxruntime
 

@@ -156,7 +156,7 @@ class Whole:
 
 
 def whole(model: Model, peers: Sequence[str], folder: Path) -> Whole:
-    """What processes of their own tell of a model's file."""
+    """Report a model's file by processes of their own."""
     inputs = folder / f"{model.name}.npz"
     np.savez(inputs, **dict(model.inputs))
     cold, cached = (_process("tilewright", model.file, inputs) for _ in range(2))

@@ -1,4 +1,4 @@
-"""What it costs to import, to compile and to call. Prints one JSON object a row: medians of 9."""
+"""Overheads of importing, compiling and calling. Prints one JSON object a row: medians of 9."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ print(time.perf_counter() - start)
 
 
 def bench_kept() -> None:
-    """What a process that finds its kernel on disk spends on scheduling and building, after its imports."""
+    """Measure the time that a process that finds its kernel on disk spends on scheduling and building, after its imports."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TILEWRIGHT_CACHE": "1", "TILEWRIGHT_CACHE_DIR": folder}
         spent = [
@@ -98,7 +98,7 @@ def bench_call() -> None:
 
 
 def bench_fork() -> None:
-    """What a parallel loop of two tasks with next to nothing to do costs beyond a serial one: a fork and a join. Its extent
+    """Measure the cost of a parallel loop of two tasks with next to nothing to do beyond a serial one: a fork and a join. Its extent
     is not known before the call, or it would be made serial."""
     n = te.var("n")
     a = te.placeholder((n,), "int32", name="A")

@@ -265,7 +265,7 @@ def halide_slice(by_hand: bool) -> Callable[[Any, list[Any]], Any]:
 
 
 def halide_slice_gradients(hl: Any, given: list[Any]) -> list[Any]:
-    """What propagate_adjoints makes of the slice, for an autoscheduler. Inputs are read within their bounds wherever a schedule
+    """Return Halide's propagate_adjoints of the slice, for an autoscheduler. Inputs are read within their bounds wherever a schedule
     rounds a loop up."""
     buffers = [hl.BoundaryConditions.repeat_edge(buffer) for buffer in given]
     grid, guide, image, head = (hl.Func(name) for name in ("grid", "guide", "image", "head"))

@@ -1,4 +1,4 @@
-"""What 64 trials gain over the rules' choice, and over MetaSchedule: `python -m tools.benchmarks.tuned [TASK ...]`.
+"""Gain of 64 trials over the rules' choice, and over MetaSchedule: `python -m tools.benchmarks.tuned [TASK ...]`.
 
 Each task is one text that tilewright's `te` and TVM's understand; each side works in a process of its own, one thread. Times are
 processor time, the least of many short runs: what else the machine does does not count. What is tuned runs in turn with what the

@@ -59,7 +59,7 @@ def arrays_of(tensors: list[te.Tensor]) -> list[np.ndarray]:
 
 
 def peer_of(name: str, arrays: list[np.ndarray]) -> tuple[str, Callable[[], object]] | None:
-    """What the workload is measured against, besides the unscheduled program."""
+    """Return the peer that the workload is measured against, besides the unscheduled program."""
     if name == "matmul":
         step = hand.parallel(512)
         kernel, out = tw.build(step.schedule, step.args), np.empty_like(arrays[2])

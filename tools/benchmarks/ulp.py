@@ -131,7 +131,7 @@ def pairs(chunks: int) -> Iterator[tuple[np.ndarray, ...]]:
 
 
 def examine(name: str, target: str, fast: bool, lanes: int, step: int) -> dict[str, Any]:
-    """What is printed of a function."""
+    """Print the errors of a function."""
     run, out = kernel(name, target, fast, lanes), np.empty(CHUNK, np.float32)
     worst, at, inexact, seen, start = 0.0, (0.0,), 0, 0, time.perf_counter()
     for inputs in arguments(name, step):

@@ -312,7 +312,7 @@ FILES: dict[str, File] = {
 
 
 def file_of(name: str) -> tuple[Path, dict[str, NDArray[Any]]]:
-    """Where a file is, and inputs for it. Raises ModuleNotFoundError where its package is not installed."""
+    """Return the path of a file, and inputs for it. Raises ModuleNotFoundError where its package is not installed."""
     file = FILES[name]
     spec = find_spec(file.package)
     if spec is None or not spec.submodule_search_locations:

@@ -1,4 +1,4 @@
-"""What no case has reached by chance is aimed at: programs that have the operation, under schedules about the primitive."""
+"""Aimed cases for cells that no case has reached by chance: programs that have the operation, under schedules about the primitive."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def aimed_cases(seed: int, coverage: Coverage, begin: int) -> Iterator[dict[str,
 
 
 def _labels(seed: int, case: int) -> dict[str, set[tuple[str, str]]]:
-    """What the operations of a case's program count as; by a primitive's name those that it fits, where these are few: buffers
+    """Return the labels of the operations of a case's program; by a primitive's name those that it fits, where these are few: buffers
     roll of which neighbours are read, and what is read in several places is cloned."""
     with np.errstate(all="ignore"):
         program = draw_program(draw_case(seed, case, "llvm")[0])

@@ -67,7 +67,7 @@ def _stencil(
 
 
 def _continued(draw: Draw, name: str, tensor: te.Tensor, extents: tuple[Any, ...]) -> Callable[..., Any]:
-    """How an element at any indices is read."""
+    """Read an element at any indices."""
     if name == "padded":
         return te.padded(tensor, 2)
     if name != "clamped" or draw.chance(0.3):

@@ -40,7 +40,7 @@ def draw_case(seed: int, case: int, target: str, nth: int = 0) -> tuple[Choices,
 
 
 def label_of(program: Program, op: Any) -> tuple[str, str]:
-    """What an operation is counted as, and its dtype: in chains, and over large tensors, by what it does, otherwise as the whole
+    """Return the label of an operation, and its dtype: in chains, and over large tensors, by what it does, otherwise as the whole
     program; what stands around a script, or is in a dtype that the program itself has not, by what it does too. An argmax is of
     its values."""
     dtype = str((op.outputs[-1] if program.name == "argmax" else op.output(0)).dtype)

@@ -1,4 +1,4 @@
-"""What the command `tilewright fuzz` does."""
+"""The command `tilewright fuzz`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENOUGH = 20
 
 
 def main(options: argparse.Namespace) -> int:
-    """Runs the command with its options; returns 1 where a case failed, else 0."""
+    """Run the command with its options; return 1 where a case failed, else 0."""
     from .modes import runner
     from .tally import Tally
     from .workers import run_cases
@@ -99,7 +99,7 @@ def _within(cases: Iterable[int], seconds: float | None) -> Iterator[int]:
 
 
 def _written(folder: Path, seed: int, report: dict[str, Any]) -> str:
-    """Writes the program that repeats a failure; its path, or what tells why there is none."""
+    """Write the program that repeats a failure; return its path, or what tells why there is none."""
     if not report.get("python"):
         return f"case {report['case']}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the cases have reached: a table of operation × dtype × primitive, and which of its cells cannot be reached."""
+"""Coverage of the cases: a table of operation × dtype × primitive, and which of its cells cannot be reached."""
 
 from __future__ import annotations
 

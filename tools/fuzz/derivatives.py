@@ -16,7 +16,7 @@ __all__ = ["draw_gradient"]
 
 
 def draw_gradient(choices: Choices) -> Program:
-    """What te.gradient makes of one operation or two, by some of their inputs, with a head of the output's shape or of one
+    """Draw a te.gradient of one operation or two, by some of their inputs, with a head of the output's shape or of one
     dimension more; in some the output is a result as well."""
     draw = Draw(choices, "gradient")
     dtype = draw.pick(FLOATS)

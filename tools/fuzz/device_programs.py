@@ -1,5 +1,5 @@
-"""What GPUs have rules of their own for: products on tensor cores, sums that many blocks share, chains of windows, sorts, rows that
-are longer than a block, layers of networks."""
+"""Programs for which GPUs have rules of their own: products on tensor cores, sums that many blocks share, chains of
+windows, sorts, rows that are longer than a block, layers of networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may stand behind any program: a stage whose neighbouring elements read the same ones."""
+"""Epilogues behind any program: a stage whose neighbouring elements read the same ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WINDOW = "window"
 
 
 def windowed(program: Program, choices: Choices) -> None:
-    """Puts sums of neighbours along one dimension in the place of the program's last result, or beside it: what rolling
+    """Put sums of neighbours along one dimension in the place of the program's last result, or beside it: what rolling
     buffers are for.
     Leaves programs as they are whose result has no two elements in a row, or whose results' shapes tell what a symbol is."""
     at = max(place for place, is_result in enumerate(program.results) if is_result)

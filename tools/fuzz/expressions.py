@@ -52,7 +52,7 @@ def draw_data(
 
 @dataclass
 class Context:
-    """What terms are drawn from: the axes in scope and the tensors that may be read."""
+    """Axes in scope and tensors from which terms are drawn."""
 
     choices: Choices
     axes: list[Size]
@@ -201,7 +201,7 @@ def draw_term(context: Context, dtype: str, depth: int) -> Term:
 
 
 def _draw_nested(context: Context, dtype: str, depth: int) -> Term:
-    """What simplifiers look for: an operand met twice, and constants behind constants."""
+    """Draw an expression for simplifiers: an operand met twice, and constants behind constants."""
     if dtype == "bool":
         return _nested_bool(context, depth)
     x, y = draw_term(context, dtype, depth - 1), draw_term(context, dtype, depth - 1)

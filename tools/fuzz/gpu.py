@@ -1,4 +1,4 @@
-"""What makes a drawn schedule one for a GPU: every loop nest at the root is run by threads."""
+"""Thread bindings of a drawn schedule for GPUs: every loop nest at the root is run by threads."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Guarded:
             self.view[...] = value
 
     def complaint(self) -> str:
-        """What happened to memory that the kernel had no business with; empty: nothing."""
+        """Describe the kernel's accesses to memory that is not its own; empty: none."""
         if not ((self._before == _CANARY).all() and (self._after == _CANARY).all()):
             return "wrote outside"
         if not (self.written or isinstance(self.value, SparseArray)) and self.view.tobytes() != self.value.tobytes():

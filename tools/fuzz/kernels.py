@@ -126,7 +126,7 @@ def draw_case(numbers: Choices, taken: Choices) -> Case:
 
 
 def check_kernels(case: Case) -> Counter[str]:
-    """Checks the kernels of a case; how many texts, by whom, and for what. Raises Failure."""
+    """Check the kernels of a case; return how many texts, by whom, and for what. Raises Failure."""
     counts: Counter[str] = Counter()
     texts: set[str] = set()
     for told, s in case.ways():

@@ -1,4 +1,4 @@
-"""What the fuzzer draws: schedules of programs ("llvm", "cuda", "all"), compositions of operators ("operators:llvm" ...), or
+"""Modes of the fuzzer: schedules of programs ("llvm", "cuda", "all"), compositions of operators ("operators:llvm" ...), or
 what autoschedule may choose for programs ("selections:llvm" ...), or kernels for GPUs ("kernels:cuda")."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _OPERATORS, _SELECTIONS, _KERNELS = "operators:", "selections:", "kernels:"
 
 
 def runner(target: str) -> Callable[..., dict[str, Any]]:
-    """What runs a case: (seed, case, target without its mode) -> report."""
+    """Return the function that runs a case: (seed, case, target without its mode) -> report."""
     if target.startswith(_OPERATORS):
         from .operators import run_operators
 

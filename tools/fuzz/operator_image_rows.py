@@ -32,7 +32,7 @@ def _image(draw: Operands, x: Value) -> tuple[Value, str] | None:
 
 
 def _border(draw: Operands, x: Value, layout: str, size: int) -> str | None:
-    """What lies around the image; None where the window does not fit."""
+    """Draw the border of the image; None where the window does not fit."""
     high, wide = x.shape[layout.index("H")], x.shape[layout.index("W")]
     border = draw.pick(["edge", "reflect", "zero", "valid"])
     least = {"edge": 0, "reflect": size // 2 + 1, "zero": 0, "valid": size - 1}[border]

@@ -52,7 +52,7 @@ def _image(draw: Operands, x: Value, dtypes: tuple[str, ...], most: int = 20_000
 
 
 def _window(draw: Operands, x: Value, top: int = 5) -> dict[str, Any] | None:
-    """How windows move over images; None where none fits."""
+    """Draw the windows over images; None where none fits."""
     reach = (
         [draw.pick([1, 3, 2, 5, 4][:top]) for _ in range(2)]
         if draw.chance(0.4)
@@ -68,7 +68,7 @@ def _window(draw: Operands, x: Value, top: int = 5) -> dict[str, Any] | None:
 
 
 def _sum_error(x: Value, w: Any) -> float:
-    """What the errors of the data come to: w (O, ...)."""
+    """Return the error of a sum from the errors of the data: w (O, ...)."""
     return x.error * float(np.abs(w.astype("float64")).reshape(len(w), -1).sum(1).max(initial=0.0)) if w.size else 0.0
 
 

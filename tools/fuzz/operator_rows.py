@@ -60,7 +60,7 @@ class Value:
 
 
 def known(x: Value) -> bool:
-    """Whether its shape is known before the call."""
+    """Return whether its shape is known before the call."""
     return all(str(extent).isdigit() for extent in x.tensor.shape)
 
 
@@ -68,7 +68,7 @@ class Operands(Draw):
     """Draws values: contents are multiples of 1/8 between -2 and 2, or small integers."""
 
     def first(self) -> Value:
-        """What a composition begins with."""
+        """Return the begin of a composition."""
         if self.chance(0.3):  # what heavy operators take
             rank = self.pick([2, 4, 3])
             sizes = (
@@ -345,7 +345,7 @@ def gathered(draw: Operands, x: Value) -> Value | None:
 
 
 def one_hot(draw: Operands, x: Value) -> Value | None:
-    """Where along a new dimension the index is."""
+    """Return the one-hot form along a new dimension."""
     if x.dtype not in INTEGERS or x.array.ndim > 3 or x.array.size > 5000:
         return None
     depth, at = draw.length(17), draw.number(-1, x.array.ndim)
@@ -466,7 +466,7 @@ def running(draw: Operands, x: Value) -> Value | None:
 
 
 def product_error(x: Value, w: Value, depth: int, dtype: str) -> float:
-    """How far a sum of `depth` products of theirs may be off."""
+    """Return the error of a sum of `depth` products of theirs."""
     inner = "float32" if dtype in ("float16", "bfloat16") else dtype
     return depth * (x.error * w.scale + (depth + 2) * EPSILON[inner] * x.scale * w.scale)
 

@@ -71,7 +71,7 @@ def draw_operators(choices: Choices) -> Program:
 
 
 def _is_fair(value: Value) -> bool:
-    """Whether results of this size and error still tell right from wrong."""
+    """Return whether results of this size and error still tell right from wrong."""
     if value.array.size > 400_000:
         return False
     if not value.is_float:
@@ -85,7 +85,7 @@ def drawn_operators(numbers: Sequence[int]) -> Program:
 
 
 def check_operators(program: Program, target: str = "llvm", at_end: Sequence[bool] = ()) -> None:
-    """Raises Failure where the scheduled composition does not compute what numpy does."""
+    """Raise Failure where the scheduled composition does not compute what numpy does."""
     s = topi.schedule(program.outputs, target)
     kernel = build(s, program.args, target=target)
     step = f"topi.schedule for {target}"

@@ -1,4 +1,4 @@
-"""Whether a scheduled program does what the unscheduled one and numpy do."""
+"""Oracle for scheduled programs: the unscheduled one and numpy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Failure(AssertionError):
 
 
 class Options:
-    """How a case is checked. target: of the kernel. bounds_check: whether it is built with its own checks. at_end: for
+    """Options for checking a case. target: of the kernel. bounds_check: whether it is built with its own checks. at_end: for
     each argument, whether it ends where it may no longer be read. text: whether text and records are checked too. quick: whether
     LLVM makes little of the code, in a tenth of its time."""
 
@@ -85,7 +85,7 @@ class Options:
 
 
 def signature(error: BaseException) -> str:
-    """What kind of failure it is: shrinking keeps to one."""
+    """Return the signature of a failure: shrinking keeps to one."""
     return error.step if isinstance(error, Failure) else type(error).__name__
 
 
@@ -152,7 +152,7 @@ def _rough(program: Program) -> Program:
 
 
 def _approximates(function: Any) -> bool:
-    """Whether it calls mathematics whose last bits differ between families of targets."""
+    """Return whether it calls mathematics whose last bits differ between families of targets."""
     calls = [node.name for node in post_order(function.body) if isinstance(node, Call)]
     return any(not is_pure(name) or INTRINSICS[name].approximate for name in calls)
 

@@ -1,4 +1,4 @@
-"""What drawn programs are made of: tensors in call order, what to call them with, and what numpy says they hold afterwards."""
+"""Drawn programs: tensors in call order, what to call them with, and what numpy says they hold afterwards."""
 
 from __future__ import annotations
 
@@ -200,5 +200,5 @@ def product_types(draw: Draw) -> tuple[str, str]:
 
 
 def exactly(value: np.ndarray, dtype: str) -> np.ndarray:
-    """What is summed without rounding: whole numbers, wide enough."""
+    """Return a sum without rounding: whole numbers, wide enough."""
     return value.astype(dtype) if dtype in INTEGERS else value.astype("float64")

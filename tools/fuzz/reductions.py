@@ -268,7 +268,7 @@ def draw_reduction(choices: Choices) -> Program:
 
 
 def _after(draw: Draw, tensor: Any, array: np.ndarray) -> tuple[Any, np.ndarray]:
-    """What follows a result: twice as much and at least 0, or, of whole numbers, its sum along an axis."""
+    """Return the stage after a result: twice as much and at least 0, or, of whole numbers, its sum along an axis."""
     dtype, held = str(tensor.dtype), array.astype(numpy_type(str(tensor.dtype)))
     if dtype in INTEGERS and array.ndim and draw.chance(0.4):
         k, places = te.reduce_axis((0, array.shape[-1]), "z"), array.shape[:-1]

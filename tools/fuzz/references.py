@@ -36,7 +36,7 @@ _BORDERS: dict[str, Any] = {"edge": "edge", "reflect": "reflect", "zero": "const
 
 
 def _taps(size: int, taps: int, stride: int, dilation: int) -> tuple[int, list[slice]]:
-    """How many windows there are along a padded dimension, and for each of their taps where it reads."""
+    """Return the number of windows along a padded dimension, and for each of their taps where it reads."""
     count = max((size - (taps - 1) * dilation - 1) // stride + 1, 0)
     return count, [
         slice(at, at + (count - 1) * stride + 1 if count else at, stride) for at in range(0, taps * dilation, dilation)

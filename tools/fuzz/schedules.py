@@ -36,7 +36,7 @@ FOCUSED = 0.15
 
 @dataclass
 class Drawn:
-    """What became of the primitives of one schedule: how often each was tried, refused with which code, and on which
+    """Outcomes of the primitives of one schedule: how often each was tried, refused with which code, and on which
     operations it was taken."""
 
     tried: dict[str, int] = field(default_factory=dict[str, int])
@@ -204,7 +204,7 @@ def _check_unchanged(s: Any, state: Any, text: str, what: str) -> None:
 
 
 def draw_schedule(choices: Choices, s: Any, text: bool = True, gpu: bool = False, about: str = "") -> Drawn:
-    """Applies up to 12 drawn primitives. A refused one must leave the schedule as it was: by identity, and (with `text`) as
+    """Apply up to 12 drawn primitives. A refused one must leave the schedule as it was: by identity, and (with `text`) as
     text. gpu: what stands at the root is bound to threads. about: the primitive that is drawn most."""
     mutator, drawn = Mutator(choices, s, about), Drawn()
     if gpu:

@@ -1,4 +1,4 @@
-"""What autoschedule chooses, and whatever else it could have: every candidate computes what the program says.
+"""Choices of autoschedule, and its other candidates: every candidate computes what the program says.
 
 A case is a program with several selections, one candidate for each decision: the rules' own, and drawn ones. Half of the cases keep
 the declared order of sums, and compare every bit with the program without a schedule.
@@ -100,7 +100,7 @@ class Taken:
 
 
 class _Expected:
-    """What all selections of one program are held against, found once, and only where somebody asks."""
+    """Reference for all selections of one program, found once, and only where somebody asks."""
 
     def __init__(self, program: Program, options: Options) -> None:
         self.program, self.options = program, options
@@ -114,7 +114,7 @@ class _Expected:
 
 
 def check_selections(program: Program, taken: Choices, options: Options, exact: bool) -> Counter[str]:
-    """Checks several selections for one program; how many there were, by what made the decisions. Raises Failure."""
+    """Check several selections for one program; return how many there were, by what made the decisions. Raises Failure."""
     expected, selections = _Expected(program, options), Taken(taken)
     counts: Counter[str] = Counter()
     for _ in range(SELECTIONS):

@@ -57,7 +57,7 @@ def _size(candidate: Candidate) -> tuple[int, int, int]:
 
 
 def fails_with(candidate: Candidate, options: Options, wanted: str) -> bool:
-    """Whether the case fails with the signature `wanted`."""
+    """Return whether the case fails with the signature `wanted`."""
     numbers, records = candidate
     try:
         program: Program = drawn_program(numbers)
@@ -72,7 +72,7 @@ def fails_with(candidate: Candidate, options: Options, wanted: str) -> bool:
 
 
 def dies(candidate: Candidate, options: Options) -> bool:
-    """Whether the case ends the process that runs it, here a copy of this one, or does not end itself."""
+    """Return whether the case ends the process that runs it, here a copy of this one, or does not end itself."""
     child = os.fork()
     if not child:
         faulthandler.disable()

@@ -84,7 +84,7 @@ _NOT_FUNCTIONS = ("access_ptr", "target_has", "call_extern", "call_pure_extern",
 
 
 class _Writer:
-    """Writes operations down in the order in which they need each other, under names of their own."""
+    """Write operations down in the order in which they need each other, under names of their own."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

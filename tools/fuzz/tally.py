@@ -1,4 +1,4 @@
-"""What came of the cases of a run."""
+"""Outcomes of the cases of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Tally"]
 
 
 class Tally:
-    """Adds up reports. whole: cases whose every primitive was accepted, and which lowered; exact: whose schedule keeps
+    """Add up reports. whole: cases whose every primitive was accepted, and which lowered; exact: whose schedule keeps
     every bit. choices: of schedules that rules choose, how many were compared, by what was asked of them."""
 
     def __init__(self, seed: int) -> None:

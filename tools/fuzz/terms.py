@@ -84,7 +84,7 @@ class Term:
 
     @property
     def of_indices(self) -> bool:
-        """Whether it is made of axes, sizes and constants alone; in int32 and int64 that must not overflow."""
+        """Return whether it is made of axes, sizes and constants alone; in int32 and int64 that must not overflow."""
         return self.op != "read" and all(arg.of_indices for arg in self.args)
 
 

@@ -1,4 +1,4 @@
-"""Runs drawn cases in worker processes, so that a crash or an endless loop is one failed case and not the end of pytest.
+"""Run drawn cases in worker processes, so that a crash or an endless loop is one failed case and not the end of pytest.
 
 A worker reads case numbers from its standard input and answers each with a line of JSON.
 """
@@ -39,7 +39,7 @@ def serve(run_case: Callable[[int], dict[str, Any]]) -> None:
 
 
 def _since(place: int) -> str:
-    """What went to standard error, a file, from a place on; but for what LLVM says of a loop that it rewrote itself until it
+    """Return the part of standard error, a file, from a place on; but for what LLVM says of a loop that it rewrote itself until it
     could no longer turn it into vectors, which nothing can keep it from."""
     text = os.pread(2, os.fstat(2).st_size - place, place).decode(errors="replace")
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_REMARK))
@@ -72,7 +72,7 @@ class _Worker:
         self.process.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
-        """What it has to say; a crash where it has died."""
+        """Return the worker's answer; a crash where it has died."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         self.done += 1
@@ -101,7 +101,7 @@ class _Worker:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def late(self, seconds: float) -> bool:
-        """Whether its case takes too long: by its own work, or, where it sleeps, by the clock."""
+        """Return whether its case takes too long: by its own work, or, where it sleeps, by the clock."""
         allowed = seconds * (3 if self.done == 0 else 1)  # the first case also imports everything
         return self.busy() - self.began_busy > allowed or time.monotonic() - self.began > 10 * allowed
 

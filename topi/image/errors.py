@@ -1,4 +1,4 @@
-"""What can be wrong with an operator on images."""
+"""Errors of operators on images."""
 
 from __future__ import annotations
 

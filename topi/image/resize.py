@@ -153,7 +153,7 @@ def resize2d(
 
 @dataclass(frozen=True)
 class Columns:
-    """Where the numbers of a row of the result lie in a row of the image, in tables, which are made once for all rows.
+    """Positions of the numbers of a row of the result in a row of the image, in tables, which are made once for all rows.
 
     kind: of what rows are made of. group: so many numbers side by side are taken from near one place, starts[which of them],
     of which they are offsets[tap, number] on, `reach` at most; last: the last number of a row of the image. weights: of each
@@ -170,7 +170,7 @@ class Columns:
     weights: Tensor | None
 
     def places(self, f: Any) -> list[Expr]:
-        """Where the taps for number f of a row lie."""
+        """Return the positions of the taps for number f of a row."""
         start = te.max(te.min(self.starts[te.indexdiv(f, self.group)], self.last), 0)
         return [start + te.max(te.min(self.offsets[k, f].astype("int32"), self.reach), 0) for k in range(self.taps)]
 

@@ -23,13 +23,13 @@ _CACHED = 1 << 20
 
 
 def takes_winograd(layout: str, reach: Sequence[Any], steps: Sequence[int], spread: Sequence[int], groups: int) -> bool:
-    """Whether conv2d_winograd can do it: 3 by 3, channels first, everything at 1. reach: of the kernel; steps: strides."""
+    """Return whether conv2d_winograd can do it: 3 by 3, channels first, everything at 1. reach: of the kernel; steps: strides."""
     square = len(reach) == 2 and all(isinstance(extent, IntImm) and extent.value == 3 for extent in reach)
     return layout == "NCHW" and square and tuple(steps) == tuple(spread) == (1, 1) and groups == 1
 
 
 def winograd_wins(data: Tensor, kernel: Tensor, out: Sequence[Any]) -> bool:
-    """Whether conv2d_winograd with tiles of 2 is the faster one for data (N, C, H, W) and kernel (O, C, 3, 3) of float32 that is
+    """Return whether conv2d_winograd with tiles of 2 is the faster one for data (N, C, H, W) and kernel (O, C, 3, 3) of float32 that is
     transformed in each call. out: height and width of the result. A batch that is not known counts as one image.
 
     Measured against the direct convolution on one core of a Zen 4 (AVX-512), C and O from 3 to 512, images from 7 to 224

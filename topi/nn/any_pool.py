@@ -111,7 +111,7 @@ def _with_width(data: Tensor, at: int) -> tuple[Tensor, str]:
 
 
 def _place(data: Tensor, layout: str, letters: str) -> int:
-    """Where the first of the letters is in a layout of the data's rank."""
+    """Return the position of the first of the letters in a layout of the data's rank."""
     tensor(data, "a pooling")
     if len(layout) != data.ndim or any(layout.count(letter) != 1 for letter in letters):
         raise BadWindow(

@@ -123,7 +123,7 @@ OverKeys: TypeAlias = "Callable[[Sequence[Any], Expr, Expr], Expr] | Callable[[S
 
 
 class _Seen(NamedTuple):
-    """Which keys a query sees, as the arguments say it."""
+    """Keys that a query sees, as the arguments say it."""
 
     mask: Tensor | None
     causal: bool
@@ -133,17 +133,17 @@ class _Seen(NamedTuple):
 
     @property
     def all(self) -> bool:
-        """Whether every query sees all keys."""
+        """Return whether every query sees all keys."""
         return self.mask is None and not self.causal
 
     @property
     def may_be_none(self) -> bool:
-        """Whether a query may see no key, of all or of a chunk."""
+        """Return whether a query may see no key, of all or of a chunk."""
         return self.mask is not None or self.causal and not is_const(self.offset, 0)
 
     @property
     def is_absolute(self) -> bool:
-        """Whether scores meet numbers of the user's: their unit is 1, and ln(2) elsewhere, of which powers of 2 are taken as
+        """Return whether scores meet numbers of the user's: their unit is 1, and ln(2) elsewhere, of which powers of 2 are taken as
         they are. The lowest floats, which masks have for -inf, would overflow."""
         return self.mask is not None and (self.mask.dtype != "bool" or math.isfinite(self.fill))
 
@@ -165,7 +165,7 @@ class _Attention:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether what is multiplied is rounded to 16 bits, as matrix units take it."""
+        """Return whether what is multiplied is rounded to 16 bits, as matrix units take it."""
         return self.q.dtype.bits == 16
 
     @property
@@ -322,7 +322,7 @@ class _Attention:
         return te.min(key, self.k.shape[-2] - 1) if self.chunked and not divides(self.k.shape[-2], CHUNK) else key
 
     def _head_and_query(self, lead: Sequence[Any], row: Expr) -> tuple[Any, Any]:
-        """Those of q that a row of a block is."""
+        """Return the head and the query of q for a row of a block."""
         if not self.folded:
             return lead[-1], row
         queries = self.q.shape[-2]

@@ -223,14 +223,17 @@ def _windows(
 
 
 def _counted(value: Any, weight: Any, by: Any, out_dtype: str, unipolar: bool) -> Any:
-    """What a word of values and one of weights add: how many bits both have, less those that only the value has if unipolar."""
+    """Return the summand of a word of values and one of weights:
+
+    how many bits both have, less those that only the value has if unipolar.
+    """
     both = te.popcount(value & weight).astype(out_dtype)
     count = both - te.popcount(value & ~weight).astype(out_dtype) if unipolar else both
     return count << by.astype(out_dtype)
 
 
 def binarize_pack(data: Tensor, axis: int | None = None, name: str = "PackedInput") -> Tensor:
-    """Whether elements are from 0 on, 32 of `axis` (the last one) in a uint32. Raises BadOperand (TW0181), BadAxis (TW0180)."""
+    """Return whether elements are from 0 on, 32 of `axis` (the last one) in a uint32. Raises BadOperand (TW0181), BadAxis (TW0180)."""
     source = tensor(data, "binarize_pack")
     packed = axis_of(source, -1 if axis is None else axis, "binarize_pack")
     _width(source, packed, 32)

@@ -106,7 +106,7 @@ def _by_winograd(
     out_dtype: Any,
     algorithm: str,
 ) -> bool:
-    """Whether conv2d_winograd computes it."""
+    """Return whether conv2d_winograd computes it."""
     if algorithm == "direct":
         return False
     if algorithm not in ALGORITHMS:
@@ -203,7 +203,7 @@ def conv2d_transpose(
 
 @dataclass(frozen=True)
 class _Windows:
-    """How windows lie on an image: what they step by, the padding, and how many fit (height, width)."""
+    """Windows on an image: what they step by, the padding, and how many fit (height, width)."""
 
     stride: tuple[int, int]
     dilation: tuple[int, int]

@@ -1,4 +1,4 @@
-"""What every convolution asks of its operands."""
+"""Checks of operands that every convolution shares."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tap_count(extent: Any) -> int:
 
 
 def check_rank(tensor: Tensor, rank: int, layout: str) -> None:
-    """Refuses a tensor of another rank than that of its layout (BadConvolution, TW0191), and what is none (BadOperand,
+    """Refuse a tensor of another rank than that of its layout (BadConvolution, TW0191), and what is none (BadOperand,
     TW0181)."""
     check_tensor(tensor, "a convolution")
     if tensor.ndim != rank:
@@ -43,7 +43,7 @@ def check_rank(tensor: Tensor, rank: int, layout: str) -> None:
 
 
 def check_channels(data: Tensor, channels: Any, kernel: Tensor, inputs: Any, outputs: Any, groups: int) -> None:
-    """Refuses (BadConvolution, TW0191) a kernel that does not read the channels of the data, in so many groups."""
+    """Refuse (BadConvolution, TW0191) a kernel that does not read the channels of the data, in so many groups."""
     if not isinstance(cast("Any", groups), int) or groups < 1:
         raise BadConvolution(
             f"groups is {groups!r}"[:200],

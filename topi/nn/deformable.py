@@ -81,7 +81,7 @@ def deformable_conv2d_nchw(
 
 
 def _may_have(given: Tensor, shape: list[Any]) -> bool:
-    """Whether no extent is known to be another one; of symbols it is asked when a kernel is called."""
+    """Return whether no extent is known to be another one; of symbols it is asked when a kernel is called."""
     numbers = [extent.value if isinstance(extent, IntImm) else extent for extent in shape]
     return all(
         not isinstance(extent, IntImm) or not isinstance(number, int) or extent.value == number

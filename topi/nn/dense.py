@@ -102,7 +102,7 @@ def packed_dense(
     bias: Tensor | None = None,
     out_dtype: str | None = None,
 ) -> Tensor:
-    """What dense(x, w, bias) computes, from what prepack_dense made of w: (n, out_features).
+    """Compute dense(x, w, bias), from the weights that prepack_dense made of w: (n, out_features).
 
     x: (n, k); packed: (panels, k, width), width being a number and panels enough for out_features. Raises BadOperand (TW0181).
     """

@@ -144,7 +144,7 @@ def _channel(c: Any, multiplier: Any) -> tuple[Any, Any]:
 
 
 def _times(outer: Any, channels: Any) -> int:
-    """How many windows each channel has where the kernel lists them one after the other; 0 where it does not."""
+    """Return the number of windows that each channel has where the kernel lists them one after the other; 0 where it does not."""
     if (
         not (isinstance(outer, IntImm) and isinstance(channels, IntImm))
         or same_extent(outer, channels)

@@ -1,4 +1,4 @@
-"""What the gradient by a depthwise convolution's result gives for its data and for its kernel."""
+"""Gradients of a depthwise convolution by its data and by its kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with an operator of a neural network."""
+"""Errors of operators of neural networks."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class _Windows:
 
     @staticmethod
     def of(w: Tensor, stride: Any, padding: Any, dilation: Any) -> _Windows:
-        """Those of a kernel. Raises BadWindow (TW0190)."""
+        """Return the windows of a kernel. Raises BadWindow (TW0190)."""
         rank = w.ndim - 2
         taps, spread = [tap_count(extent) for extent in w.shape[2:]], numbers_for(dilation, rank, "dilation")
         low, high = each_side(padding, [(count - 1) * by + 1 for count, by in zip(taps, spread, strict=True)])
@@ -97,7 +97,7 @@ class _Windows:
         return _Windows(numbers_for(stride, rank, "stride"), taps, spread, low, high, axes)
 
     def results(self, extents: Sequence[Expr]) -> list[Expr]:
-        """How many windows there are in an image of these extents. Raises BadWindow (TW0190)."""
+        """Return the number of windows in an image of these extents. Raises BadWindow (TW0190)."""
         names = ("depth", "height", "width")[3 - len(extents) :]
         return [
             out_extent(extent, low, high, (taps - 1) * by + 1, step, name)
@@ -111,7 +111,7 @@ class _Windows:
         return [extent + low + high for extent, low, high in zip(extents, self.low, self.high, strict=True)]
 
     def source(self, at: Sequence[Expr], extents: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
-        """Which element of an image a place in the padded one is, and where there is one."""
+        """Return the element of an image at a place in the padded one, and the condition that there is one."""
         there = [index - low for index, low in zip(at, self.low, strict=True)]
         inside = [
             guard
@@ -121,7 +121,7 @@ class _Windows:
         return there, inside
 
     def read(self, at: Sequence[Expr]) -> list[Expr]:
-        """Where the window of a result reads the padded image, at the taps' axes."""
+        """Return the place in the padded image that the window of a result reads, at the taps' axes."""
         return [
             index * step + tap * by
             for index, step, tap, by in zip(at, self.stride, self.axes, self.dilation, strict=True)

@@ -89,7 +89,7 @@ def _of_inputs(Xs: Tensor, Wi: Tensor, Bi: Tensor | None) -> Tensor:
 
 
 def _of_states(state: Tensor, Wh: Tensor, Bh: Tensor | None, hidden: Any) -> Tensor:
-    """What the last hidden state gives to each gate: (T + 1, B, 4, H)."""
+    """Return the contribution of the last hidden state to each gate: (T + 1, B, 4, H)."""
     k = te.reduce_axis((0, state.shape[2]), "kh2h")
     shape = (*state.shape[:2], 4, hidden)
     sums = te.compute(

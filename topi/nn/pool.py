@@ -168,7 +168,7 @@ def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = 
 
 
 class _Windows:
-    """How windows lie on an image: height before width."""
+    """Windows on an image: height before width."""
 
     def __init__(
         self,
@@ -264,7 +264,7 @@ def _mean(data: Tensor, at: tuple[int, int], windows: _Windows, count_include_pa
 
 
 def _wide(value: Expr) -> Expr:
-    """What sums are made of: integers of 32 bits, so that windows of bytes do not wrap."""
+    """Return the type of sums: integers of 32 bits, so that windows of bytes do not wrap."""
     if value.dtype.is_float or value.dtype.bits >= 32:
         return value
     return value.astype("uint32" if value.dtype.kind == "uint" else "int32")
@@ -285,7 +285,7 @@ def _quotient(total: Expr, count: Any, data: Tensor) -> Expr:
 
 
 def _image(data: Tensor, layout: str) -> tuple[int, int]:
-    """Where height and width are in a layout of the data's rank."""
+    """Return the positions of height and width in a layout of the data's rank."""
     tensor(data, "a pooling")
     if (
         len(layout) != data.ndim

@@ -1,4 +1,4 @@
-"""What the gradient by a pooling's result gives for the images that were pooled."""
+"""Gradients of poolings by the images that were pooled."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ def dense_int8(x: Tensor, w: Tensor) -> Tensor:
 
 
 def packed_dense_int8(x: Tensor, packed: Tensor, sums: Tensor) -> Tensor:
-    """What dense_int8 computes, from what prepack_int8 made of w: int32 (m, out).
+    """Compute dense_int8 from the weights that prepack_int8 made of w: int32 (m, out).
 
     x: int8 or uint8 (m, k). Sums are exact up to a depth of 65793, and deeper ones are refused. Raises BadQuantised (TW0198).
     """
@@ -294,7 +294,7 @@ def dense_bf16(x: Tensor, w: Tensor) -> Tensor:
 
 
 def packed_dense_bf16(x: Tensor, packed: Tensor, out_features: int | Expr) -> Tensor:
-    """What dense_bf16 computes, from what prepack_bf16 made of w: float32 (m, out_features).
+    """Compute dense_bf16 from the weights that prepack_bf16 made of w: float32 (m, out_features).
 
     Products are exact in float32, and added up there: a result is within (k + 1) u sum |x||w| of the exact product, u = 2**-24.
     With AVX512-BF16 subnormal numbers count as 0. Raises BadQuantised (TW0198).

@@ -1,4 +1,4 @@
-"""What operators on rows share: a row is all the elements that differ in some axes only."""
+"""Rows of a tensor, for operators on rows: a row is all the elements that differ in some axes only."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Rows:
         self.dtype = x.dtype if x.dtype.is_float else FLOAT32
 
     def check_weights(self, what: str, weights: Tensor | None, axes: Sequence[int]) -> None:
-        """Raises BadOperand (TW0181) unless the weights, where there are any, have the extents of these axes."""
+        """Raise BadOperand (TW0181) unless the weights, where there are any, have the extents of these axes."""
         if weights is None:
             return
         tensor(weights, f"{what} of topi.nn.{self.name}", len(axes))
@@ -62,7 +62,7 @@ class Rows:
 
     @property
     def count(self) -> Expr:
-        """How many elements a row has."""
+        """The number of elements of a row."""
         length: Expr | None = None
         for at in self.axes:
             length = self.x.shape[at] if length is None else length * self.x.shape[at]
@@ -75,11 +75,11 @@ class Rows:
         return tuple(places[at] for at in range(self.x.ndim))
 
     def row_of(self, indices: Sequence[Any]) -> tuple[Any, ...]:
-        """Those indices that say which row it is."""
+        """Return the indices that name the row."""
         return tuple(indices[at] for at in self.kept)
 
     def within(self, indices: Sequence[Any]) -> tuple[Any, ...]:
-        """Those that say where within the row."""
+        """Return the indices within the row."""
         return tuple(indices[at] for at in self.axes)
 
     def value(self, indices: Sequence[Any]) -> Expr:

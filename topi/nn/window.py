@@ -77,7 +77,7 @@ def each_side(padding: Any, reach: Sequence[int]) -> tuple[list[int], list[int]]
 
 
 def out_extent(size: Any, before: int, after: int, reach: int, stride: int, what: str) -> Any:
-    """How many windows fit. Raises BadWindow (TW0190) where a known size is too small for one."""
+    """Return the number of windows that fit. Raises BadWindow (TW0190) where a known size is too small for one."""
     room = size + (before + after - reach)
     if isinstance(room, IntImm):
         room = room.value

@@ -87,7 +87,7 @@ _SIDES = (1, 0)
 
 
 class _Bins:
-    """Where the samples of regions are. lead: places before the coordinates in a box. size: bins along height and width. ratio:
+    """Positions of the samples of regions. lead: places before the coordinates in a box. size: bins along height and width. ratio:
     samples along each side of a bin; below 1 as many as it has elements, which are counted once for each region."""
 
     def __init__(
@@ -105,7 +105,7 @@ class _Bins:
         self.counts: Any = te.compute((boxes.shape[0], 2), self._count, name="roi_samples") if ratio < 1 else None
 
     def side(self, r: Any, dim: int) -> tuple[Any, Any]:
-        """Where a region begins, and the extent of a bin."""
+        """Return the begin of a region, and the extent of a bin."""
         begin, end = (
             self.boxes[r, self.lead + _SIDES[dim] + far].astype(self.kind) * te.const(self.scale, self.kind)
             - te.const(0.5 * self.aligned, self.kind)
@@ -115,11 +115,11 @@ class _Bins:
         return begin, extent / te.const(self.size[dim], self.kind)
 
     def samples(self, r: Any, dim: int) -> Any:
-        """How many there are along a side of a bin."""
+        """Return the number of samples along a side of a bin."""
         return te.const(self.ratio, "int32") if self.counts is None else self.counts[r, dim]
 
     def place(self, r: Any, dim: int, at: Any, tap: Any) -> Any:
-        """Where sample `tap` of bin `at` is."""
+        """Return the position of sample `tap` of bin `at`."""
         begin, extent = self.side(r, dim)
         each = extent / self.samples(r, dim).astype(self.kind)
         return begin + at.astype(self.kind) * extent + (tap.astype(self.kind) + te.const(0.5, self.kind)) * each

@@ -32,7 +32,7 @@ _VECTOR_BYTES = 16
 
 
 class EmulatedRun:
-    """What a kernel does once its arguments are checked: the launches, on the emulator."""
+    """One run of a kernel, once its arguments are checked: the launches, on the emulator."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class EmulatedRun:
             ) from None
 
     def traffic(self, launch: int) -> tuple[Traffic, ...]:
-        """What was counted of a launch, by its place among them, in the last call; nothing before the first."""
+        """Return the counts of a launch, by its place among them, in the last call; nothing before the first."""
         counts = self._counts[launch] if launch < len(self._counts) else None
         return () if counts is None else counts.traffic()
 
@@ -137,7 +137,7 @@ class EmulatedRun:
 
 
 def _argument(arg: int | TensorMap, items: Sequence[int | bytes], values: Mapping[str, int]) -> int | bytes | MapOf:
-    """What a parameter gets: a memory by its place, the bytes of a number, or the map of a memory's boxes."""
+    """Return the argument for a parameter: a memory by its place, the bytes of a number, or the map of a memory's boxes."""
     if isinstance(arg, int):
         return items[arg]
     place = items[arg.argument]

@@ -266,7 +266,7 @@ def _error(
 
 
 def _still_used(fault: _Fault, owner: str, line: int | None) -> str:
-    """What has begun and is not waited for."""
+    """Return the copies that have begun and are not waited for."""
     return (
         f"{owner} began a copy to it at line {line}, and has not waited for it",
         "products of four warps have begun that read it, and are not waited for",
@@ -319,7 +319,7 @@ def _unordered(
 def _of_phases(
     fault: _Fault, at: str, who: str, owner: str, line: int | None, common: dict[str, Any]
 ) -> EmulatedUnordered:
-    """What is wrong with a barrier in memory, or with who waits there."""
+    """Describe the misuse of a barrier in memory, or of who waits there."""
     reason, fix = {
         3: ("nobody has made that barrier", "tw_bulk_init() by one thread, and a barrier of the block behind it"),
         4: (f"{owner} made it at line {line} already", "make each barrier once"),

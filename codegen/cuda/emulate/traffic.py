@@ -1,4 +1,4 @@
-"""What the emulator counts of a launch's loads and stores: how often they go through memory, from the addresses of a run."""
+"""Memory traffic of a launch as the emulator counts it: transactions of loads and stores, from the addresses of a run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Row(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was counted of a launch, by places in the library's code."""
+    """Counts of a launch, by places in the library's code."""
 
     library: EmulatedLibrary
     rows: tuple[_Row, ...]
@@ -79,6 +79,6 @@ class Counts:
 
 
 def counts_of(library: EmulatedLibrary) -> Counts:
-    """Those of the library's last launch."""
+    """Return the counts of the library's last launch."""
     rows = (_Row * _MOST_PLACES)()
     return Counts(library, tuple(rows[: library.library.tw_traffic(rows)]))

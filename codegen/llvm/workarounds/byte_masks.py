@@ -24,10 +24,10 @@ _SHORT_MASKS = re.compile(r"shufflevector <[248] x i1>")
 
 
 def may_get_short_masks(parts: Iterable[str]) -> bool:
-    """Whether there are scalar comparisons of bytes or words in the texts of a module."""
+    """Return whether there are scalar comparisons of bytes or words in the texts of a module."""
     return any(_NARROW_COMPARE.search(part) for part in parts)
 
 
 def has_short_masks(text: str) -> bool:
-    """Whether lanes of masks of a few lanes are moved in the text of a module."""
+    """Return whether lanes of masks of a few lanes are moved in the text of a module."""
     return _SHORT_MASKS.search(text) is not None

@@ -53,7 +53,7 @@ for _name, _module in (("compute_dag", dag), ("cost_model", search_policy), ("ta
 
 
 def is_auto_scheduler_enabled() -> bool:
-    """Whether relay's operators are declared for its search: never, since any declaration is searched."""
+    """Return whether relay's operators are declared for its search: never, since any declaration is searched."""
     return False
 
 

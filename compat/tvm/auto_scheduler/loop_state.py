@@ -99,15 +99,15 @@ class State:
         return self._loops(number)[at]
 
     def bind(self, stage: Any, iterator: Any, thread_name: str) -> IterVar:
-        """Runs a loop by threads: "blockIdx.x", "threadIdx.y", "vthread" and their like."""
+        """Loops run by threads: "blockIdx.x", "threadIdx.y", "vthread" and their like."""
         return self._annotated(stage, iterator, thread_name)
 
     def parallel(self, stage: Any, iterator: Any) -> IterVar:
-        """Runs a loop in parallel."""
+        """Run a loop in parallel."""
         return self._annotated(stage, iterator, "parallel")
 
     def vectorize(self, stage: Any, iterator: Any) -> IterVar:
-        """Runs a loop by lanes."""
+        """Run a loop by lanes."""
         return self._annotated(stage, iterator, "vectorize")
 
     def unroll(self, stage: Any, iterator: Any, max_unroll: int | None = None) -> IterVar:
@@ -166,15 +166,15 @@ class State:
         self._steps.take(["SA", *self._place(stage, iterator), factor, offset])
 
     def compute_at(self, stage: Any, target_stage: Any, target_iter: Any) -> None:
-        """Computes a stage within a loop of another."""
+        """Compute a stage within a loop of another."""
         self._steps.take(["CA", self._number(stage), *self._place(target_stage, target_iter)])
 
     def compute_inline(self, stage: Any) -> None:
-        """Computes a stage where it is read."""
+        """Compute a stage where it is read."""
         self._steps.take(["CI", self._number(stage)])
 
     def compute_root(self, stage: Any) -> None:
-        """Computes a stage before its readers."""
+        """Compute a stage before its readers."""
         self._steps.take(["CR", self._number(stage)])
 
     def cache_read(self, stage: Any, scope_name: str, reader_stages: Sequence[Any]) -> Operation:
@@ -184,7 +184,7 @@ class State:
         return self.stage_ops[number + 1]
 
     def cache_write(self, stage: Any, scope_name: str) -> Operation:
-        """What a stage computes, elsewhere, and copied from there; the operation that computes it."""
+        """Compute a stage elsewhere, and copy it from there; return the operation that computes it."""
         number = self._number(stage)
         self._steps.take(["CHW", number, scope_name])
         return self.stage_ops[number]

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class MeasureInput(NamedTuple):
-    """What was measured. line: the record; task: its workload's name; state: its schedule, as JSON."""
+    """A candidate to measure. line: the record; task: its workload's name; state: its schedule, as JSON."""
 
     line: Line
 
@@ -40,7 +40,7 @@ class MeasureInput(NamedTuple):
 
 
 class MeasureResult(NamedTuple):
-    """What came of it. costs: seconds of a call, none for a failure; error_msg says what failed; timestamp: since 1970."""
+    """Result of measuring a candidate. costs: seconds of a call, none for a failure; error_msg says what failed; timestamp: since 1970."""
 
     costs: tuple[float, ...]
     error_no: int

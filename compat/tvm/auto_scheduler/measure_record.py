@@ -92,7 +92,7 @@ def logged(filename: str | PathLike[str]) -> list[tuple[int, str]]:
 
 
 def read_log(filename: str | PathLike[str], into: Database) -> None:
-    """Adds the trials of a log. Lines that are none are left out, with a warning each. Raises NoRecord where there is no
+    """Add the trials of a log. Lines that are none are left out, with a warning each. Raises NoRecord where there is no
     such file."""
     for number, line in logged(filename):
         try:

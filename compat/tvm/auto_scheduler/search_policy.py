@@ -38,7 +38,7 @@ class RandomModel(XGBModel):
 
 
 class SketchPolicy:
-    """How a task is searched. program_cost_model: XGBModel(), or RandomModel() for candidates drawn evenly. seed: of what is
+    """Search of a task. program_cost_model: XGBModel(), or RandomModel() for candidates drawn evenly. seed: of what is
     drawn. params chose among TVM's ways and are taken, without effect."""
 
     def __init__(

@@ -51,7 +51,7 @@ class LocalRunner(_LocalRunner):
 
 @dataclass(frozen=True)
 class HardwareParams:
-    """What a machine has, as TVM's search was told it. Taken, without effect: candidates are measured."""
+    """Properties of a machine, as TVM's search was told them. Taken, without effect: candidates are measured."""
 
     num_cores: int | None = None
     vector_unit_bytes: int | None = None
@@ -66,7 +66,7 @@ class HardwareParams:
 
 
 class LayoutRewriteOption:
-    """How TVM's search laid out constants anew. Taken, without effect: weights are packed by the schedules here."""
+    """Layouts of constants in TVM's search. Taken, without effect: weights are packed by the schedules here."""
 
     NO_REWRITE, INSERT_TRANSFORM_STAGE, REWRITE_FOR_PRE_TRANSFORMED = 0, 1, 2
 

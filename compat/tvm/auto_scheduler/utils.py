@@ -49,7 +49,7 @@ def decode_workload_key(workload_key: str) -> tuple[str | None, tuple[Any, ...] 
 
 
 def calc_workload_dis_factor(target_workload_pair: Sequence[Any], workload_pair: Sequence[Any]) -> float:
-    """How many times as large the first workload is, (name, arguments) each: the product of the quotients of integers; infinite
+    """Return the ratio of the first workload to the second, (name, arguments) each: the product of the quotients of integers; infinite
     where one is no multiple, or where names or anything else differ."""
     (name, wanted), (other_name, given) = target_workload_pair, workload_pair
     pairs = list(zip(_flat(wanted), _flat(given), strict=False))

@@ -39,7 +39,7 @@ def log_to_file(file_out: Any, protocol: str = "json") -> Callback:
 
 
 def log_to_database(db: Any) -> Callback:
-    """Calls db.save(input, result) for each result."""
+    """Call db.save(input, result) for each result."""
 
     def callback(_: Tuner, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         for pair in zip(inputs, results, strict=True):
@@ -49,7 +49,7 @@ def log_to_database(db: Any) -> Callback:
 
 
 class Monitor:
-    """Keeps the speed of every trial, in operations a second."""
+    """Keep the speed of every trial, in operations a second."""
 
     def __init__(self) -> None:
         self.scores: list[float] = []
@@ -68,7 +68,7 @@ class Monitor:
         return self.scores
 
     def trial_timestamps(self) -> list[float]:
-        """When each trial ended."""
+        """Return the times at which trials ended."""
         return self.timestamps
 
 

@@ -29,7 +29,7 @@ class ApplyHistoryBest(DispatchContext):
             self.load(records)
 
     def load(self, records: Any) -> None:
-        """Takes over what is faster in these logs or records."""
+        """Take over what is faster in these logs or records."""
         if is_a(records, (str, PathLike)):
             records = load_from_file(records)
         for record in records:
@@ -55,7 +55,7 @@ class ApplyHistoryBest(DispatchContext):
         return None
 
     def update(self, target: Target, workload: Workload, cfg: ConfigSpace) -> None:
-        """Answers with `cfg` from now on."""
+        """Answer with `cfg` from now on."""
         self._updated.update({(key, workload): cfg for key in target.keys})
 
 

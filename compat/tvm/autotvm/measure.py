@@ -31,14 +31,14 @@ __all__ = [
 
 
 class MeasureErrorNo:
-    """How measuring ended."""
+    """Outcomes of a measurement."""
 
     NO_ERROR, INSTANTIATION_ERROR, COMPILE_HOST, COMPILE_DEVICE, RUNTIME_DEVICE = 0, 1, 2, 3, 4
     WRONG_ANSWER, BUILD_TIMEOUT, RUN_TIMEOUT, UNKNOWN_ERROR = 5, 6, 7, 8
 
 
 class MeasureInput(NamedTuple):
-    """What is measured."""
+    """A candidate to measure."""
 
     target: Target
     task: Task
@@ -46,7 +46,7 @@ class MeasureInput(NamedTuple):
 
 
 class MeasureResult(NamedTuple):
-    """What came of it. costs: seconds of a call, or of a failure its message; all_cost: seconds that it all took."""
+    """Result of measuring a candidate. costs: seconds of a call, or of a failure its message; all_cost: seconds that it all took."""
 
     costs: tuple[Any, ...]
     error_no: int
@@ -110,7 +110,7 @@ def RPCRunner(*_: object, **__: object) -> LocalRunner:
 
 
 def measure_option(builder: Any = "local", runner: Any = "local") -> dict[str, Any]:
-    """How candidates are measured. builder: "local" or a LocalBuilder. runner: "local" or a LocalRunner.
+    """Options for measuring candidates. builder: "local" or a LocalBuilder. runner: "local" or a LocalRunner.
 
     Raises BadTuningOption.
     """

@@ -36,7 +36,7 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
 
 
 def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResult]:
-    """What a line holds. Raises BadRecordLine."""
+    """Read a line of a log. Raises BadRecordLine."""
     _check(protocol)
     try:
         plain = cast("dict[str, Any]", json.loads(row))
@@ -90,7 +90,7 @@ def measure_str_key(inp: MeasureInput, include_config: bool = True) -> str:
 
 
 def pick_best(in_file: str | PathLike[str], out_file: str | PathLike[str]) -> None:
-    """Writes the fastest result of each workload and target into another log. Raises NoRecord."""
+    """Write the fastest result of each workload and target into another log. Raises NoRecord."""
     best: dict[str, tuple[MeasureInput, MeasureResult]] = {}
     for inp, result in load_from_file(in_file):
         key = measure_str_key(inp, include_config=False)

@@ -42,7 +42,7 @@ class Tuner:
         self._done = 0
 
     def has_next(self) -> bool:
-        """Whether there is anything left to measure."""
+        """Return whether there is anything left to measure."""
         return True
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
@@ -106,7 +106,7 @@ class Tuner:
             )
 
     def _note(self, at: int, inp: MeasureInput, result: MeasureResult) -> None:
-        """Keeps the fastest, and tells the logger."""
+        """Keep the fastest, and tell the logger."""
         if result.seconds < self._seconds:
             self.best_config, self.best_measure_pair, self.best_iter = inp.config, (inp, result), at
             self._seconds, self.best_flops = result.seconds, inp.task.flop / result.seconds
@@ -129,7 +129,7 @@ class IndexBaseTuner(Tuner):
         self._end = min(last, task.config_space.range_length - 1) + 1
 
     def has_next(self) -> bool:
-        """Whether there is anything left to measure."""
+        """Return whether there is anything left to measure."""
         return self._next < self._end
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
@@ -147,7 +147,7 @@ class GridSearchTuner(IndexBaseTuner):
 
 
 class _SearchTuner(Tuner):
-    """Asks one of autotune's searches."""
+    """Ask one of autotune's searches."""
 
     search_type: type[RandomSearch] | type[EvolutionarySearch] = RandomSearch
 
@@ -184,7 +184,7 @@ class _SearchTuner(Tuner):
         self._learn()
 
     def _learn(self) -> None:
-        """What is known, as the search takes it."""
+        """Return the known results in the form of the search."""
         assert self._measuring is not None
         for inp, result in self._known:
             candidate = self._measuring.candidate(inp.config)

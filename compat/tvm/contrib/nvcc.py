@@ -32,7 +32,7 @@ def compile_cuda(code: str, target_format: str = "ptx", arch: str | None = None,
 
 
 def find_cuda_path() -> str:
-    """Where CUDA is: the folder that CUDA_HOME or CUDA_PATH names, NVIDIA's wheels, or /usr/local/cuda. Raises RuntimeError."""
+    """Find CUDA: the folder that CUDA_HOME or CUDA_PATH names, NVIDIA's wheels, or /usr/local/cuda. Raises RuntimeError."""
     folder = find_toolkit()
     if folder is None:
         raise RuntimeError("no CUDA was found: set CUDA_PATH, or install the package nvidia-cuda-nvrtc")
@@ -53,20 +53,20 @@ def parse_compute_version(compute_version: str) -> tuple[int, int]:
 
 
 def have_fp16(compute_version: str) -> bool:
-    """Whether there is arithmetic of float16."""
+    """Return whether there is arithmetic of float16."""
     return parse_compute_version(compute_version) == (5, 3) or parse_compute_version(compute_version) >= (6, 0)
 
 
 def have_int8(compute_version: str) -> bool:
-    """Whether there are dot products of int8."""
+    """Return whether there are dot products of int8."""
     return parse_compute_version(compute_version) >= (6, 1)
 
 
 def have_tensorcore(compute_version: str | None = None, target: Any = None) -> bool:
-    """Whether there are tensor cores."""
+    """Return whether there are tensor cores."""
     return parse_compute_version(compute_version or get_target_compute_version(target)) >= (7, 0)
 
 
 def have_bf16(compute_version: str) -> bool:
-    """Whether there is arithmetic of bfloat16."""
+    """Return whether there is arithmetic of bfloat16."""
     return parse_compute_version(compute_version) >= (8, 0)

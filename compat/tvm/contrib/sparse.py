@@ -42,7 +42,7 @@ def _three(arrays: Any) -> tuple[Any, Any, Any]:
 
 
 def _rows(dense: Any, device: Any) -> tuple[Any, Any, Any]:
-    """What a dense matrix holds that is not zero."""
+    """Return the non-zero elements of a dense matrix."""
     rows, columns = np.nonzero(dense)
     begins = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=dense.shape[0]))])
     return _three(

@@ -85,7 +85,7 @@ class Module:
         return list(self._kernels)
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:
-        """Whether there is a kernel of this name."""
+        """Return whether there is a kernel of this name."""
         del query_imports
         return name in self._kernels or name == _MAIN
 
@@ -106,13 +106,13 @@ class Module:
         return lambda *args: kernel.time(*args, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
 
     def export_library(self, file_name: str | PathLike[str], *_: object, **__: object) -> None:
-        """Writes the kernels as a library, with a C header and a manifest: .so, .a, .o, or .tar of the first. What was built as
+        """Write the kernels as a library, with a C header and a manifest: .so, .a, .o, or .tar of the first. What was built as
         C is built by LLVM for it, which has the same bits, since the library is to be loaded. Raises ExportError."""
         built = self if self._portable is None else self._portable()
         export_library(built._built or built.entry_func, file_name)
 
     def save(self, file_name: str | PathLike[str], fmt: str = "") -> None:
-        """Writes an object (.o), assembly (.s, .asm) or LLVM IR (.ll)."""
+        """Write an object (.o), assembly (.s, .asm) or LLVM IR (.ll)."""
         place = Path(file_name)
         kind = fmt or place.suffix.lstrip(".")
         if kind == "o":
@@ -277,7 +277,7 @@ def build(
 
 
 def _needs_loops(s: Schedule, args: Sequence[Tensor | Var]) -> bool:
-    """Whether the arguments are such as our driver does not take with a schedule."""
+    """Return whether the arguments are such as our driver does not take with a schedule."""
     return bool(_left_out(s, args)) or any(_is_inlined(s, arg) for arg in args if isinstance(arg, Tensor))
 
 

@@ -38,7 +38,7 @@ class ExecutorFactory:
         return {}
 
     def export_library(self, path: str, **_: object) -> None:
-        """Writes it as a library that C calls (docs/models.md), or a .tar of one; tvm.runtime.load_module reads both."""
+        """Write it as a library that C calls (docs/models.md), or a .tar of one; tvm.runtime.load_module reads both."""
         if Path(path).suffix == ".tar":
             write_archive(Path(path), self.model.export)
         else:
@@ -50,7 +50,7 @@ class ExecutorFactory:
         return self._on
 
     def _on(self, device: object = None) -> ExecutorFactory:
-        """What graph_executor takes, for a device: there is one."""
+        """Return the argument of graph_executor for a device: there is one."""
         del device
         return self
 

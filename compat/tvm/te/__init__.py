@@ -95,7 +95,7 @@ compute = _te.compute if TYPE_CHECKING else _compute  # whose overloads are the 
 
 
 def _noted(value: Any) -> Any:
-    """What an author notes on an operation: numbers as nodes, in lists too."""
+    """Convert the notes of an author on an operation: numbers as nodes, in lists too."""
     if is_sequence(value):
         return [_noted(each) for each in value]
     return convert(value) if isinstance(value, (int, float)) else value

@@ -92,7 +92,7 @@ def _narrow(bound: Expr, analyzer: Analyzer) -> Expr:
 
 
 def CreateReadGraph(ops: Sequence[Operation]) -> Map[Operation, list[Tensor]]:
-    """What each of the operations, and of those that they read, reads."""
+    """Return the tensors that each of the operations, and of those that they read, reads."""
     return Map({op: list(op.input_tensors) for op in producers_first(list(ops))})
 
 

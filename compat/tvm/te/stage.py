@@ -41,7 +41,7 @@ _ITER_TYPES: dict[str, int] = {
 
 
 class _AttachType(str):
-    """Where a stage is computed: our word, which also equals TVM's number for it."""
+    """Attachment of a stage: our word, which also equals TVM's number for it."""
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -57,7 +57,7 @@ class _AttachType(str):
 
 
 class _Notes(IterAttr):
-    """What is noted about an axis: iter_type, pragma_keys, pragma_values, tensor_intrin."""
+    """Notes about an axis: iter_type, pragma_keys, pragma_values, tensor_intrin."""
 
     @property
     def iter_type(self) -> int:
@@ -95,7 +95,7 @@ class Stage(_Stage):
 
     @property
     def iter_var_attrs(self) -> dict[IterVar, IterAttr]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What is noted about axes."""
+        """Notes about axes."""
         return self._notes
 
     @iter_var_attrs.setter

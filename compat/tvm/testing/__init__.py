@@ -71,14 +71,14 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float =
 
 
 def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
-    """Raises ValueError where two expressions, or numbers, are not proved to be equal."""
+    """Raise ValueError where two expressions, or numbers, are not proved to be equal."""
     left, right = ops.match_types(ops.convert(lhs), rhs)
     if not Analyzer().can_prove_equal(left, right):
         raise ValueError(f"not proved to be equal:\n{left}\nand\n{right}")
 
 
 def check_bool_expr_is_true(bool_expr: Any, vranges: Any, cond: Any = None) -> None:
-    """Raises AssertionError where an expression is false for some values of its variables within ranges (of numbers), for which
+    """Raise AssertionError where an expression is false for some values of its variables within ranges (of numbers), for which
     `cond` holds."""
     condition = ops.truth(bool_expr) if cond is None else ops.logical_or(ops.logical_not(cond), bool_expr)
     variables = list(vranges)
@@ -108,7 +108,7 @@ def check_numerical_grads(
     atol: float = 1e-2,
     rtol: float = 0.1,
 ) -> None:
-    """Raises AssertionError where gradients of a function, from arrays to a number, are not its slopes over steps of `delta`: where
+    """Raise AssertionError where gradients of a function, from arrays to a number, are not its slopes over steps of `delta`: where
     they differ by more than atol an element, on the average, and rtol of their length. Elements at which the slopes to both sides
     are far apart, as at a kink, are left out. function_value is computed again."""
     del function_value
@@ -137,7 +137,7 @@ def enabled_targets() -> list[tuple[str, Device]]:
 
 
 def main() -> None:
-    """Runs the calling file's tests."""
+    """Run the calling file's tests."""
     import pytest
 
     caller = sys._getframe(1).f_globals["__file__"]  # pyright: ignore[reportPrivateUsage]
@@ -196,7 +196,7 @@ def requires_package(*packages: str) -> Callable[[Any], Any]:
 
 
 def parametrize_targets(*targets: Any) -> Any:
-    """Runs a test with `target` and `dev` for each of the targets (all where none is named) that can be used here."""
+    """Run a test with `target` and `dev` for each of the targets (all where none is named) that can be used here."""
     if len(targets) == 1 and callable(targets[0]):
         return parametrize_targets()(targets[0])
     import pytest

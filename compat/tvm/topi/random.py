@@ -17,7 +17,7 @@ __all__ = ["normal", "threefry_generate", "threefry_split", "threefry_test_wrapp
 
 
 def threefry_test_wrapping(target: Any, device: Any) -> bool:
-    """Whether the greatest uint64 and 1 are 0 there."""
+    """Return whether the greatest uint64 and 1 are 0 there."""
     del device
     given = te.placeholder((1,), "uint64", name="given")
     total = te.compute((1,), lambda i: given[i] + te.const(1, "uint64"), name="total")

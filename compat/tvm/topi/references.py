@@ -205,7 +205,7 @@ def slice_axis_python(data: Any, axis: int, begin: int, end: int | None = None) 
 
 
 def searchsorted_ref(sorted_sequence: Any, values: Any, right: bool, out_dtype: Any) -> Any:
-    """Where values belong in sorted rows."""
+    """Return the positions of values in sorted rows."""
     side = "right" if right else "left"
     if sorted_sequence.ndim == 1:
         return _place(sorted_sequence, values, side).astype(out_dtype)

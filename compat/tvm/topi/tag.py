@@ -12,10 +12,10 @@ COMM_REDUCE_IDX = "comm_reduce_idx"
 
 
 def is_broadcast(tag: str) -> bool:
-    """Whether elements are made of elements at the same place, or broadcast."""
+    """Return whether elements are made of elements at the same place, or broadcast."""
     return tag in (ELEMWISE, BROADCAST)
 
 
 def is_injective(tag: str) -> bool:
-    """Whether each element is made of single elements."""
+    """Return whether each element is made of single elements."""
     return tag in (ELEMWISE, BROADCAST, INJECTIVE)

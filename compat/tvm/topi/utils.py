@@ -92,7 +92,7 @@ def get_const_tuple(in_tuple: Any) -> tuple[Any, ...]:
 
 
 def equal_const_int(expr: Any, value: int) -> bool:
-    """Whether an extent is this number."""
+    """Return whether an extent is this number."""
     return constant_of(expr, expr) == value if isinstance(expr, (int, IntImm)) else False
 
 

@@ -36,8 +36,9 @@ def _cut(c: Context, value: str, axis: int, begin: int, end: int) -> str:
 
 
 def _added(c: Context, at: int, q: str, k: str) -> str:
-    """What a mask adds to scores, (batch, 1, queries or 1, keys): 0, or the node's number where keys are not seen; "" without one.
-    The mask has 1 for what is seen: for each key, or for each query and key; or it says how many keys of a sequence there are."""
+    """Return the summand of a mask for scores, (batch, 1, queries or 1, keys): 0, or the node's number where keys are
+    not seen; "" without one. The mask has 1 for what is seen: for each key, or for each query and key; or it says how
+    many keys of a sequence there are."""
     if not c.has(at):
         return ""
     mask, shape = c[at], c.type(at).shape
@@ -145,7 +146,7 @@ def _multi_head(c: Context) -> Sequence[str]:
 
 
 def _biases(c: Context) -> list[str]:
-    """What is added to queries, keys and values; empty where nothing is."""
+    """Return the biases of queries, keys and values; empty where there are none."""
     if not c.has(3):
         return []
     if c.rank(0) != 3 or not c.has(2):
@@ -216,8 +217,9 @@ def _sides(c: Context, heads: int, shared: int) -> tuple[str, str, str]:
 
 
 def _grouped_scores(c: Context, of: tuple[str, str, str], far: str, past: Extent | None) -> str:
-    """What queries see of values: of keys up to their own, and not of those too far behind. of: queries, keys and values. far: how
-    far each key is behind a query. past: how many keys there are before all queries, where that is one number."""
+    """Return the scores of grouped queries: of keys up to their own, and not of those too far behind. of: queries, keys
+    and values. far: how far each key is behind a query. past: how many keys there are before all queries, where that is
+    one number."""
     window, cap = int(c.attribute("local_window_size", -1)), float(c.attribute("softcap", 0.0))
     plain = not (cap or c.attribute("smooth_softmax", 0) or c.has(11))
     added = c[10] if c.has(10) else ""

@@ -1,4 +1,4 @@
-"""What a statement touches: the elements, and the variables that are bound within it."""
+"""Accesses of a statement: the elements, and the variables that are bound within it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Accesses:
 
 
 def accesses_of(stmt: Node) -> Accesses:
-    """What `stmt` touches."""
+    """Collect the accesses of `stmt`."""
     result = Accesses()
     lets: dict[Var, Expr] = {}
     for node in walk(stmt):

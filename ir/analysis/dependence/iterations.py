@@ -45,7 +45,7 @@ _MOST_PAIRS = 4096
 
 
 class Meets(Enum):
-    """Whether iterations touch a common element."""
+    """Answers to the question whether iterations touch a common element."""
 
     NEVER = auto()
     MAYBE = auto()
@@ -54,7 +54,7 @@ class Meets(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """What two accesses have in common, of which the second runs `distance` iterations after the first.
+    """Common elements of two accesses, of which the second runs `distance` iterations after the first.
 
     NEVER: no iterations touch one element, not even the same iteration. ALWAYS: those do that are `distance` apart, whatever
     each one's own variables are at, and no others; all do where `distance` is None. MAYBE: none but those that are `distance`
@@ -66,7 +66,7 @@ class Dependence:
 
     @property
     def carried(self) -> bool:
-        """Whether different iterations may touch one element."""
+        """Return whether different iterations may touch one element."""
         return self.meets is not Meets.NEVER and self.distance != 0
 
 
@@ -128,7 +128,7 @@ class Iterations:
         return next(((a, b) for a in stored for b in touched if self.between(a, b).carried), None)
 
     def _told_by(self, dimension: int, stored: Sequence[Indices], touched: Sequence[Indices]) -> bool:
-        """Whether one dimension alone tells iterations apart: it has fewer different indices than there are accesses."""
+        """Return whether one dimension alone tells iterations apart: it has fewer different indices than there are accesses."""
         first, second = (
             {self._key(index): index for indices in accesses for index in indices[dimension : dimension + 1]}
             for accesses in (stored, touched)
@@ -243,7 +243,7 @@ class Iterations:
         return rows
 
     def _weights(self, indices: Indices) -> tuple[int, ...]:
-        """What each dimension counts in the fused index that it is made of; 0 where it is not."""
+        """Return the weight of each dimension in the fused index that it is made of; 0 where it is not."""
         return tuple(
             next(
                 (
@@ -259,7 +259,7 @@ class Iterations:
     # Bounds
 
     def _is_own(self, atom: Expr) -> bool:
-        """Whether each of the two has a value of its own for an atom."""
+        """Return whether each of the two has a value of its own for an atom."""
         if isinstance(atom, Var):
             return atom in self.own
         return any(
@@ -317,7 +317,7 @@ class Iterations:
 
     @property
     def analyzer(self) -> Analyzer:
-        """What is known of all variables."""
+        """Analyzer with all facts about variables."""
         if self._analyzer is None:
             self._analyzer = Analyzer()
             for var, within in (*self.shared.items(), *self.own.items()):
@@ -328,7 +328,7 @@ class Iterations:
     # Symbolic ranges
 
     def _proved(self, first: Indices, second: Indices, loop: Var) -> Dependence:
-        """What ranges that are no numbers tell, dimension by dimension."""
+        """Return the facts that follow from ranges that are no numbers, dimension by dimension."""
         distance = None
         for a, b in zip(first, second, strict=True):
             key = self._key(a), self._key(b)
@@ -365,7 +365,7 @@ class Iterations:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What one dimension says. exact: `equation` holds exactly where the indices are equal; `others` hold there too."""
+    """Equation of one dimension. exact: `equation` holds exactly where the indices are equal; `others` hold there too."""
 
     equation: LinearForm
     exact: bool
@@ -377,7 +377,7 @@ def _is_bounded(interval: Interval) -> bool:
 
 
 def _weight(atom: Expr) -> int:
-    """What a quotient or remainder of a fused index counts in it."""
+    """Return the weight of a quotient or remainder of a fused index in it."""
     if isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm):
         return atom.b.value * (_weight(atom.a) if isinstance(atom.a, FloorDiv) else 1)
     if isinstance(atom, FloorMod) and isinstance(atom.a, FloorDiv):

@@ -8,7 +8,7 @@ __all__ = ["cast_of_cast"]
 
 
 def cast_of_cast(source: DType, middle: DType, target: DType) -> bool:
-    """Whether casting by way of `middle` gives what casting straight to `target` gives.
+    """Return whether casting by way of `middle` gives what casting straight to `target` gives.
 
     Integers: where `middle` keeps every value of `source`, or where only low bits count from there on (both steps wrap,
     and `middle` is no narrower than `target`). Floats: where `middle` is wider and has every value of `source`. A bool

@@ -60,7 +60,7 @@ class _Checker(Rewriter):
         return seq(*checks, *self._access_checks(node, ()), node)
 
     def _checks(self, *roots: Expr) -> list[Stmt]:
-        """Checks of all loads below, inner loads before those whose indices they are."""
+        """Conjunction of the checks of all loads below, inner loads before those whose indices they are."""
         checks: dict[object, Assert] = {}
         for root in roots:
             for load, path in guarded_loads(root):

@@ -79,7 +79,7 @@ def _mentions(expr: Expr, variables: set[Var]) -> bool:
 
 
 class _Within:
-    """What lies below a value, down to what has a name: how often each value is an operand (uses), what it costs over the names,
+    """Values below a value, down to those that have a name: how often each value is an operand (uses), what it costs over the names,
     which are sure to be evaluated, and what lets bind (lets)."""
 
     def __init__(self, numbering: Numbering, top: int, names: Mapping[int, Expr]) -> None:
@@ -117,7 +117,7 @@ def _sure_operands(value: Value) -> tuple[int, ...]:
 
 
 class _Builder:
-    """Builds values over the names that were given to some. Branches of an if_then_else share within themselves."""
+    """Build values over the names that were given to some. Branches of an if_then_else share within themselves."""
 
     def __init__(self, numbering: Numbering, names: Mapping[int, Expr]) -> None:
         self.numbering, self.names = numbering, names

@@ -1,4 +1,4 @@
-"""What a pass may refuse: TW0360 to TW0379."""
+"""Errors of passes: TW0360 to TW0379."""
 
 from __future__ import annotations
 

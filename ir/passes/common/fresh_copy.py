@@ -76,7 +76,7 @@ def _plus(value: Expr, constant: int) -> Expr:
 
 
 class Copier(Rewriter):
-    """Rewrites with `values` in place of variables. Where `fresh`, loops, lets and allocations get new names, so that
+    """Rewrite with `values` in place of variables. Where `fresh`, loops, lets and allocations get new names, so that
     the copy may stand beside the original."""
 
     def __init__(self, values: Mapping[Var, Expr], fresh: bool = True) -> None:

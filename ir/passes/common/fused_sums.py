@@ -1,4 +1,4 @@
-"""How a product that a sum takes up is rounded on this target, decided.
+"""Decision of how a product in a sum is rounded on this target.
 
     C[i] = mul_add(A[i, k], B[k], C[i])      →      C[i] = fma(A[i, k], B[k], C[i])        where the target fuses
                                                     C[i] = C[i] + A[i, k] * B[k]           where it does not

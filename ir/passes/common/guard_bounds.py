@@ -1,4 +1,4 @@
-"""What guards say of a loop: up to where, or from where on, they hold."""
+"""Bounds that guards imply for a loop: up to where, or from where on, they hold."""
 
 from __future__ import annotations
 

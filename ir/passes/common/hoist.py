@@ -54,7 +54,7 @@ def _bound_in(loop: For) -> set[Var]:
 
 
 def _movable(value: Expr, bound: set[Var]) -> bool:
-    """Whether `value` is the same, and may be computed, outside of the loop."""
+    """Return whether `value` is the same, and may be computed, outside of the loop."""
     for node in walk(value):
         if isinstance(node, BufferLoad) or isinstance(node, Var) and node in bound:
             return False

@@ -50,7 +50,7 @@ class _Leaver(Rewriter):
 
 
 def _is_flag(buffer: Buffer) -> bool:
-    """Whether it is one element of the function's own, or one for each lane of a vector; what others own, and other buffers, are
+    """Return whether it is one element of the function's own, or one for each lane of a vector; what others own, and other buffers, are
     left to loops that run on."""
     return buffer.scope == "local" and all(
         is_const(extent, 1) or buffer.dtype.is_bool and is_const(extent) for extent in buffer.shape

@@ -1,4 +1,4 @@
-"""Names of lets: what was shared, and became several by what is known in each of its places, still goes by one name.
+"""Variables of lets: what was shared, and became several by what is known in each of its places, still goes by one name.
 
 if_then_else(c, let(x: f(i) in x * x + min(i, 4)), ...)  and  ... let(x: f(i) in x * x + 4) ...    →    the second binds x_1
 """

@@ -96,7 +96,7 @@ class _Guard:
 
     @property
     def worth_symbols(self) -> bool:
-        """Whether to cut for it at a bound that the call decides, or a loop outside, which may leave the main part empty. Once
+        """Return whether to cut for it at a bound that the call decides, or a loop outside, which may leave the main part empty. Once
         for a loop it costs little."""
         return self.likely or self.lanes or not self.inner and not self.around
 
@@ -116,7 +116,7 @@ class _Bound:
 
 
 def find_cut(loop: For, masked_lanes: int = 0) -> Cut | None:
-    """Where to cut `loop`, or None. masked_lanes: as of loop_partition."""
+    """Find the iteration at which to cut `loop`, or None. masked_lanes: as of loop_partition."""
     one_vector = (
         loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm) and loop.extent.value <= masked_lanes
     )
@@ -216,7 +216,7 @@ def _differs_in_lanes(condition: Expr, loops: tuple[For, ...]) -> bool:
 
 
 def _clamped(node: Min | Max) -> tuple[Expr, Expr]:
-    """What a clamp is of, and its bound."""
+    """Return the value that a clamp clamps, and its bound."""
     return (node.b, node.a) if isinstance(node.a, IntImm) else (node.a, node.b)
 
 
@@ -333,7 +333,7 @@ def _only_other(loop: For, cut: Cut) -> dict[Var, Expr]:
 
 
 def _digits(loop: For) -> Iterator[tuple[Expr, int]]:
-    """What guards of lanes in a loop's body know of its variable: remainders by a constant, each with how many there are."""
+    """Return the remainders of a loop's variable by a constant in guards of lanes in its body, each with how many there are."""
     met: set[Atom] = set()
     for guard in _guards(loop) if loop.kind in (LoopKind.SERIAL, LoopKind.PARALLEL) else ():
         if not _differs_in_lanes(guard.condition, guard.inner):

@@ -92,7 +92,7 @@ class Narrower(SharingRewriter):
         )
 
     def wants(self, index: Expr) -> bool:
-        """Whether this offset is worth narrowing."""
+        """Return whether this offset is worth narrowing."""
         return _gathers(index)
 
     def _narrowed(self, expr: Expr) -> Expr | None:

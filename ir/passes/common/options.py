@@ -1,4 +1,4 @@
-"""What a build may leave out, or do more of, for those who look for the effect of a pass. Nothing here changes what a
+"""Pass options for those who study the effect of a pass. Nothing here changes what a
 program means."""
 
 from __future__ import annotations

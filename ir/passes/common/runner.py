@@ -61,7 +61,7 @@ def pass_times() -> Generator[dict[str, float]]:
 
 
 def is_watched() -> bool:
-    """Whether somebody waits to see passes run."""
+    """Return whether somebody waits to see passes run."""
     return bool(_listening) or bool(environment_watchers())
 
 
@@ -101,7 +101,7 @@ def _run(step: Pass, function: Function) -> Function:
 
 @dataclass(slots=True)
 class Verifying:
-    """Verifies the function at the stage it claims, so that breakage shows at the guilty pass. sound: the expressions that passes
+    """Verify the function at the stage it claims, so that breakage shows at the guilty pass. sound: the expressions that passes
     have left as they are. verified: the function that the last pass left, which is most often the one that the next leaves."""
 
     sound: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -123,7 +123,7 @@ class Verifying:
 
 @dataclass(slots=True)
 class Dumping:
-    """Writes the text of the function after every pass: FOLDER/FUNCTION/00_lowered.ir, 01_simplify.ir ..."""
+    """Write the text of the function after every pass: FOLDER/FUNCTION/00_lowered.ir, 01_simplify.ir ..."""
 
     folder: Path
     count: int = 0

@@ -69,7 +69,7 @@ def symbol_range(symbol: Var) -> tuple[int, int]:
 
 
 def is_empty(stmt: Stmt | None) -> bool:
-    """Whether it does nothing."""
+    """Return whether it does nothing."""
     return stmt is None or isinstance(stmt, Seq) and not stmt.body
 
 

@@ -114,7 +114,7 @@ class _Solver(Rewriter):
 
 
 def _parts(condition: Expr) -> list[Expr]:
-    """What has to hold, one after another: a part is asked for only where those before it hold."""
+    """Return the conjuncts of a condition, in order: a part is asked for only where those before it hold."""
     parts: list[Expr] = []
     stack = [condition]
     while stack:
@@ -129,7 +129,7 @@ def _parts(condition: Expr) -> list[Expr]:
 
 
 def _solution(part: Expr, var: Var) -> Expr | None:
-    """What `var` equals, if a condition says so."""
+    """Return the value that `var` must equal, if a condition says so."""
     if isinstance(part, EQ):
         for value, side in ((part.a, part.b), (part.b, part.a)):
             if side is var and value.dtype == var.dtype and var not in free_vars(value):
@@ -138,7 +138,7 @@ def _solution(part: Expr, var: Var) -> Expr | None:
 
 
 def _may_move(value: Expr, body: Stmt) -> bool:
-    """Whether `value` is the same in each iteration, and may be computed once."""
+    """Return whether `value` is the same in each iteration, and may be computed once."""
     written = {store.buffer for store in stores(body)}
     calls = all(is_pure(node.name) for node in walk(value) if isinstance(node, Call))
     return calls and all(load.buffer not in written for load in loads(value))

@@ -1,4 +1,4 @@
-"""Where memory is allocated, and what shares it.
+"""Allocation places, and the sharing of memory between buffers.
 
     for i in 64:                                   T: float32[4096]
         T: float32[4096]                           for i in 64:
@@ -90,7 +90,7 @@ class _Lifetimes:
             stack += [(child, False) for child in reversed(below) if isinstance(child, Stmt)]
 
     def _read(self, values: Iterable[Expr]) -> None:
-        """What a statement's expressions, which may share what they are made of, load."""
+        """Return the loads of a statement's expressions, which may share operands."""
         for node in distinct(*values):
             if type(node) is BufferLoad and node.buffer in self.found:
                 self._touch(node.buffer)
@@ -124,7 +124,7 @@ def _place(body: Stmt, share: bool) -> Stmt:
 
 
 def _share(moved: list[Buffer], body: Stmt) -> dict[Buffer, Buffer]:
-    """Which buffer's memory each of the later buffers, which `body` allocates, uses."""
+    """Choose for each of the later buffers, which `body` allocates, the buffer whose memory it shares."""
     homes: dict[Buffer, Buffer] = {}
     residents: dict[Buffer, list[_Placed]] = {}
     sizes = [_bytes(buffer) or 0 for buffer in moved]
@@ -169,7 +169,7 @@ def _fits(buffer: Buffer, home: Buffer) -> bool:
 
 
 class _Mover(Rewriter):
-    """Takes allocations out, down to the parallel loops, whose bodies are places of their own."""
+    """Take allocations out, down to the parallel loops, whose bodies are places of their own."""
 
     def __init__(self, share: bool) -> None:
         self.share = share

@@ -1,4 +1,4 @@
-"""What the target has, decided.
+"""Decision of conditions on the target's features.
 
     if target_has("avx512vnni"): S1        →      S1, or S2 where the target lacks it
     else: S2
@@ -43,7 +43,7 @@ def resolve_target(node: NodeT, decide: Callable[[str], bool | None]) -> NodeT:
 
 
 def _folded(node: Node) -> Node | None:
-    """What a decided condition decides."""
+    """Fold a node with a decided condition."""
     if isinstance(node, If) and isinstance(node.condition, IntImm):
         chosen: Stmt | None = node.then_body if node.condition.value else node.else_body
         return Seq(()) if chosen is None else chosen

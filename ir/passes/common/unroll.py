@@ -107,7 +107,7 @@ class _Unroller(Rewriter):
         return seq(*[If(const(step, node.extent.dtype) < node.extent, copy) for step, copy in enumerate(copies)])
 
     def _most(self, node: For) -> int | None:
-        """How many iterations there are, or may be where loops outside decide; None where that is not known."""
+        """Return the number of iterations, or of those that may be where loops outside decide; None where that is not known."""
         if isinstance(node.extent, IntImm):
             return node.extent.value
         analyzer = analyzer_for(self.function)
@@ -137,7 +137,7 @@ def _has_loop(body: Stmt) -> bool:
 
 
 def _steps(body: Stmt) -> int:
-    """How many statements of ordinary size it amounts to: one of a thousand operators is no single step."""
+    """Return the number of statements of ordinary size that it amounts to: one of a thousand operators is no single step."""
     nodes = distinct(body)
     statements = sum(isinstance(node, (BufferStore, Evaluate, Assert)) for node in nodes)
     return statements + len(nodes) // NODES_OF_A_STEP

@@ -65,7 +65,7 @@ def _is_likely(condition: Expr) -> bool:
 
 
 def in_range(analyzer: Analyzer, load: BufferLoad | BufferStore) -> bool:
-    """Whether every index of the access is proved to be within its buffer."""
+    """Return whether every index of the access is proved to be within its buffer."""
     return all(
         index.dtype.lanes == 1 and analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)
         for index, extent in zip(load.indices, load.buffer.shape, strict=True)

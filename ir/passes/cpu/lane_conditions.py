@@ -1,4 +1,4 @@
-"""What a condition on the lanes of a vector says of all of them."""
+"""Conditions on the lanes of a vector, as facts about all of them."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def serialize_racing_lanes(function: Function) -> Function:
 
 
 def lanes_are_independent(loop: For) -> bool:
-    """Whether no two different iterations of `loop` are seen to touch one element that one of them stores."""
+    """Return whether no two different iterations of `loop` are seen to touch one element that one of them stores."""
     accesses = accesses_of(loop.body)
     if accesses.opaque or any(is_atomic(node) for node in walk(loop.body)):
         return False

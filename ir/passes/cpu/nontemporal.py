@@ -1,4 +1,4 @@
-"""Stores past the caches, where the pragma nontemporal_store asks for them.
+"""Store past the caches, where the pragma nontemporal_store asks for them.
 
     for j in vectorized(n) with nontemporal_store=True:          head: int32 = min(unaligned_elements(&C[i * n], 64), n)
         C[i * n + j] = x                                   →     for j in vectorized(head): C[i * n + j] = x
@@ -82,7 +82,7 @@ def _streamed(loop: For, store: BufferStore, widths: Lanes) -> Stmt:
 
 
 def _counts(index: Expr, var: Var) -> bool:
-    """Whether the index goes up by one with the variable."""
+    """Return whether the index goes up by one with the variable."""
     form = linear(index)
     return is_index(index) and form.coefficient(var) == 1 and not occurs(var, form)
 

@@ -64,7 +64,7 @@ def _launched(loop: For) -> Stmt | None:
 
 
 def _apart(parallel: For, around: list[For]) -> bool:
-    """Whether different iterations of the parallel loop never touch one element that either stores, whatever the loops
+    """Return whether different iterations of the parallel loop never touch one element that either stores, whatever the loops
     around it are at."""
     accesses = accesses_of(parallel.body)
     if accesses.opaque or any(isinstance(node, Call) and not is_pure(node.name) for node in walk(parallel.body)):

@@ -68,13 +68,13 @@ class _Strided:
         return self.load.dtype.lanes
 
     def elements(self) -> list[int]:
-        """Which elements it reads."""
+        """Return the elements that it reads."""
         lanes = range(self.lanes) if self.active is None else sorted(self.active)
         return [self.at + lane * self.stride for lane in lanes]
 
 
 def _shared(run: list[Stmt]) -> list[Stmt]:
-    """Stores that follow each other, with the loads in them grouped."""
+    """Consecutive stores, with the loads in them grouped."""
     stores = [store for store in run if isinstance(store, BufferStore)]
     stored = {store.buffer for store in stores} if len(stores) > 1 else set[Buffer]()
     groups: dict[Key, list[_Strided]] = {}
@@ -110,7 +110,7 @@ def sure_loads(value: Expr) -> Iterator[BufferLoad]:
 
 
 def _enter(groups: dict[Key, list[_Strided]], load: BufferLoad) -> None:
-    """Puts a load to those of its buffer whose first elements are constants apart, with one stride and number of lanes."""
+    """Put a load to those of its buffer whose first elements are constants apart, with one stride and number of lanes."""
     index = load.indices[0] if len(load.indices) == 1 else None
     if not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or not is_index(index.base):
         return
@@ -141,7 +141,7 @@ def _clusters(group: list[_Strided]) -> list[list[_Strided]]:
 
 
 def _windows(cluster: list[_Strided]) -> dict[int, Expr]:
-    """What stands in place of each load of a cluster, by the load's identity."""
+    """Return the replacement of each load of a cluster, by the load's identity."""
     wanted = [element for member in cluster for element in member.elements()]
     first, last = min(wanted), max(wanted)
     replacements: dict[int, Expr] = {}
@@ -155,7 +155,7 @@ def _windows(cluster: list[_Strided]) -> dict[int, Expr]:
 
 
 def _own_windows(elements: list[int], lanes: int, last: int) -> list[int]:
-    """Where the vectors begin that hold a load's elements; none ends beyond `last` if there is room before it."""
+    """Return the begins of the vectors that hold a load's elements; none ends beyond `last` if there is room before it."""
     starts: list[int] = []
     for element in elements:
         if not starts or element >= starts[-1] + lanes:

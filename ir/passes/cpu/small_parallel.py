@@ -44,7 +44,7 @@ class _Small(Rewriter):
         return rebuild(node, [node.begin, node.extent, self.visit(node.body)])
 
     def _is_small(self, loop: For) -> bool:
-        """Whether a loop certainly does less than SMALL operations."""
+        """Return whether a loop certainly does less than SMALL operations."""
         total = 0
         for work, times in executions(work_of(loop, bounds=False), unknown=0):
             if work.trips.value is None:

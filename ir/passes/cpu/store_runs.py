@@ -1,4 +1,4 @@
-"""Stores that follow each other, rewritten together: what an unrolled loop has become."""
+"""Consecutive stores, rewritten together: what an unrolled loop has become."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["StoreRuns", "load_strides", "store_in"]
 
 
 class StoreRuns(Rewriter):
-    """Puts what `together` makes of them in place of the stores that follow each other without anything between; guarded: those
+    """Put what `together` makes of them in place of the stores that follow each other without anything between; guarded: those
     that each stand under guards of their own are among them."""
 
     def __init__(self, together: Callable[[list[Stmt]], Sequence[Stmt]], *, guarded: bool = False) -> None:

@@ -56,7 +56,7 @@ class _Column:
 
 
 def _in_parts(run: list[Stmt]) -> list[Stmt]:
-    """Stores that follow each other, those together of which none reads what one before it stores."""
+    """Consecutive stores, those together of which none reads what one before it stores."""
     if not any(stride > WIDEST_STRIDE for stride in load_strides(*run)):
         return run
     parts: list[list[Stmt]] = [[]]
@@ -72,7 +72,7 @@ def _in_parts(run: list[Stmt]) -> list[Stmt]:
 
 
 def _transposed(run: list[Stmt]) -> list[Stmt]:
-    """Stores that follow each other, with the columns in them loaded before, those that are needed together just before
+    """Consecutive stores, with the columns in them loaded before, those that are needed together just before
     the first that needs them."""
     squares = list(_squares(run)) if len(run) > 1 else []
     if not squares:
@@ -107,14 +107,17 @@ def _nested(run: Sequence[Stmt], lets: dict[int, list[tuple[Var, Expr]]]) -> lis
 
 
 def _loads(statement: Stmt) -> Iterator[BufferLoad]:
-    """What may be loaded before a store: what it loads whatever is chosen, and where it is guarded, what anybody may load."""
+    """Return the loads that may be made before a store:
+
+    what it loads whatever is chosen, and where it is guarded, what anybody may load.
+    """
     store = store_in(statement)
     loads = sure_loads(store.value) if store is not None else iter(())
     return loads if statement is store else filter(_is_free, loads)
 
 
 def _is_free(load: BufferLoad) -> bool:
-    """Whether a load may be made under no condition, being of elements of the function's own memory, at places that are known."""
+    """Return whether a load may be made under no condition, being of elements of the function's own memory, at places that are known."""
     (index, *more), extents = load.indices, load.buffer.shape
     if load.buffer.scope != "local" or more or len(extents) != 1 or not isinstance(index, Ramp):
         return False
@@ -163,7 +166,7 @@ def _column(load: BufferLoad) -> tuple[Key, _Column] | None:
 
 
 def _columns(square: list[list[_Column]]) -> tuple[list[tuple[Var, Expr]], dict[int, Expr]]:
-    """What to bind, and the vector that stands in place of each load, by the load's identity."""
+    """Return the vectors to bind, and the one that stands in place of each load, by the load's identity."""
     column = square[0][0]
     load, dtype = column.load, column.base.dtype
     bound: list[tuple[Var, Expr]] = []

@@ -92,7 +92,7 @@ class Row:
         return remainder < const(self.size - (lanes - 1) * self.stride, self.base.dtype)
 
     def agrees(self, other: Row) -> bool:
-        """Whether it holds where the other does."""
+        """Return whether it holds where the other does."""
         apart = linear(self.base).plus(linear(other.base), -1)
         return (
             self.stride == other.stride
@@ -102,12 +102,12 @@ class Row:
 
 
 def fits_rows(size: int, lanes: int) -> bool:
-    """Whether so many neighbours lie within a row of such a size often enough for that to be asked."""
+    """Return whether so many neighbours lie within a row of such a size often enough for that to be asked."""
     return 2 * size >= 3 * lanes
 
 
 class LaneExprs:
-    """Turns expressions over `lane` (0 <= lane < lanes) into expressions over vectors. rows: what is taken to hold."""
+    """Turn expressions over `lane` (0 <= lane < lanes) into expressions over vectors. rows: what is taken to hold."""
 
     def __init__(self, lane: Var, lanes: int, rows: Sequence[Row] = ()) -> None:
         self.lane, self.lanes, self.rows = lane, lanes, rows
@@ -192,7 +192,7 @@ class LaneExprs:
         return None
 
     def _ramp_division(self, kind: type[BinaryOp], ramp: Ramp, divisor: IntImm) -> Expr | None:
-        """Where the whole ramp lies between two multiples of the divisor, the quotient is one scalar and the
+        """Divide a ramp: where the whole ramp lies between two multiples of the divisor, the quotient is one scalar and the
         remainder a ramp: what a vector within a row of a fused loop comes to."""
         if not (
             isinstance(ramp.stride, IntImm) and ramp.stride.value > 0 and divisor.value > 0 and is_index(ramp.base)

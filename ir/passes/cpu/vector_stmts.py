@@ -33,7 +33,7 @@ MOST_ROWS = 2
 
 
 class LaneStmts:
-    """Turns one iteration of a loop over `var` into `lanes` iterations at once. `stores` counts those done in lanes."""
+    """Turn one iteration of a loop over `var` into `lanes` iterations at once. `stores` counts those done in lanes."""
 
     def __init__(self, var: Var, lanes: int, rows: Sequence[Row] = ()) -> None:
         self.var, self.lanes = var, lanes
@@ -79,7 +79,7 @@ class LaneStmts:
         return For(lane, const(0, lane.dtype), const(self.lanes, lane.dtype), LoopKind.SERIAL, body)
 
     def _scalar(self, expr: Expr) -> Expr:
-        """What all lanes agree on."""
+        """Return the value on which all lanes agree."""
         value = self.exprs.visit(expr)
         if value.dtype.lanes > 1:
             raise NotVectorizable

@@ -44,7 +44,7 @@ def vectorize(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS, masks:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """How a loop is cut: chunks of `chunk` lanes; a loop of at most `whole` lanes may be one vector."""
+    """Division of a loop into chunks of `chunk` lanes; a loop of at most `whole` lanes may be one vector."""
 
     chunk: int
     whole: int
@@ -61,7 +61,7 @@ def choose_lanes(body: Stmt, vector_bits: int) -> Lanes:
 
 
 def _compares_data(body: Stmt) -> bool:
-    """Whether it decides by what it has loaded."""
+    """Return whether it decides by what it has loaded."""
     return any(
         isinstance(node, CompareOp)
         and any(isinstance(part, (BufferLoad, Let)) for part in post_order(node))

@@ -118,7 +118,7 @@ class _Active:
         return self.extent, self.guards_key
 
     def any_lane(self, var: Var) -> Expr | None:
-        """What holds where the loop of this variable does anything, if that is what its first lane does; None if not."""
+        """Return the condition under which the loop of this variable does anything, if that is what its first lane does; None if not."""
         first: dict[Var, Expr] = {var: const(0, var.dtype)}
         for guard in self.guards:
             if not isinstance(guard, (LT, LE)) or not is_index(guard.a) or not is_index(guard.b):
@@ -138,7 +138,7 @@ def _reads(expr: Expr) -> bool:
 
 
 def _constant_bound(condition: Expr, var: Var) -> int | None:
-    """Where a condition is `var < n`, the number."""
+    """Return the number where a condition is `var < n`."""
     if isinstance(condition, (LT, LE)) and condition.a is var and isinstance(condition.b, IntImm):
         return max(condition.b.value + isinstance(condition, LE), 0)
     return None
@@ -146,7 +146,7 @@ def _constant_bound(condition: Expr, var: Var) -> int | None:
 
 @dataclass(slots=True)
 class _Row:
-    """What is known of an allocated buffer: the lanes of the vectorized loops over its last dimension, None before one is
+    """Facts about an allocated buffer: the lanes of the vectorized loops over its last dimension, None before one is
     met; whether it is accessed in any other way."""
 
     active: _Active | None = None
@@ -279,7 +279,7 @@ _CANNOT_FAIL = (Add, Sub, Mul, Min, Max, Cast, Var)
 
 
 class _Widener(SharingRewriter):
-    """Gives buffers their new rows, and loops over them the new extents; any loop that an If cuts short, the shorter one. masks: as
+    """Give buffers their new rows, and loops over them the new extents; any loop that an If cuts short, the shorter one. masks: as
     whole_vectors has it."""
 
     def __init__(self, wider: dict[Buffer, int], padded: dict[Buffer, int], masks: bool) -> None:

@@ -85,7 +85,7 @@ def insert_barriers(function: Function, hardware: Hardware, analyzer: Analyzer) 
 
 
 def _depends_alike(x: Expr, y: Expr, var: Var) -> bool:
-    """Whether two indices have a variable as often, or are one that is made of it."""
+    """Return whether two indices have a variable as often, or are one that is made of it."""
     times = linear(x).coefficient(var)
     if times and times == linear(y).coefficient(var):
         return True
@@ -93,7 +93,7 @@ def _depends_alike(x: Expr, y: Expr, var: Var) -> bool:
 
 
 class _Planner:
-    """Puts statements together, a barrier before each whose entry meets what is pending."""
+    """Put statements together, a barrier before each whose entry meets what is pending."""
 
     def __init__(
         self, hardware: Hardware, analyzer: Analyzer, written: frozenset[Buffer], lane_tags: tuple[str, ...]
@@ -117,7 +117,7 @@ class _Planner:
     # What varies between threads
 
     def varies(self, value: Expr) -> bool:
-        """Whether threads of a block may see different values. What is read from memory may differ."""
+        """Return whether threads of a block may see different values. What is read from memory may differ."""
         return any(
             isinstance(node, BufferLoad)
             or (isinstance(node, Var) and node in self.varying)
@@ -243,7 +243,7 @@ class _Planner:
 
     @contextmanager
     def _under(self, *values: Expr) -> Generator[None]:
-        """What `values` decide on, which may divide the lanes of a warp, or of four."""
+        """Return the threads by which `values` decide, which may divide the lanes of a warp, or of four."""
         before, rows = self.split_warps, {var for tag, var in self.tags.items() if tag not in self.lane_tags}
         self.split_warps = before or any(
             isinstance(node, BufferLoad) or (isinstance(node, Var) and node in self.varying and node not in rows)
@@ -270,7 +270,7 @@ class _Planner:
     # Accesses
 
     def accesses(self, node: Node) -> Accesses:
-        """What a statement or a value touches that other threads touch too: loads first."""
+        """Return the accesses of a statement or a value that other threads touch too: loads first."""
         touched: Accesses = {}
         pointed_at: set[int] = set()
         of_tiles = called(node).startswith(BULK_CALLS) or any(is_warp_call(inner) for inner in walk(node))
@@ -288,7 +288,10 @@ class _Planner:
         return touched
 
     def _through_pointer(self, element: Expr, mode: int, of_tiles: bool) -> Iterator[_Access]:
-        """What a call may touch: any element, whichever thread makes it; one for a tile, any of the last two dimensions."""
+        """Return the elements that a call may touch:
+
+        any element, whichever thread makes it; one for a tile, any of the last two dimensions.
+        """
         assert isinstance(element, BufferLoad), "pointers are to elements"
         fixed, outer = frozenset(self.fixed.items()), element.indices[:-2] if of_tiles else ()
         indices = (*outer, *([None] * (len(element.indices) - len(outer))))
@@ -322,13 +325,13 @@ class _Planner:
         return None
 
     def _same_thread(self, a: _Access, b: _Access) -> bool:
-        """Whether one element is touched by one thread alone: the known indices tell the thread, one of them by itself or all of
+        """Return whether one element is touched by one thread alone: the known indices tell the thread, one of them by itself or all of
         them together, as a quotient and a remainder do."""
         pinned = {tag for tag, _ in a.fixed & b.fixed}
         return all(tag in pinned or self._tell(tag, a, b) for tag in self.tags)
 
     def _tell(self, tag: str, a: _Access, b: _Access) -> bool:
-        """Whether the indices of two accesses are the same in no two threads that differ in `tag`. That is asked once, and only
+        """Return whether the indices of two accesses are the same in no two threads that differ in `tag`. That is asked once, and only
         where one of them depends on the thread alike on both sides."""
         asked = tag, a.key, b.key
         if asked not in self.told:
@@ -339,7 +342,7 @@ class _Planner:
         return self.told[asked]
 
     def _elsewhere(self, a: _Access, b: _Access) -> bool:
-        """Whether, in one iteration of all loops around both, this is another part of memory: halves that take turns."""
+        """Return whether, in one iteration of all loops around both, this is another part of memory: halves that take turns."""
         return any(
             self.together.between((x,), (y,)).meets is Meets.NEVER
             for x, y in zip(a.indices, b.indices, strict=True)
@@ -358,7 +361,7 @@ class _Planner:
 
 
 def _apart(a: _Access, b: _Access) -> bool:
-    """Whether the two are told apart by a dimension in which both have a number."""
+    """Return whether the two are told apart by a dimension in which both have a number."""
     return any(
         isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value
         for x, y in zip(a.indices, b.indices, strict=True)
@@ -383,7 +386,7 @@ def called_for(value: Expr) -> str:
 
 
 def is_barrier(node: Node) -> bool:
-    """Whether this is a barrier of a block's threads."""
+    """Return whether this is a barrier of a block's threads."""
     return isinstance(node, Evaluate) and _is_collective(node.value, BARRIER)
 
 

@@ -54,7 +54,7 @@ memory."""
 
 @dataclass(frozen=True, slots=True)
 class BoxMap:
-    """How boxes of a tensor come to shared memory. var: the kernel's parameter. box: elements along each dimension of the source.
+    """Map by which boxes of a tensor come to shared memory. var: the kernel's parameter. box: elements along each dimension of the source.
     swizzle: the bytes of a row within which parts of 16 are exchanged; 0 for none."""
 
     var: Var
@@ -80,7 +80,9 @@ class _Box:
         return prod(self.extents) * self.source.dtype.bytes
 
     def part(self, blocks: int) -> _Box | None:
-        """What one of so many blocks asks for; None where that is no whole number of rows, which begin as those of boxes do."""
+        """Return the part for which one of so many blocks asks; None where that is no whole number of rows, which begin
+        as those of boxes do.
+        """
         if self.rows is None or self.extents[self.rows[0]] % blocks:
             return None
         dim, place = self.rows
@@ -330,7 +332,7 @@ def _boxes(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Itera
 
 
 def _load(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> BufferLoad:
-    """What is copied: a whole tensor's elements where they are, and zeros elsewhere."""
+    """Return the load that is copied: a whole tensor's elements where they are, and zeros elsewhere."""
     name, value = nest.store.buffer.name, nest.store.value
     conditions: list[Expr] = []
     while isinstance(value, (IfThenElse, Select)):
@@ -374,7 +376,7 @@ def _variable(index: Expr, extents: dict[Var, int], analyzer: Analyzer, name: st
 
 
 def _check_source(source: Buffer, analyzer: Analyzer, name: str) -> None:
-    """That a tensor lies as the engine knows it: rows one behind the other, at multiples of 16 bytes."""
+    """Check that a tensor lies as the engine knows it: rows one behind the other, at multiples of 16 bytes."""
     if source.ndim > MOST_DIMENSIONS or not source.ndim:
         raise _refused(name, f"{source.name} has {source.ndim} dimensions", "")
     strides = tensor_strides(source)

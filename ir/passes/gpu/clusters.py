@@ -42,7 +42,7 @@ def blocks_together(body: Stmt) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """What is the same for all blocks of a cluster. blocks: how many these are. split: variables of the index of a block, as a
+    """Values that are the same for all blocks of a cluster. blocks: how many these are. split: variables of the index of a block, as a
     cluster and a rank in it; apart: others that may depend on these."""
 
     analyzer: Analyzer
@@ -74,7 +74,7 @@ class Alike:
         return found
 
     def are(self, values: Sequence[Expr]) -> bool:
-        """Whether each of these is the same in all blocks of a cluster."""
+        """Return whether each of these is the same in all blocks of a cluster."""
         for value in values:
             if any(node in self.apart for node in walk(value) if isinstance(node, Var)):
                 return False
@@ -84,7 +84,7 @@ class Alike:
         return True
 
     def check(self, loops: Sequence[For], conditions: Sequence[If], hardware: Hardware) -> None:
-        """That all blocks of a cluster ask for copies equally often."""
+        """Check that all blocks of a cluster ask for copies equally often."""
         for loop in loops:
             if loop.thread == ALONG and not self.analyzer.can_prove_equal(loop.extent, hardware.extents[ALONG]):
                 raise _refused(

@@ -1,4 +1,4 @@
-"""What GPU lowering refuses: TW0801 to TW0812, TW0840 and TW0841."""
+"""Errors of GPU lowering: TW0801 to TW0812, TW0840 and TW0841."""
 
 from __future__ import annotations
 

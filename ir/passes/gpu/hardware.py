@@ -37,7 +37,7 @@ _MAX_EXTENT = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64}
 
 
 def is_virtual(tag: str) -> bool:
-    """Whether a tag names virtual threads, which one thread interleaves."""
+    """Return whether a tag names virtual threads, which one thread interleaves."""
     return tag.startswith(("vthread", "cthread"))
 
 
@@ -47,7 +47,7 @@ def thread_loops(body: Stmt) -> Iterator[For]:
 
 
 def is_hardware(node: Node) -> TypeGuard[For]:
-    """Whether this is a loop bound to hardware threads or blocks."""
+    """Return whether this is a loop bound to hardware threads or blocks."""
     return isinstance(node, For) and node.kind is LoopKind.THREAD and not is_virtual(node.thread)
 
 
@@ -123,7 +123,7 @@ class Hardware:
 
     @property
     def threads(self) -> int:
-        """How many threads a block has."""
+        """The number of threads of a block."""
         x, y, z = self.block
         return x * y * z
 

@@ -111,7 +111,7 @@ class _Interior:
         return _OuterLoops(self).visit(body)
 
     def _holds_for_all(self, condition: Expr, varying: set[Var], about: set[Var]) -> Expr | None:
-        """When a guard about `about` holds whatever the varying variables are; None where that is not known."""
+        """Return the condition under which a guard about `about` holds whatever the varying variables are; None where that is not known."""
         whole: Expr | None = None
         for part in conjuncts(condition):
             if not isinstance(part, (LT, LE, GT, GE)) or not part.a.dtype.is_integer:
@@ -152,7 +152,7 @@ def _guards_in_loops(body: Stmt) -> Iterator[If]:
 
 
 def is_guard(node: Node) -> TypeGuard[If]:
-    """Whether lowering has put it around what a loop of an odd size does too often."""
+    """Return whether lowering has put it around what a loop of an odd size does too often."""
     return (
         isinstance(node, If)
         and node.else_body is None

@@ -74,7 +74,7 @@ def _strictest(conditions: list[Expr], analyzer: Analyzer) -> list[Expr]:
 
 
 def _at_least_zero(condition: Expr, analyzer: Analyzer) -> LinearForm | None:
-    """What is 0 or more where a comparison of integers holds; None of anything else, and of sums that may wrap."""
+    """Return the expression that is 0 or more where a comparison of integers holds; None of anything else, and of sums that may wrap."""
     if not isinstance(condition, (LT, LE, GT, GE)):
         return None
     less, more = (condition.a, condition.b) if isinstance(condition, (LT, LE)) else (condition.b, condition.a)

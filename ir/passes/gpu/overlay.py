@@ -55,7 +55,7 @@ def separate(function: Function) -> Function:
 
 
 def shared_places(function: Function, least: int = _GRANULE) -> tuple[Mapping[Buffer, int], int]:
-    """Where each buffer of a kernel's shared memory begins, in bytes, and how many there are: in each other's place as far as they
+    """Return the offset of each buffer of a kernel's shared memory, in bytes, and how many there are: in each other's place as far as they
     are needed one after the other. least: what each begins at a multiple of."""
     buffers = [
         node.buffer
@@ -154,7 +154,7 @@ def _spans(line: Sequence[Stmt]) -> dict[Buffer, tuple[int, int]]:
 
 
 def _are_apart(line: Sequence[Stmt], spans: Mapping[Buffer, tuple[int, int]], a: Buffer, b: Buffer) -> bool:
-    """Whether a barrier stands between the last use of the one and the first of the other. spans: of the line."""
+    """Return whether a barrier stands between the last use of the one and the first of the other. spans: of the line."""
     if a not in spans or b not in spans:
         return True
     (begin, end), (start, stop) = spans[a], spans[b]

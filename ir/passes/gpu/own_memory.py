@@ -39,7 +39,7 @@ def _touches(node: Node, buffer: Buffer) -> TypeGuard[BufferLoad | BufferStore]:
 
 
 def _fills(loop: For, buffer: Buffer, dim: int) -> bool:
-    """Whether each iteration does nothing but touch `buffer` where its index of `dim` is the loop's variable."""
+    """Return whether each iteration does nothing but touch `buffer` where its index of `dim` is the loop's variable."""
     if loop.kind is LoopKind.THREAD:
         return False
     stored = False
@@ -70,7 +70,7 @@ class _Division(NamedTuple):
 
 
 class OwnPart:
-    """Which dimensions of a local buffer the threads divide among themselves, in every access alike.
+    """Dimensions of a local buffer that the threads divide among themselves, in every access alike.
 
     node: an allocation in terms of the hardware's variables, over which `analyzer` knows its loops.
     """
@@ -152,7 +152,7 @@ class OwnPart:
         return body if self.analyzer.can_prove(inside) else If(inside, body)
 
     def _is_one(self, index: Expr) -> bool:
-        """Whether an index is one number for all of a thread's life, and no constant: not one for each lane of a vector, nor what
+        """Return whether an index is one number for all of a thread's life, and no constant: not one for each lane of a vector, nor what
         lies in memory, which may change."""
         return (
             not isinstance(index, IntImm)
@@ -164,7 +164,7 @@ class OwnPart:
         )
 
     def _division(self, indices: list[Expr]) -> _Division | None:
-        """How the indices of one dimension are divided, if they all are, and alike."""
+        """Return the division of the indices of one dimension, if they all are divided, and alike."""
         common: set[_Division] | None = None
         for index in indices:
             if not is_index(index) or index.dtype.lanes != 1:

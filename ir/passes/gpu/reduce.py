@@ -72,7 +72,7 @@ class _Nest:
     stores: tuple[BufferStore, ...]
 
     def uses(self, loop: For) -> bool:
-        """Whether the stores' elements depend on a loop."""
+        """Return whether the stores' elements depend on a loop."""
         return any(node is loop.var for store in self.stores for index in store.indices for node in walk(index))
 
     @property
@@ -115,7 +115,7 @@ def _group(stmt: Stmt) -> tuple[BufferStore, ...] | None:
 
 
 def _updates(nest: _Nest) -> bool:
-    """Whether it reads the elements that it stores: a step of a recurrence reads others."""
+    """Return whether it reads the elements that it stores: a step of a recurrence reads others."""
     places = {(store.buffer, *map(structural_key, store.indices)) for store in nest.stores}
     return any(
         isinstance(node, BufferLoad) and (node.buffer, *map(structural_key, node.indices)) in places
@@ -163,7 +163,7 @@ class _Joiner(Rewriter):
 
 
 def _begins_within(statement: Stmt, nest: _Nest) -> bool:
-    """Whether a reduction's init lies further inside, beside the update."""
+    """Return whether a reduction's init lies further inside, beside the update."""
     wanted = {store.buffer for store in nest.stores}
     return any(
         isinstance(node, BufferStore) and node.buffer in wanted and node not in nest.stores
@@ -172,7 +172,7 @@ def _begins_within(statement: Stmt, nest: _Nest) -> bool:
 
 
 def _take_init(done: list[Stmt], nest: _Nest) -> Stmt | None:
-    """Takes from the end of `done` the statement, or the plain stores, that begin the reduction of `nest`, if it is there."""
+    """Take from the end of `done` the statement, or the plain stores, that begin the reduction of `nest`, if it is there."""
     wanted = {store.buffer for store in nest.stores}
     for count in range(1, min(len(wanted), len(done)) + 1):
         first = seq(*done[-count:])
@@ -342,7 +342,7 @@ Combine = Callable[[Sequence[Expr], Sequence[Expr]], Stmt]
 
 
 class _Threads:
-    """Joins the `partials` at `place` of all threads that differ in `tags` alone; each of them then holds the result."""
+    """Join the `partials` at `place` of all threads that differ in `tags` alone; each of them then holds the result."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a thread keeps to itself is computed without the guards of what is stored in the end.
+"""Computation of registers without the guards of the final stores.
 
     sums: local float32[4, 4]                          sums: local float32[4, 4]
     for k in 16:                                       for k in 16:
@@ -97,7 +97,7 @@ def _said(
     loops: tuple[Var, ...],
     guards: tuple[If, ...],
 ) -> Iterator[tuple[object, If]]:
-    """What guards say of the element that is stored, those whose every loop variable is one of its indices and that concern nothing
+    """Return the guards on the stored element, those whose every loop variable is one of its indices and that concern nothing
     else."""
     own: dict[Var, Expr] = {
         index: place for index, place in zip(store.indices, places, strict=True) if isinstance(index, Var)
@@ -116,7 +116,7 @@ def _said(
 
 
 def _is_harmless(store: BufferStore, analyzer: Analyzer) -> bool:
-    """Whether it can be computed whatever a guard says."""
+    """Return whether it can be computed whatever a guard says."""
     nodes = list(walk(store.value))
     within = all(
         _is_within(store.buffer, store.indices, analyzer)

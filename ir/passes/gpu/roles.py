@@ -43,14 +43,14 @@ REGISTERS, PRODUCER_REGISTERS, MOST_REGISTERS = 65536, 40, 240
 
 
 def has_roles(body: Stmt) -> bool:
-    """Whether a kernel's copies are those of warps of their own."""
+    """Return whether a kernel's copies are those of warps of their own."""
     return any(
         isinstance(node, Attr) and node.key == BULK_PIPELINE and node.subject == ROLES for node in statements(body)
     )
 
 
 def check_roles(hardware: Hardware, subjects: Sequence[object]) -> None:
-    """That all pipelines of a kernel are filled alike, by four warps beside whole groups of four. Raises CannotCopyInBulk."""
+    """Check that all pipelines of a kernel are filled alike, by four warps beside whole groups of four. Raises CannotCopyInBulk."""
     reason = ""
     if any(subject != ROLES for subject in subjects):
         reason = "another pipeline of the kernel has no warps of its own"
@@ -122,7 +122,7 @@ def _evaluate(name: str, *numbers: int) -> Stmt:
 
 
 def is_role(condition: Expr) -> bool:
-    """Whether a condition tells threads that compute from those that do not."""
+    """Return whether a condition tells threads that compute from those that do not."""
     return isinstance(condition, Call) and any(
         isinstance(arg, StringImm) and arg.value == COMPUTES for arg in condition.args
     )
@@ -134,7 +134,7 @@ def _without(body: Stmt, places: Sequence[Buffer]) -> Stmt:
 
 
 def _only_copies(stmt: Stmt, places: Sequence[Buffer]) -> Stmt | None:
-    """What asks for copies and what stands around that; None where nothing does. A thread's index is that of any."""
+    """Return the statements that ask for copies, with those around them; None where nothing does. A thread's index is that of any."""
     if isinstance(stmt, Evaluate):
         return stmt if called(stmt).startswith(BULK_CALLS) else None
     if isinstance(stmt, Seq):

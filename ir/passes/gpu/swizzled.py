@@ -82,7 +82,7 @@ class _Placer(Rewriter):
         return Allocate(self.placed[buffer], self.visit(node.body))
 
     def _panel(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Where an element stands before parts are exchanged."""
+        """Return the position of an element before parts are exchanged."""
         *outer, row, column = indices
         own = row_bytes(buffer) // buffer.dtype.bytes
         return *outer, self.analyzer.simplify(floordiv(column, own)), row, self.analyzer.simplify(floormod(column, own))
@@ -149,7 +149,7 @@ def _panel_bytes(buffer: Buffer) -> int:
 
 
 def fence_stores(function: Function) -> Function:
-    """What threads stored themselves, tensor cores see behind a fence of each of them before the barrier."""
+    """Fence the threads' own stores: tensor cores see them behind a fence of each thread before the barrier."""
     read = {
         target[0]
         for node in walk(function.body)

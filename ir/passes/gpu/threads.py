@@ -132,7 +132,7 @@ class _Mapper(Copier):
         return body if scope == "global" else Allocate(placed, body)
 
     def Attr(self, node: Attr) -> Stmt:
-        """What one thread does: the first."""
+        """Return the statement for the first thread."""
         if node.key not in (ONE_THREAD, ALONE):
             return super().Attr(node)
         first = {
@@ -208,7 +208,7 @@ class _Mapper(Copier):
         return stmt if condition is None else If(condition, stmt)
 
     def _check_first_comes_by(self, buffer: Buffer, first: dict[Var, Expr]) -> None:
-        """That the first thread runs the current statement where any of them does."""
+        """Check that the first thread runs the current statement where any of them does."""
         for condition in self.around:
             if not any(node in first for node in walk(condition) if isinstance(node, Var)):
                 continue

@@ -43,7 +43,7 @@ def _reordered(sequence: Seq) -> Seq | None:
 
 
 def _is_copy(part: Stmt) -> bool:
-    """Whether a statement begins asynchronous copies, under conditions or not, and does nothing else that others see."""
+    """Return whether a statement begins asynchronous copies, under conditions or not, and does nothing else that others see."""
     calls = [called(node) for node in statements(part) if isinstance(node, Evaluate)]
     if calls:
         return all(name == BULK_EXPECT or name.startswith(BULK_BOX) for name in calls)

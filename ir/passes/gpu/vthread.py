@@ -79,7 +79,7 @@ class _Threads:
         return len(self.touched) > before
 
     def depends(self, node: Node) -> bool:
-        """Whether a statement or a value differs between the virtual threads. An update of outside memory counts: each
+        """Return whether a statement or a value differs between the virtual threads. An update of outside memory counts: each
         of them does it."""
         for inner in walk(node):
             if isinstance(inner, Var) and inner in self.touched:

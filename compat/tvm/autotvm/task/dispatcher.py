@@ -35,7 +35,7 @@ class DispatchContext:
         return None
 
     def update(self, target: Target, workload: Workload, cfg: ConfigSpace) -> None:
-        """Answers with `cfg` from now on."""
+        """Answer with `cfg` from now on."""
         raise TypeError(f"{type(self).__name__} holds no configurations to be updated")
 
     def __enter__(self) -> DispatchContext:
@@ -74,7 +74,7 @@ class ApplyFixedConfig(DispatchContext):
 
 
 class FallbackContext(DispatchContext):
-    """What is asked when nothing was tuned: a configuration of first choices, and a warning, once a workload."""
+    """Dispatcher for workloads that were not tuned: a configuration of first choices, and a warning, once a workload."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class FallbackContext(DispatchContext):
         return FallbackConfigEntity()
 
     def update(self, target: Target, workload: Workload, cfg: ConfigSpace) -> None:
-        """Answers with `cfg` from now on."""
+        """Answer with `cfg` from now on."""
         self.memory[str(target), workload] = cfg
 
     def clear_cache(self, target: Target, workload: Workload) -> None:

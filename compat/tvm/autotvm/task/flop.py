@@ -1,4 +1,4 @@
-"""How much arithmetic a schedule's operations declare, for the figures that tuners show."""
+"""Operation counts that a schedule's operations declare, for the figures that tuners show."""
 
 from __future__ import annotations
 

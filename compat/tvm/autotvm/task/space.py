@@ -68,7 +68,7 @@ class Choices(tuple[Choice, ...]):
 
 
 class AnnotateEntity(Annotate):
-    """What is done to each of the loops: "none", "unroll" or "vec"."""
+    """Annotation of each of the loops: "none", "unroll" or "vec"."""
 
     def apply(
         self,
@@ -150,17 +150,17 @@ class ConfigSpace:
         return [VirtualAxis(name=f"{name}.{at}") for at in range(len(axes))]
 
     def define_annotate(self, name: str, axes: Sequence[Any], policy: str = "try_unroll_vec", **_: object) -> None:
-        """What is done to loops: "none", "unroll", "vec", "try_unroll", "try_vec", "try_unroll_vec". Raises BadDefinition."""
+        """Define the annotation of loops: "none", "unroll", "vec", "try_unroll", "try_vec", "try_unroll_vec". Raises BadDefinition."""
         if self._defines(name, f"Annotate(policy={policy}) of {len(axes)} loops"):
             self._own.define_annotate(name, list(axes), policy)
 
     def multi_filter(self, filter: Callable[[ConfigEntity], bool], **_: object) -> None:
-        """Keeps the configurations for which it is true, of several parts at once."""
+        """Keep the configurations for which it is true, of several parts at once."""
         self._filters.append(filter)
         self._length = None
 
     def _defines(self, name: str, about: str) -> bool:
-        """Whether this configuration learns its parts; a later definition of a name stands for the earlier."""
+        """Return whether this configuration learns its parts; a later definition of a name stands for the earlier."""
         self._own.parts.pop(name, None)
         self._about[name], self._length = about, None
         return True
@@ -174,13 +174,13 @@ class ConfigSpace:
         self.errors.append(msg)
 
     def valid(self) -> bool:
-        """Whether no error was noted."""
+        """Return whether no error was noted."""
         return not self.errors
 
     # Choices
 
     def __getitem__(self, name: str) -> Any:
-        """What was chosen for a part. Raises UnknownPart."""
+        """Return the choice for a part. Raises UnknownPart."""
         entity = self._decided[name] if name in self._decided else self._own[name]
         return AnnotateEntity(entity.anns) if type(entity) is Annotate else entity
 
@@ -212,12 +212,12 @@ class ConfigSpace:
 
     @property
     def dims(self) -> list[int]:
-        """How many choices each part has."""
+        """The number of choices of each part."""
         return [len(part.choices) for part in self.parts]
 
     @property
     def range_length(self) -> int:
-        """How many indices there are; with `multi_filter` some of them stand for nothing."""
+        """The number of indices; with `multi_filter` some of them stand for nothing."""
         return prod(self.dims)
 
     def __len__(self) -> int:
@@ -228,11 +228,11 @@ class ConfigSpace:
         return self._length
 
     def is_index_valid(self, index: int) -> bool:
-        """Whether `index` stands for a configuration that the filters keep."""
+        """Return whether `index` stands for a configuration that the filters keep."""
         return 0 <= index < self.range_length and all(keeps(self.get(index)) for keeps in self._filters)
 
     def keeps(self, entity: ConfigEntity) -> bool:
-        """Whether the filters keep a configuration."""
+        """Return whether the filters keep a configuration."""
         return all(filter(entity) for filter in self._filters)
 
     def get(self, index: int) -> ConfigEntity:
@@ -319,7 +319,7 @@ class ConfigEntity(ConfigSpace):
         """The filters chose before there was a configuration."""
 
     def __getitem__(self, name: str) -> Any:
-        """What was chosen for a part. Raises UnknownPart."""
+        """Return the choice for a part. Raises UnknownPart."""
         if name not in self._decided:
             raise UnknownPart(
                 f"the configuration has no part {name!r}",

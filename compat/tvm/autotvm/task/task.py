@@ -40,7 +40,7 @@ Workload = tuple[Any, ...]
 
 
 class TaskTemplate:
-    """What is registered under a name: a template, or a computation and how it is scheduled."""
+    """Entry of the registry under a name: a template, or a computation and how it is scheduled."""
 
     def __init__(self) -> None:
         self.fcustomized: Callable[..., Any] | None = None
@@ -88,7 +88,7 @@ TASK_TABLE: dict[str, TaskTemplate] = {}
 
 
 def registered(name: str) -> TaskTemplate:
-    """What is registered under a name. Raises NothingToTune."""
+    """Return the template registered under a name. Raises NothingToTune."""
     if name not in TASK_TABLE:
         raise NothingToTune(
             f"there is no template {name!r}",
@@ -169,7 +169,7 @@ def deserialize_args(args: Sequence[Any]) -> list[Any]:
 
 
 def args_to_workload(args: Sequence[Any], task_name: str | None = None) -> Workload:
-    """What is tuned, as a value: the name and the arguments."""
+    """Return the workload as a value: the name and the arguments."""
     return (task_name, *serialize_args(args)) if task_name is not None else serialize_args(args)
 
 

@@ -67,7 +67,7 @@ def register_topi_schedule(task_name: str, func: Callable[..., Any] | None = Non
 
 
 def get_workload(outs: Sequence[Tensor], task_name: str | None = None) -> tuple[Any, ...] | None:
-    """What the nearest computation behind the tensors was called with, of those registered under a name."""
+    """Return the arguments of the nearest computation behind the tensors, of those registered under a name."""
     stack, seen = [tensor.op for tensor in outs], set[Operation]()
     while stack:
         op = stack.pop()

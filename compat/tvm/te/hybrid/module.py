@@ -49,11 +49,11 @@ class HybridModule:
         return str(ours(self._loaded()))
 
     def save(self, path: str | Path) -> None:
-        """Writes the text of the loops."""
+        """Write the text of the loops."""
         Path(path).write_text(self.get_source())
 
     def load(self, path: str | Path) -> None:
-        """Reads what save wrote."""
+        """Read what save wrote."""
         self.function = parse(read_regular(path, _MOST_BYTES).decode())
 
     def _loaded(self) -> Function:
@@ -80,7 +80,7 @@ class HybridModule:
 
 
 def _symbols(inputs: Sequence[Buffer | Var], args: Sequence[Any]) -> dict[Var, Expr]:
-    """What scalars and the symbols of shapes are."""
+    """Return the values of scalars and of the symbols of shapes."""
     known: dict[Var, Expr] = {}
     for declared, given in zip(inputs, args, strict=True):
         if isinstance(declared, Var):

@@ -27,7 +27,7 @@ def get_pad_tuple3d(padding: Any, kernel: Any) -> tuple[Any, ...]:
 
 
 def _both_sides(padding: Any, kernel: Any, dims: int) -> tuple[Any, ...]:
-    """What lies before each dimension, then what lies behind each."""
+    """Return the padding before each dimension, then the padding behind each."""
     if isinstance(padding, str):
         if padding not in ("SAME", "VALID"):
             raise ValueError(f"unknown padding {padding!r}; there are 'SAME' and 'VALID'")
@@ -44,7 +44,7 @@ def _both_sides(padding: Any, kernel: Any, dims: int) -> tuple[Any, ...]:
 
 
 def infer_pad(data: Tensor, data_pad: Tensor | None) -> tuple[int, int]:
-    """How much was padded before the height and the width of (N, C, H, W)."""
+    """Infer the padding before the height and the width of (N, C, H, W)."""
     if data_pad is None:
         return 0, 0
     high, wide = (
