@@ -15,6 +15,7 @@ from ..te.shape import same_extent
 from ..te.tensor import Tensor, tensor_text
 from .checks import axis_of, integers, tensor
 from .errors import BadOperand, BadParameter
+from .half_precision import convert_elements, sum_dtype
 from .matmul import product
 
 __all__ = ["einsum", "tensordot"]
@@ -143,6 +144,7 @@ def _contracted(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out:
     kind = tensors[0].dtype
     for factor in tensors[1:]:
         kind = common_dtype(kind, factor.dtype)
+    wide = sum_dtype(kind)
     axes = {
         label: te.reduce_axis((0, extent), f"k{at}")
         for at, (label, extent) in enumerate(extents.items())
@@ -159,12 +161,12 @@ def _contracted(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out:
             ]
             for factor, names in zip(tensors, labels, strict=True)
         ]
-        value = values[0].astype(kind)
+        value = values[0].astype(wide)
         for other in values[1:]:
-            value = product(value, other, kind)
+            value = product(value, other, wide)
         return te.sum(value, axis=list(axes.values())) if axes else value
 
     sums: Tensor = te.compute(
         tuple(extents[label] for label in out), element, name=f"T_{name}", tag="" if axes else "injective"
     )
-    return sums
+    return convert_elements(sums, kind)

@@ -16,6 +16,7 @@ from ..ir.ops import common_dtype, is_const
 from ..te.shape import same_extent
 from ..te.tensor import Tensor, tensor_text
 from .errors import BadOperand
+from .half_precision import convert_elements, sum_dtype
 
 __all__ = ["batch_matmul", "matmul"]
 
@@ -31,7 +32,8 @@ def matmul(
     """The product of two matrices, (n, m).
 
     A: (n, k), or (k, n) with transpose_a; B: (k, m), or (m, k) with transpose_b. out_dtype: in which products are taken
-    and added up; the type that te gives to a sum of the two where it is not given. Of float32, each element is within
+    and added up; the type that te gives to a sum of the two where it is not given, and of float16 and bfloat16 float32, which
+    is then rounded to that type once. Of float32, each element is within
     (k + 1) u times the sum of |a||b| of the exact value, u = 2**-24 (Higham 2002, section 3.1), in any schedule. allow_tf32:
     factors of float32 are rounded to TF32 (te.tf32), on every target, which tensor cores multiply. Raises BadOperand (TW0181).
     """
@@ -41,19 +43,19 @@ def matmul(
     check_depth(
         "topi.matmul", A, B, depth, deep, "transpose_a=True takes A as (k, n), transpose_b=True takes B as (m, k)"
     )
-    kind = result_dtype(A, B, out_dtype)
+    kind, sums = result_dtype(A, B, out_dtype), sum_dtype(result_dtype(A, B), out_dtype)
     right = apart(A, B)
     k = te.reduce_axis((0, depth), name="k")
     C: Tensor = te.compute(
         (rows, columns),
         lambda i, j: te.sum(
-            product(A[(k, i) if transpose_a else (i, k)], right[(j, k) if transpose_b else (k, j)], kind, allow_tf32),
+            product(A[(k, i) if transpose_a else (i, k)], right[(j, k) if transpose_b else (k, j)], sums, allow_tf32),
             axis=k,
         ),
         name="matmul",
         tag="matmul",
     )
-    return C
+    return convert_elements(C, kind)
 
 
 def batch_matmul(
@@ -77,7 +79,7 @@ def batch_matmul(
     one_x, one_y = is_const(x.shape[0], 1), is_const(y.shape[0], 1)
     if not (one_x or one_y or _agree(x.shape[0], y.shape[0])):
         raise _bad("topi.batch_matmul", x, y, f"the batches {x.shape[0]} and {y.shape[0]} differ", usage)
-    kind = result_dtype(x, y, out_dtype)
+    kind, sums = result_dtype(x, y, out_dtype), sum_dtype(result_dtype(x, y), out_dtype)
     y = apart(x, y)
     k = te.reduce_axis((0, depth), name="k")
 
@@ -87,7 +89,7 @@ def batch_matmul(
             product(
                 x[(left, k, i) if transpose_a else (left, i, k)],
                 y[(right, j, k) if transpose_b else (right, k, j)],
-                kind,
+                sums,
                 allow_tf32,
             ),
             axis=k,
@@ -96,7 +98,7 @@ def batch_matmul(
     products: Tensor = te.compute(
         (y.shape[0] if one_x else x.shape[0], rows, columns), element, name="batch_matmul", tag="batch_matmul"
     )
-    return products
+    return convert_elements(products, kind)
 
 
 def product(a: Expr, b: Expr, dtype: Any, allow_tf32: bool = False) -> Expr:
@@ -114,7 +116,7 @@ def apart(a: Tensor, b: Tensor) -> Tensor:
     return copy
 
 
-def result_dtype(a: Tensor, b: Tensor, out_dtype: str | None) -> Any:
+def result_dtype(a: Tensor, b: Tensor, out_dtype: str | None = None) -> Any:
     """The type of a product of matrices: as asked for, or the wider of the two."""
     return common_dtype(a.dtype, b.dtype) if out_dtype is None else te.const(0, out_dtype).dtype
 

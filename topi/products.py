@@ -13,6 +13,7 @@ from ..ir import ops
 from ..ir.ops import common_dtype, is_const
 from ..te import either as te
 from ..te.shape import same_extent
+from .half_precision import convert_elements, sum_dtype
 from .matmul import product
 from .references import wide
 from .row import floating, operator, sample
@@ -92,10 +93,13 @@ def _broadcast(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
     def element(*i: Any) -> Any:
         left = a[(*batch(a, i[:rank]), *((k, i[-2]) if transpose_a else (i[-2], k)))]
         right = b[(*batch(b, i[:rank]), *((i[-1], k) if transpose_b else (k, i[-1])))]
-        return te.sum(product(left, right, kind), axis=k)
+        return te.sum(product(left, right, sum_dtype(kind)), axis=k)
 
-    return te.compute(
-        (*shape, a.shape[-1 if transpose_a else -2], b.shape[-2 if transpose_b else -1]), element, name="matmul"
+    return convert_elements(
+        te.compute(
+            (*shape, a.shape[-1 if transpose_a else -2], b.shape[-2 if transpose_b else -1]), element, name="matmul"
+        ),
+        kind,
     )
 
 
@@ -138,10 +142,10 @@ def _grouped_matmul(x: Any, w: Any, groups: Any) -> Any:
         or not same_extent(x.shape[0], groups.shape[0])
     ):
         raise ValueError("rows, matrices for as many columns, and a group for each row")
-    k = te.reduce_axis((0, x.shape[1]), "k")
+    k, kind = te.reduce_axis((0, x.shape[1]), "k"), common_dtype(x.dtype, w.dtype)
 
     def element(s: Any, n: Any) -> Any:
         group = te.max(te.min(groups[s], ops.cast(w.shape[0], groups.dtype) - 1), 0)
-        return te.sum(x[s, k] * w[group, k, n], axis=k)
+        return te.sum(product(x[s, k], w[group, k, n], sum_dtype(kind)), axis=k)
 
-    return te.compute((x.shape[0], w.shape[2]), element, name="grouped_matmul")
+    return convert_elements(te.compute((x.shape[0], w.shape[2]), element, name="grouped_matmul"), kind)

@@ -9,6 +9,8 @@ import numpy as np
 from ... import te, topi
 from ...te.shape import same_extent
 from ...te.tensor import Tensor
+from ...topi.half_precision import convert_elements, sum_dtype
+from ...topi.matmul import product
 from ...topi.nn.convolutions import tap_count
 from ...topi.nn.spatial import spatial, strided_windows
 from ...topi.nn.window import out_extent, padded
@@ -72,15 +74,16 @@ def _by_parts_of_blocks(x: Tensor, w: Tensor, stride: Any, padding: Any, dilatio
             j * stride[1] + q * dilation[1],
             te.indexmod(c, each) * part + k,
         ]
-        return te.sum(value * w[o, c, p, q, k, v], axis=[c, p, q, k])
+        return te.sum(product(value, w[o, c, p, q, k, v], sum_dtype(x.dtype)), axis=[c, p, q, k])
 
-    return te.compute(
+    sums = te.compute(
         (batch, outputs, *out, lanes),
         element,
         name="conv2d_NCHWc",
         tag="conv2d_NCHWc",
         attrs={"stride": stride, "dilation": dilation, "padding": padding, "groups": 1},
     )
+    return convert_elements(sums, x.dtype)
 
 
 def _padded(
@@ -116,13 +119,16 @@ def _depthwise_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (),
         raise ValueError(f"weights {w.shape} are not those of an image {x.shape}")
     image, out = _padded(x, reach, stride, padding, dilation, peeled=True)
     p, q = (te.reduce_axis((0, extent), name) for extent, name in zip(reach, ("ry", "rx"), strict=True))
-    return te.compute(
+
+    def element(n: Any, c: Any, i: Any, j: Any, v: Any) -> Any:
+        value = image[n, c, i * stride[0] + p * dilation[0], j * stride[1] + q * dilation[1], v]
+        return te.sum(product(value, w[c, p, q, v], sum_dtype(x.dtype)), axis=[p, q])
+
+    sums = te.compute(
         (*x.shape[:2], *out, block),
-        lambda n, c, i, j, v: te.sum(
-            image[n, c, i * stride[0] + p * dilation[0], j * stride[1] + q * dilation[1], v] * w[c, p, q, v],
-            axis=[p, q],
-        ),
+        element,
         name="depthwise_conv2d",
         tag="depthwise_conv2d_nhwc",
         attrs={"stride": stride},
     )
+    return convert_elements(sums, x.dtype)

@@ -15,6 +15,7 @@ from ...ir.expr import Expr
 from ...te import either as te
 from ...te.tensor import Tensor
 from .. import transform
+from ..half_precision import convert_elements, sum_dtype
 from ..signatures import ElementType
 from .convolutions import check_channels, check_rank, tap_count, transposed_operands
 from .errors import BadConvolution, BadWindow
@@ -251,7 +252,7 @@ def _convolution(
             name="pad_temp",
         )
     axes = {name: te.reduce_axis((0, taps[name]), f"r{name.lower()}") for name in ("I", *space)}
-    dtype, each = out_dtype or data.dtype, 0 if groups == 1 else tap_count(taps["O"]) // groups
+    dtype, each = sum_dtype(data.dtype, out_dtype), 0 if groups == 1 else tap_count(taps["O"]) // groups
 
     def element(*i: Any) -> Expr:
         at = dict(zip(layout, i, strict=True))
@@ -267,4 +268,4 @@ def _convolution(
         element,
         name=f"conv{len(space)}d_{layout.lower()}",
     )
-    return convolved
+    return convert_elements(convolved, out_dtype or data.dtype)

@@ -31,6 +31,7 @@ from ...te import either as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..checks import weights
+from ..half_precision import convert_elements, sum_dtype
 from ..signatures import ElementType, Positive
 from .algorithm import ALGORITHMS, takes_winograd, winograd_wins
 from .convolutions import check_channels, check_rank, misfit, tap_count, transposed_operands
@@ -70,7 +71,8 @@ def conv2d(
     kernel (O/16, C/16, KH, KW, 16, 16), the input's block before the output's). stride, dilation: a number, or a pair for
     height and width. padding: a number, a pair, (top, left, bottom, right), "SAME" or "VALID". groups: data's and the
     result's channels are cut into so many, which do not see each other; kernel has C/groups input channels. out_dtype: what
-    is summed in, the data's dtype if None. algorithm: "direct"; "winograd", for NCHW 3 by 3 where all of stride, dilation and
+    is summed in, and the result's type; if None the data's, and float16 and bfloat16 are summed in float32 and rounded once.
+    algorithm: "direct"; "winograd", for NCHW 3 by 3 where all of stride, dilation and
     groups is 1; or "auto", which is Winograd's for float32 where it is the faster one by measurements
     (algorithm.winograd_wins), else direct. Winograd's results are within 16 * 2**-24 * S of the exact ones, S being the
     greatest sum of |data * kernel| of any element (winograd.py), which for what is small beside its neighbours is more than
@@ -257,7 +259,7 @@ def _channels_first(
     """The sum over data (N, C, H, W). outer: batch and output channels; taps: (C / groups, KH, KW)."""
     image = padded(data, windows.pads, (2, 3))
     c, p, q = (te.reduce_axis((0, extent), name) for extent, name in zip(taps, ("rc", "ry", "rx"), strict=True))
-    dtype = out_dtype or data.dtype
+    dtype = sum_dtype(data.dtype, out_dtype)
     each = 0 if groups == 1 else tap_count(outer[1]) // groups
 
     def element(n: Any, o: Any, i: Any, j: Any) -> Expr:
@@ -266,7 +268,8 @@ def _channels_first(
         return te.sum(value.astype(dtype) * weight(o, c, p, q).astype(dtype), axis=[c, p, q])
 
     name = "conv2d_nchw" if groups == 1 else "group_conv2d_nchw"
-    return te.compute((*outer, *windows.out), element, name=name, tag=name, attrs=windows.attrs(groups))
+    sums = te.compute((*outer, *windows.out), element, name=name, tag=name, attrs=windows.attrs(groups))
+    return convert_elements(sums, out_dtype or data.dtype)
 
 
 def _nhwc(
@@ -282,7 +285,7 @@ def _nhwc(
     p, q, c = (
         te.reduce_axis((0, extent), name) for extent, name in zip((*reach, inputs), ("ry", "rx", "rc"), strict=True)
     )
-    dtype = out_dtype or data.dtype
+    dtype = sum_dtype(data.dtype, out_dtype)
     each = 0 if groups == 1 else tap_count(outputs) // groups
 
     def element(n: Any, i: Any, j: Any, o: Any) -> Expr:
@@ -291,7 +294,8 @@ def _nhwc(
         return te.sum(value.astype(dtype) * kernel[p, q, c, o].astype(dtype), axis=[p, q, c])
 
     name = "conv2d_nhwc" if groups == 1 else "group_conv2d_nhwc"
-    return te.compute((batch, *windows.out, outputs), element, name=name, tag=name, attrs=windows.attrs(groups))
+    sums = te.compute((batch, *windows.out, outputs), element, name=name, tag=name, attrs=windows.attrs(groups))
+    return convert_elements(sums, out_dtype or data.dtype)
 
 
 def conv2d_NCHWc(
@@ -330,7 +334,7 @@ def conv2d_NCHWc(
         te.reduce_axis((0, extent), name)
         for extent, name in zip((in_chunks, *reach, in_block), ("rc", "ry", "rx", "rb"), strict=True)
     )
-    dtype = out_dtype or data.dtype
+    dtype = sum_dtype(data.dtype, out_dtype)
     each = 0 if groups == 1 else tap_count(out_chunks) // groups
 
     def element(n: Any, o: Any, i: Any, j: Any, v: Any) -> Expr:
@@ -338,13 +342,14 @@ def conv2d_NCHWc(
         value = image[(n, chunk, *windows.at(i, j, p, q), b)]
         return te.sum(value.astype(dtype) * kernel[o, c, p, q, b, v].astype(dtype), axis=[c, p, q, b])
 
-    return te.compute(
+    sums = te.compute(
         (batch, out_chunks, *windows.out, out_block),
         element,
         name="conv2d_NCHWc",
         tag="conv2d_NCHWc",
         attrs=windows.attrs(groups),
     )
+    return convert_elements(sums, out_dtype or data.dtype)
 
 
 def conv2d_prepack(kernel: Tensor | NDArray[Any], groups: Positive = 1, block: Positive = PACK) -> Any:

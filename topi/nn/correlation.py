@@ -6,6 +6,7 @@ from typing import Any
 
 from ...te import either as te
 from ...te.tensor import Tensor
+from ..half_precision import sum_dtype
 from ..signatures import Positive
 from .convolutions import check_rank, tap_count
 from .window import pad_amounts, padded
@@ -34,6 +35,7 @@ def correlation_nchw(
     border, radius = max_displacement + (kernel_size - 1) // 2, max_displacement // stride2
     across, channels = 2 * radius + 1, tap_count(data1.shape[1])
     size = [te.indexdiv(extent - 2 * border + stride1 - 1, stride1) for extent in first.shape[2:]]
+    wide = sum_dtype(data1.dtype)
     axes = [
         te.reduce_axis((0, extent), name)
         for extent, name in ((channels, "c"), (kernel_size, "ky"), (kernel_size, "kx"))
@@ -46,9 +48,9 @@ def correlation_nchw(
             place + (part - radius) * stride2
             for place, part in zip(here, (te.indexdiv(q, across), te.indexmod(q, across)), strict=True)
         ]
-        one, other = first[(n, c, *here)], second[(n, c, *moved)]
+        one, other = (value.astype(wide) for value in (first[(n, c, *here)], second[(n, c, *moved)]))
         return te.sum(one * other if is_multiply else te.abs(one - other), axis=axes)
 
     sums = te.compute((data1.shape[0], across * across, *size), together, name="correlation_sum")
     count = te.const(kernel_size * kernel_size * channels, sums.dtype)
-    return te.compute(sums.shape, lambda *i: sums[i] / count, name="correlation", tag="elemwise")
+    return te.compute(sums.shape, lambda *i: (sums[i] / count).astype(data1.dtype), name="correlation", tag="elemwise")

@@ -20,12 +20,14 @@ from ...codegen.machine import machine_of, register_tiles
 from ...codegen.target import Target
 from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
+from ...ir.dtype import DType
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import index_ceildiv
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text
 from ..checks import weights
 from ..errors import BadOperand
+from ..half_precision import convert_elements, sum_dtype
 from ..matmul import apart, check_depth, check_matrices, product, result_dtype
 
 if TYPE_CHECKING:
@@ -49,16 +51,16 @@ def dense(
     usage = "topi.nn.dense(x, w, bias): (n, k), (out, k) and (out,)"
     check_matrices("topi.nn.dense", x, w, 2, usage)
     check_depth("topi.nn.dense", x, w, x.shape[1], w.shape[1], usage)
-    kind = result_dtype(x, w, out_dtype)
+    kind, sums = result_dtype(x, w, out_dtype), sum_dtype(result_dtype(x, w), out_dtype)
     w = apart(x, w)
     k = te.reduce_axis((0, x.shape[1]), name="k")
     y: Tensor = te.compute(
         (x.shape[0], w.shape[0]),
-        lambda i, j: te.sum(product(x[i, k], w[j, k], kind, allow_tf32), axis=k),
+        lambda i, j: te.sum(product(x[i, k], w[j, k], sums, allow_tf32), axis=k),
         name="dense",
         tag="dense",
     )
-    return _biased(y, bias, usage)
+    return _biased(y, bias, kind, usage)
 
 
 @overload
@@ -130,20 +132,21 @@ def packed_dense(
             called=user_source(),
             fix=usage,
         )
-    kind = result_dtype(x, packed, out_dtype)
+    kind, sums = result_dtype(x, packed, out_dtype), sum_dtype(result_dtype(x, packed), out_dtype)
     k = te.reduce_axis((0, x.shape[1]), name="k")
     y: Tensor = te.compute(
         (x.shape[0], outs),
-        lambda i, j: te.sum(product(x[i, k], packed[j // width, k, j % width], kind), axis=k),
+        lambda i, j: te.sum(product(x[i, k], packed[j // width, k, j % width], sums), axis=k),
         name="packed_dense",
         tag="packed_dense",
     )
-    return _biased(y, bias, usage)
+    return _biased(y, bias, kind, usage)
 
 
-def _biased(y: Tensor, bias: Tensor | None, usage: str) -> Tensor:
+def _biased(y: Tensor, bias: Tensor | None, kind: DType, usage: str) -> Tensor:
+    """The sums plus a bias, in `kind`."""
     if bias is None:
-        return y
+        return convert_elements(y, kind)
     if bias.ndim != 1:
         raise BadOperand(
             f"{y.name} cannot add {tensor_text(bias)}",
@@ -154,6 +157,9 @@ def _biased(y: Tensor, bias: Tensor | None, usage: str) -> Tensor:
         )
     check_depth(y.name, y, bias, y.shape[1], bias.shape[0], usage)
     out: Tensor = te.compute(
-        y.shape, lambda i, j: y[i, j] + bias[j].astype(y.dtype), name=f"{y.name}.biased", tag="broadcast"
+        y.shape,
+        lambda i, j: (y[i, j] + bias[j].astype(y.dtype)).astype(kind),
+        name=f"{y.name}.biased",
+        tag="broadcast",
     )
     return out

@@ -16,6 +16,7 @@ from ...ir.ops import is_const
 from ...te import either as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
+from ..half_precision import convert_elements, sum_dtype
 from ..signatures import ElementType
 from .convolutions import check_rank, tap_count
 from .errors import BadConvolution
@@ -38,7 +39,7 @@ def depthwise_conv2d(
     layout: "NCHW" (data (N, C, H, W), kernel (C, M, KH, KW)) or "NHWC" (data (N, H, W, C), kernel (KH, KW, C, M)), M the
     channel multiplier; the result has C * M channels. In NCHW the kernel may also be (C * M, 1, KH, KW), as torch has it.
     stride, dilation: a number, or a pair for height and width. padding: a number, a pair, (top, left, bottom, right), "SAME"
-    or "VALID". out_dtype: what is summed in, the data's dtype if None. Raises BadConvolution (TW0191) and BadWindow (TW0190).
+    or "VALID". out_dtype: as for conv2d. Raises BadConvolution (TW0191) and BadWindow (TW0190).
     """
     if layout == "NCHW":
         return depthwise_conv2d_nchw(data, kernel, stride, padding, dilation, out_dtype)
@@ -74,16 +75,17 @@ def depthwise_conv2d_nchw(
         raise _misfit(data, kernel, channels, outer)
     image, place, out = _windows(data, size, reach, stride, padding, dilation, (2, 3))
     p, q = _taps(reach)
-    dtype = out_dtype or data.dtype
+    dtype = sum_dtype(data.dtype, out_dtype)
 
     def element(n: Any, c: Any, i: Any, j: Any) -> Expr:
         of, which = _channel(c, multiplier)
         weight = kernel[c, 0, p, q] if stacked else kernel[of, which, p, q]
         return te.sum(image[(n, of, *place(i, j, p, q))].astype(dtype) * weight.astype(dtype), axis=[p, q])
 
-    return te.compute(
+    sums = te.compute(
         (batch, channels * multiplier, *out), element, name="depthwise_conv2d", tag="depthwise_conv2d_nchw"
     )
+    return convert_elements(sums, out_dtype or data.dtype)
 
 
 def depthwise_conv2d_nhwc(
@@ -104,16 +106,17 @@ def depthwise_conv2d_nhwc(
         raise _misfit(data, kernel, channels, outer)
     image, place, out = _windows(data, size, reach, stride, padding, dilation, (1, 2))
     p, q = _taps(reach)
-    dtype = out_dtype or data.dtype
+    dtype = sum_dtype(data.dtype, out_dtype)
 
     def element(n: Any, i: Any, j: Any, c: Any) -> Expr:
         of, which = _channel(c, multiplier)
         value = image[(n, *place(i, j, p, q), of)]
         return te.sum(value.astype(dtype) * kernel[p, q, of, which].astype(dtype), axis=[p, q])
 
-    return te.compute(
+    sums = te.compute(
         (batch, *out, channels * multiplier), element, name="depthwise_conv2d", tag="depthwise_conv2d_nhwc"
     )
+    return convert_elements(sums, out_dtype or data.dtype)
 
 
 def _windows(

@@ -10,6 +10,8 @@ from ...errors import user_source
 from ...te.tensor import Tensor
 from ..checks import tensor
 from ..errors import BadParameter
+from ..half_precision import convert_elements, sum_dtype
+from ..matmul import product
 
 __all__ = ["lstm"]
 
@@ -84,26 +86,45 @@ def lstm(
 def _of_inputs(Xs: Tensor, Wi: Tensor, Bi: Tensor | None) -> Tensor:
     k = te.reduce_axis((0, Xs.shape[2]), "ki2h")
     shape = (*Xs.shape[:2], Wi.shape[0])
-    sums = te.compute(shape, lambda t, b, j: te.sum(Xs[t, b, k] * Wi[j, k], axis=k), name="Xi2h")
-    return sums if Bi is None else te.compute(shape, lambda t, b, j: sums[t, b, j] + Bi[j], "Xi2h_bias", "injective")
+    sums = te.compute(
+        shape, lambda t, b, j: te.sum(product(Xs[t, b, k], Wi[j, k], sum_dtype(Xs.dtype)), axis=k), name="Xi2h"
+    )
+    if Bi is None:
+        return convert_elements(sums, Xs.dtype)
+    return te.compute(
+        shape,
+        lambda t, b, j: (sums[t, b, j] + Bi[j].astype(sums.dtype)).astype(Xs.dtype),
+        "Xi2h_bias",
+        "injective",
+    )
 
 
 def _of_states(state: Tensor, Wh: Tensor, Bh: Tensor | None, hidden: Any) -> Tensor:
     """Return the contribution of the last hidden state to each gate: (T + 1, B, 4, H)."""
     k = te.reduce_axis((0, state.shape[2]), "kh2h")
     shape = (*state.shape[:2], 4, hidden)
+    wide = sum_dtype(state.dtype)
     sums = te.compute(
-        shape, lambda t, b, i, j: te.sum(state[t - 1, b, k] * Wh[i * hidden + j, k], axis=k), name="s_h2h"
+        shape,
+        lambda t, b, i, j: te.sum(product(state[t - 1, b, k], Wh[i * hidden + j, k], wide), axis=k),
+        name="s_h2h",
     )
     if Bh is None:
-        return sums
-    return te.compute(shape, lambda t, b, i, j: sums[t, b, i, j] + Bh[i * hidden + j], "s_h2h_bias", "injective")
+        return convert_elements(sums, state.dtype)
+    return te.compute(
+        shape,
+        lambda t, b, i, j: (sums[t, b, i, j] + Bh[i * hidden + j].astype(wide)).astype(state.dtype),
+        "s_h2h_bias",
+        "injective",
+    )
 
 
 def _projected(states: Tensor, proj: Tensor) -> Tensor:
     k = te.reduce_axis((0, states.shape[2]), "kh2p")
     shape = (*states.shape[:2], proj.shape[0])
-    return te.compute(shape, lambda t, b, j: te.sum(states[t, b, k] * proj[j, k], axis=k), "next_h_proj")
+    wide = sum_dtype(states.dtype)
+    sums = te.compute(shape, lambda t, b, j: te.sum(product(states[t, b, k], proj[j, k], wide), axis=k), "next_h_proj")
+    return convert_elements(sums, states.dtype)
 
 
 def _first(given: Tensor | None, shape: Any, Xs: Tensor, name: str) -> Tensor:

@@ -10,12 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import user_source
+from ...ir.ops import common_dtype
 from ...te import either as te
 from ...te import hybrid
 from ...te.hybrid.runtime import output_tensor
 from ...te.tensor import Tensor, tensor_text
 from ..checks import tensor
 from ..errors import BadOperand, BadParameter
+from ..half_precision import convert_elements, sum_dtype
+from ..matmul import product
 from ..transform import transpose
 
 __all__ = [
@@ -86,6 +89,7 @@ def _product(dense: Tensor, matrix: tuple[Tensor, Tensor, Tensor], outer: Any, a
     wide: Any = data.shape[2] if data.ndim > 2 else 1
     shape = [*outer]
     shape.insert(at, rows * high)
+    kind = common_dtype(data.dtype, dense.dtype)
 
     def total(*index: Any) -> Any:
         row, rest = index[at], (*index[:at], *index[at + 1 :])
@@ -94,13 +98,12 @@ def _product(dense: Tensor, matrix: tuple[Tensor, Tensor, Tensor], outer: Any, a
         place = indptr[line] + stored
         inner = (te.indexmod(row, high),) if data.ndim > 1 else ()
         if data.ndim < 3:
-            return te.sum(data[(place, *inner)] * dense[(*rest, indices[place])], axis=stored)
+            return te.sum(product(data[(place, *inner)], dense[(*rest, indices[place])], sum_dtype(kind)), axis=stored)
         column = te.reduce_axis((0, wide), "column")
-        return te.sum(
-            data[(place, *inner, column)] * dense[(*rest, indices[place] * wide + column)], axis=[stored, column]
-        )
+        term = product(data[(place, *inner, column)], dense[(*rest, indices[place] * wide + column)], sum_dtype(kind))
+        return te.sum(term, axis=[stored, column])
 
-    return te.compute(tuple(shape), total, name=subject)
+    return convert_elements(te.compute(tuple(shape), total, name=subject), kind)
 
 
 def sparse_add(dense_data: Tensor, sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor) -> Tensor:

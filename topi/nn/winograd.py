@@ -15,8 +15,8 @@ the exact one than
     tile = 2:  16 * 2**-24 * S         tile = 4:  128 * 2**-24 * S
 
 which tests/topi/nn/test_winograd.py asserts. (On ResNet-50's layers tile = 2 stays below 1.5 * 2**-24 * S, which is about what
-libraries' direct convolutions do, tile = 4 below 25.) Where data or weights span many orders of magnitude within an image,
-what is small drowns: take conv2d.
+libraries' direct convolutions do, tile = 4 below 25.) float16 and bfloat16 are computed in float32 and rounded once. Where
+data or weights span many orders of magnitude within an image, what is small drowns: take conv2d.
 
 With tile = 2 each element is computed from those of its own window alone, as in a direct convolution: what is large, or a NaN,
 reaches nobody else, but where a direct one gives an infinity there may be a NaN.
@@ -36,6 +36,7 @@ from ...te.shape import same_extent, shape_text
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
 from ..checks import tensor, weights
+from ..half_precision import convert_elements, sum_dtype
 from ..weighted import scaled_and_moved
 from .conv2d import PACK
 from .errors import BadConvolution
@@ -101,7 +102,8 @@ def conv2d_winograd(data: Tensor, kernel: Tensor, padding: Any = 1, tile: int = 
             reason="their number is part of the program",
             fix="declare the kernel's shape by numbers",
         )
-    return conv2d_winograd_prepacked(data, conv2d_winograd_prepack(kernel, tile), outputs.value, padding)
+    packed = conv2d_winograd_prepack(convert_elements(kernel, sum_dtype(kernel.dtype)), tile)
+    return conv2d_winograd_prepacked(data, packed, outputs.value, padding)
 
 
 def conv2d_winograd_prepack(kernel: Any, tile: int = 2) -> Any:
@@ -154,6 +156,8 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
         "(N, C, H, W)",
     )
     size, m, to_image, back = _algorithm(packed)
+    kind, wide = data.dtype, sum_dtype(data.dtype)
+    data = convert_elements(data, wide)
     batch, inputs, height, width = data.shape
     pads, out, (down, across) = _tiles(height, width, padding, m)
     image = _padded(data, pads, (down * m + 2, across * m + 2), "conv2d_winograd")
@@ -173,7 +177,7 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
     blocks, lanes = packed.shape[2], packed.shape[4]
     products = te.compute(
         (size, size, batch, blocks, down, across, lanes),
-        lambda a, b, n, ob, y, x, v: te.sum(squares[a, b, n, c, y, x] * packed[a, b, ob, c, v], axis=c),
+        lambda a, b, n, ob, y, x, v: te.sum(squares[a, b, n, c, y, x] * packed[a, b, ob, c, v].astype(wide), axis=c),
         name="winograd_products",
         tag=AlgorithmTag("conv2d_winograd.products"),
     )
@@ -193,7 +197,7 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
     )
     return te.compute(
         (batch, channels, *out),
-        lambda n, o, i, j: results[n, te.indexdiv(o, lanes), i, j, te.indexmod(o, lanes)],
+        lambda n, o, i, j: results[n, te.indexdiv(o, lanes), i, j, te.indexmod(o, lanes)].astype(kind),
         name="conv2d_winograd",
         tag=AlgorithmTag("conv2d_winograd"),
         attrs={"tile": m},
@@ -212,6 +216,8 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
         "(N, C/c, H, W, c)",
     )
     size, m, to_image, back = _algorithm(packed)
+    kind, wide = data.dtype, sum_dtype(data.dtype)
+    data = convert_elements(data, wide)
     batch, chunks, height, width, block = data.shape
     pads, out, (down, across) = _tiles(height, width, padding, m)
     image = _padded(data, pads, (down * m + 2, across * m + 2), "conv2d_winograd_NCHWc")
@@ -232,7 +238,7 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
     products = te.compute(
         (size, size, batch, blocks, down, across, lanes),
         lambda a, b, n, ob, y, x, v: te.sum(
-            squares[a, b, n, c, y, x, k] * packed[a, b, ob, c * block + k, v], axis=[c, k]
+            squares[a, b, n, c, y, x, k] * packed[a, b, ob, c * block + k, v].astype(wide), axis=[c, k]
         ),
         name="winograd_products",
         tag=AlgorithmTag("conv2d_winograd_NCHWc.products"),
@@ -247,7 +253,9 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
     )
     return te.compute(
         (batch, blocks, *out, lanes),
-        lambda n, ob, i, j, v: combined(te.indexmod(j, m), back, lambda b: columns[n, ob, i, b, te.indexdiv(j, m), v]),
+        lambda n, ob, i, j, v: combined(
+            te.indexmod(j, m), back, lambda b: columns[n, ob, i, b, te.indexdiv(j, m), v]
+        ).astype(kind),
         name="conv2d_winograd_NCHWc",
         tag=AlgorithmTag("conv2d_winograd_NCHWc"),
         attrs={"tile": m},

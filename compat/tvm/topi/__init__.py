@@ -14,6 +14,7 @@ from .... import te
 from .... import topi as _ours
 from ....ir import ops
 from ....te import Tensor
+from .utils import sum_dtype
 
 _SUBMODULES = (
     "arm_cpu",
@@ -72,7 +73,7 @@ def __dir__() -> list[str]:
 
 def matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False) -> Tensor:
     """The product of two matrices."""
-    return _ours.matmul(a, b, transp_a, transp_b)
+    return _ours.matmul(a, b, transp_a, transp_b, sum_dtype(a, None))
 
 
 def gather(data: Tensor, axis: int, indices: Tensor, support_negative_indices: bool = True) -> Tensor:

@@ -11,6 +11,7 @@ from ....ir.expr import Expr, FloatImm, IntImm
 from ....ir.ops import constant_of
 from ....schedule import Schedule
 from ....te.operation import Operation
+from ....te.tensor import Tensor
 from ....topi.transform import flat_index as ravel_index
 from . import tag
 
@@ -23,6 +24,7 @@ __all__ = [
     "prod",
     "ravel_index",
     "simplify",
+    "sum_dtype",
     "traverse_inline",
     "unravel_index",
 ]
@@ -49,6 +51,11 @@ def get_const_float(expr: Any) -> float:
     if not isinstance(expr, (int, float)):
         raise ValueError("Expect value to be constant float")
     return float(expr)
+
+
+def sum_dtype(data: Tensor, out_dtype: Any) -> Any:
+    """The out_dtype of ours that adds products up as TVM does: in the data's dtype, float16 too, where none is asked for."""
+    return out_dtype or (str(data.dtype) if data.dtype.is_float and data.dtype.bits == 16 else None)
 
 
 def get_shape(src_shape: Any, src_layout: str, dst_layout: str) -> tuple[Any, ...]:

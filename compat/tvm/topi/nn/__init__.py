@@ -11,7 +11,7 @@ from .....topi import transform as _transform
 from .....topi.matmul import batch_matmul as _batch_matmul
 from .....topi.matmul import matmul as _matmul
 from ..image import resize2d, resize3d
-from ..utils import get_const_float
+from ..utils import get_const_float, sum_dtype
 from .packed import (
     conv2d_gemm_weight_transform,
     conv2d_NCHWc_int8,
@@ -77,7 +77,7 @@ def __getattr__(name: str) -> Any:
     return getattr(_ours, name)
 
 
-# Convolutions. An out_dtype of None or "" is the data's.
+# Convolutions. An out_dtype of None or "" is the data's: float16 is summed in float16, in one stage, as programs schedule it.
 
 
 def conv2d(
@@ -109,12 +109,14 @@ def conv(
 ) -> Tensor:
     """The convolution in groups, of as many dimensions as the layout says."""
     if len(data_layout) == 3:
-        return _ours.conv1d(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype or None)
+        return _ours.conv1d(
+            inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, sum_dtype(inp, out_dtype)
+        )
     if len(data_layout) == 5 and data_layout.isupper():
         if kernel_layout:
             filt = _in_order(filt, kernel_layout, "OIDHW" if data_layout == "NCDHW" else "DHWIO")
         over = _ours.conv3d_ncdhw if data_layout == "NCDHW" else _ours.conv3d_ndhwc
-        return over(inp, filt, stride, padding, dilation, groups, out_dtype or None)
+        return over(inp, filt, stride, padding, dilation, groups, sum_dtype(inp, out_dtype))
     return _conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
 
 
@@ -132,8 +134,8 @@ def _conv(
     if kernel_layout and layout in ("NCHW", "NHWC", "HWCN"):
         kernel = _in_order(kernel, kernel_layout, "OIHW" if layout == "NCHW" else "HWIO")
     if layout == "HWCN" and groups == 1:
-        return _ours.conv2d_hwcn(data, kernel, strides, padding, dilation, out_dtype or None)
-    return _ours.conv2d(data, kernel, strides, padding, dilation, groups, layout, out_dtype or None)
+        return _ours.conv2d_hwcn(data, kernel, strides, padding, dilation, sum_dtype(data, out_dtype))
+    return _ours.conv2d(data, kernel, strides, padding, dilation, groups, layout, sum_dtype(data, out_dtype))
 
 
 def _in_order(kernel: Tensor, given: str, wanted: str) -> Tensor:
@@ -146,7 +148,7 @@ def conv2d_nchw(
     Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None
 ) -> Tensor:
     """The convolution of (N, C, H, W) by (O, C, KH, KW)."""
-    return _ours.conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype or None)
+    return _ours.conv2d_nchw(Input, Filter, stride, padding, dilation, sum_dtype(Input, out_dtype))
 
 
 def conv2d_nhwc(
@@ -159,14 +161,14 @@ def conv2d_nhwc(
     **_: object,
 ) -> Tensor:
     """The convolution of (N, H, W, C) by (KH, KW, C, O)."""
-    return _ours.conv2d_nhwc(Input, Filter, stride, padding, dilation, out_dtype or None)
+    return _ours.conv2d_nhwc(Input, Filter, stride, padding, dilation, sum_dtype(Input, out_dtype))
 
 
 def conv2d_hwcn(
     Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None
 ) -> Tensor:
     """The convolution of (H, W, C, N) by (KH, KW, C, O)."""
-    return _ours.conv2d_hwcn(Input, Filter, stride, padding, dilation, out_dtype or None)
+    return _ours.conv2d_hwcn(Input, Filter, stride, padding, dilation, sum_dtype(Input, out_dtype))
 
 
 def conv2d_NCHWc(
@@ -180,7 +182,7 @@ def conv2d_NCHWc(
     out_dtype: Any = "float32",
 ) -> Tensor:
     """The convolution in blocks of channels."""
-    return _ours.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype or None)
+    return _ours.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, sum_dtype(data, out_dtype))
 
 
 def group_conv2d_nchw(
@@ -193,7 +195,7 @@ def group_conv2d_nchw(
     out_dtype: Any = None,
 ) -> Tensor:
     """The convolution in groups of (N, C, H, W) by (O, C / groups, KH, KW)."""
-    return _ours.group_conv2d_nchw(Input, Filter, stride, padding, dilation, groups, out_dtype or None)
+    return _ours.group_conv2d_nchw(Input, Filter, stride, padding, dilation, groups, sum_dtype(Input, out_dtype))
 
 
 def group_conv2d_nhwc(
@@ -206,7 +208,7 @@ def group_conv2d_nhwc(
     out_dtype: Any = None,
 ) -> Tensor:
     """The convolution in groups of (N, H, W, C) by (KH, KW, C / groups, O)."""
-    return _ours.group_conv2d_nhwc(Input, Filter, stride, padding, dilation, groups, out_dtype or None)
+    return _ours.group_conv2d_nhwc(Input, Filter, stride, padding, dilation, groups, sum_dtype(Input, out_dtype))
 
 
 def depthwise_conv2d_nchw(
@@ -218,7 +220,7 @@ def depthwise_conv2d_nchw(
     out_dtype: Any = None,
 ) -> Tensor:
     """The depthwise convolution of (N, C, H, W) by (C, M, KH, KW)."""
-    return _ours.depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype or None)
+    return _ours.depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, sum_dtype(Input, out_dtype))
 
 
 def depthwise_conv2d_nhwc(
@@ -232,7 +234,7 @@ def depthwise_conv2d_nhwc(
 ) -> Tensor:
     """The depthwise convolution of (N, H, W, C) by (KH, KW, C, M), or in any order of "HWOI" that kernel_layout names."""
     kernel = _in_order(Filter, kernel_layout, "HWOI")
-    return _ours.depthwise_conv2d_nhwc(Input, kernel, stride, padding, dilation, out_dtype or None)
+    return _ours.depthwise_conv2d_nhwc(Input, kernel, stride, padding, dilation, sum_dtype(Input, out_dtype))
 
 
 def depthwise_conv2d_NCHWc(
@@ -251,7 +253,7 @@ def depthwise_conv2d_NCHWc(
     kernel = _transform.reshape(_transform.transpose(Filter, (0, 5, 1, 4, 2, 3)), (chunks * block, 1, high, wide))
     batch, _, height, width, _ = Input.shape
     data = _transform.reshape(_transform.transpose(Input, (0, 1, 4, 2, 3)), (batch, chunks * block, height, width))
-    result = _ours.depthwise_conv2d_nchw(data, kernel, stride, padding, dilation, out_dtype or None)
+    result = _ours.depthwise_conv2d_nchw(data, kernel, stride, padding, dilation, sum_dtype(data, out_dtype))
     parts = _transform.reshape(result, (batch, chunks, block, *result.shape[2:]))
     return _transform.transpose(parts, (0, 1, 3, 4, 2))
 
@@ -265,7 +267,7 @@ def conv2d_transpose_nchw(
     output_padding: Any = 0,
 ) -> Tensor:
     """The transposed convolution of (N, C, H, W) by (C, O, KH, KW)."""
-    return _ours.conv2d_transpose(Input, Filter, strides, padding, output_padding, out_dtype or None)
+    return _ours.conv2d_transpose(Input, Filter, strides, padding, output_padding, sum_dtype(Input, out_dtype))
 
 
 def conv3d_ncdhw(
@@ -278,7 +280,7 @@ def conv3d_ncdhw(
     out_dtype: Any = None,
 ) -> Tensor:
     """The convolution of (N, C, D, H, W) by (O, C / groups, KD, KH, KW)."""
-    return _ours.conv3d_ncdhw(Input, Filter, stride, padding, dilation, groups, out_dtype or None)
+    return _ours.conv3d_ncdhw(Input, Filter, stride, padding, dilation, groups, sum_dtype(Input, out_dtype))
 
 
 def conv3d_ndhwc(
@@ -292,7 +294,7 @@ def conv3d_ndhwc(
     **_: object,
 ) -> Tensor:
     """The convolution of (N, D, H, W, C) by (KD, KH, KW, C / groups, O)."""
-    return _ours.conv3d_ndhwc(Input, Filter, stride, padding, dilation, groups, out_dtype or None)
+    return _ours.conv3d_ndhwc(Input, Filter, stride, padding, dilation, groups, sum_dtype(Input, out_dtype))
 
 
 # Products
@@ -308,7 +310,7 @@ def dense(
 ) -> Tensor:
     """data times the transpose of weight, plus bias."""
     del auto_scheduler_rewritten_layout
-    return _ours.dense(data, weight, bias, out_dtype or None)
+    return _ours.dense(data, weight, bias, sum_dtype(data, out_dtype))
 
 
 def batch_matmul(
@@ -323,7 +325,7 @@ def batch_matmul(
 ) -> Tensor:
     """The products of two batches of matrices, the second ones taken transposed; the result's shape follows."""
     del oshape, auto_scheduler_rewritten_layout
-    return _batch_matmul(tensor_a, tensor_b, out_dtype or None, transpose_a, transpose_b)
+    return _batch_matmul(tensor_a, tensor_b, sum_dtype(tensor_a, out_dtype), transpose_a, transpose_b)
 
 
 def matmul(
@@ -338,7 +340,7 @@ def matmul(
 ) -> Tensor:
     """The product of two matrices, plus a bias for each column."""
     del auto_scheduler_rewritten_layout
-    result = _matmul(tensor_a, tensor_b, transpose_a, transpose_b, out_dtype or None)
+    result = _matmul(tensor_a, tensor_b, transpose_a, transpose_b, sum_dtype(tensor_a, out_dtype))
     return result if bias is None else result + bias
 
 

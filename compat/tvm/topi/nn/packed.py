@@ -9,7 +9,7 @@ from .....te import Tensor
 from .....topi import nn as _ours
 from .....topi import transform as _transform
 from .....topi.elementwise import cast
-from ..utils import get_const_int
+from ..utils import get_const_int, sum_dtype
 from .winograd_util import winograd_transform_matrices
 
 __all__ = [
@@ -71,7 +71,7 @@ def conv2d_winograd_nhwc(
     """The convolution of (N, H, W, C) by (KH, KW, C, O): schedules choose Winograd's algorithm where it is faster."""
     if pre_computed:
         raise ValueError("weights that TVM's Winograd laid out are not taken: pass them as they were, (KH, KW, C, O)")
-    return _ours.conv2d_nhwc(data, weight, strides, padding, dilation, out_dtype or None)
+    return _ours.conv2d_nhwc(data, weight, strides, padding, dilation, sum_dtype(data, out_dtype))
 
 
 def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
@@ -120,7 +120,16 @@ def deformable_conv2d_nchw(
 ) -> Tensor:
     """The convolution whose taps are moved by offset; those outside of the image count nothing."""
     return _ours.deformable_conv2d_nchw(
-        data, offset, kernel, strides, padding, dilation, deformable_groups, groups, out_dtype or None, partial=False
+        data,
+        offset,
+        kernel,
+        strides,
+        padding,
+        dilation,
+        deformable_groups,
+        groups,
+        sum_dtype(data, out_dtype),
+        partial=False,
     )
 
 
@@ -137,7 +146,16 @@ def deformable_conv2d_nhwc(
 ) -> Tensor:
     """The same of (N, H, W, C) by (KH, KW, C, O)."""
     return _ours.deformable_conv2d_nhwc(
-        data, offset, kernel, strides, padding, dilation, deformable_groups, groups, out_dtype or None, partial=False
+        data,
+        offset,
+        kernel,
+        strides,
+        padding,
+        dilation,
+        deformable_groups,
+        groups,
+        sum_dtype(data, out_dtype),
+        partial=False,
     )
 
 
@@ -151,7 +169,7 @@ def group_conv2d_transpose_nchw(
     groups: int,
 ) -> Tensor:
     """The transposed convolution in groups of (N, C, H, W) by (C, O / groups, KH, KW)."""
-    return _ours.conv2d_transpose(data, kernel, stride, padding, output_padding, out_dtype or None, groups)
+    return _ours.conv2d_transpose(data, kernel, stride, padding, output_padding, sum_dtype(data, out_dtype), groups)
 
 
 def scale_shift_nchwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:

@@ -1,0 +1,28 @@
+"""Sums of products of float16 and bfloat16, which are added up in float32 and rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import te
+from ..ir.dtype import FLOAT32, DType
+from ..te.shape import scalar_dtype
+from ..te.tensor import Tensor
+
+
+def sum_dtype(dtype: DType, out_dtype: Any = None) -> DType:
+    """The dtype in which products of `dtype` are taken and added up: `out_dtype` where it is given."""
+    if out_dtype:
+        return scalar_dtype(out_dtype)
+    return FLOAT32 if dtype.is_float and dtype.bits == 16 else dtype
+
+
+def convert_elements(tensor: Tensor, dtype: Any) -> Tensor:
+    """The elements of a tensor in `dtype`: itself where it has that."""
+    wanted = scalar_dtype(dtype)
+    if tensor.dtype == wanted:
+        return tensor
+    result: Tensor = te.compute(
+        tensor.shape, lambda *at: tensor(*at).astype(wanted), name=f"{tensor.name}.{wanted}", tag="elemwise"
+    )
+    return result
