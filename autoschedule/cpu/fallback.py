@@ -30,6 +30,7 @@ from .in_order import are_short, rows_in_order
 from .injective import worth_threads
 from .reduce import reads_once, reduce
 from .sums import sums, time_of_sums
+from .tuples import tuples
 from .windows import time_of_images, window_ways
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def _any_sums(group: Group) -> None:
 def _other_sums(group: Group) -> None:
     """Sums that are no products of matrices."""
     s, anchor = group.s, group.anchor
+    if tuples(group, in_order=False):
+        return
     lane = _lane_axis(group, anchor)
     if sums(group, lane, VECTORS):
         return
@@ -96,7 +99,7 @@ def _other_sums(group: Group) -> None:
 def sums_in_order(group: Group) -> None:
     """The rule for sums that must not be reordered: lanes and threads over data axes alone."""
     group.inline_cheap_heads()
-    if group.s[group.output].op.axis and not rows_in_order(group):
+    if group.s[group.output].op.axis and not rows_in_order(group) and not tuples(group, in_order=True):
         lane = _lane_axis(group, group.anchor)
         _columns(group, group.anchor, lane if lane is not None and lane.kind == "data" else None)
 
