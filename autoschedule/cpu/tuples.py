@@ -78,7 +78,7 @@ def tuples(group: Group, in_order: bool) -> bool:
     group.choose(
         "tuples",
         [
-            Candidate(str(way), partial(_apply, group, way), time)
+            Candidate(str(way), partial(_schedule_way, group, way), time)
             for way, time in zip((*ways, _Way(None)), times, strict=True)
         ],
     )
@@ -185,7 +185,7 @@ def _count_held(values: Sequence[Expr], lanes: dict[IterVar, int], around: Var) 
 # Loops
 
 
-def _apply(group: Group, way: _Way) -> None:
+def _schedule_way(group: Group, way: _Way) -> None:
     """Schedule the anchor and what follows it."""
     s, anchor, stage = group.s, group.anchor, group.s[group.output]
     lanes = group.machine.lanes(_bits(group)) * way.vectors
