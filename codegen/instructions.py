@@ -11,8 +11,11 @@ from ..runtime.critical_section import run_in_turn
 
 __all__ = ["attributed", "attributes", "beyond", "least"]
 
-_GENERIC_HABITS = ("trbe", "ete", "enable-select-opt", "fuse-adrp-add", "fuse-aes", "use-postra-scheduler")
-"""What LLVM's "generic" AArch64 processor has beyond the baseline: habits of compiling, and tracing, which code has no use for."""
+_GENERIC_HABITS = {
+    "aarch64": ("trbe", "ete", "enable-select-opt", "fuse-adrp-add", "fuse-aes", "use-postra-scheduler"),
+    "riscv64": ("optimized-nf2-segment-load-store",),
+}
+"""What LLVM's "generic" processors have beyond the baseline: habits of compiling, and tracing, which code has no use for."""
 
 
 def attributes(cpu: str, features: str) -> str:
@@ -25,7 +28,7 @@ def least(architecture: str, feature: str) -> str:
     that LLVM inlines it into every function whose processor has the feature."""
     if architecture == "x86_64":
         return attributes("x86-64", f"+{feature}")
-    removed = "".join(f"-{name}," for name in _GENERIC_HABITS) if architecture == "aarch64" else ""
+    removed = "".join(f"-{name}," for name in _GENERIC_HABITS.get(architecture, ()))
     return attributes("generic", f"{removed}+{feature}")
 
 

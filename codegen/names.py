@@ -15,6 +15,7 @@ from ..runtime.critical_section import run_in_turn
 from .errors import UnknownFeature, UnknownProcessor, UnknownTriple
 
 __all__ = [
+    "ALIASES",
     "check_features",
     "check_processor",
     "check_triple",
@@ -24,6 +25,9 @@ __all__ = [
     "nearest",
     "process_triple",
 ]
+
+ALIASES = {"thead-c908": ("generic-rv64", "+m,+a,+f,+d,+c,+v,+zba,+zbb,+zbs,+zfh,+zvfh")}
+"""Processors that LLVM has no name for: the one that it is told instead, and their features."""
 
 
 def nearest(word: str, known: Iterable[str], form: str) -> str:

@@ -6,6 +6,8 @@ llvm -mattr=+avx2,-avx512f                 this machine's processor with feature
 llvm -uncalibrated                         this machine, scheduled for as any of its kind: nothing that was measured counts
 llvm -mtriple=aarch64-unknown-linux-gnu    another machine: its code can be looked at and exported
 llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+sve -msve-vector-bits=256    with SVE, for vectors of 256 bits
+llvm -mtriple=riscv64-unknown-linux-gnu -mcpu=spacemit-x60    a processor with RVV, for vectors as long as it says
+llvm -mcpu=znver3 -cores=6 -l1=32K -l2=512K -l3=16M    scheduled for a machine with so many cores and such caches
 cuda -arch=sm_90                           NVIDIA GPUs of one architecture
 cuda -emulate                              the same code on an emulated GPU, with its accesses checked
 c                                          portable C11 text, for this machine's C compiler
@@ -30,7 +32,7 @@ from ..importing import import_on_thread
 from ..ir.cached import cached_property
 from ..ir.stmt import Function
 from ..runtime.critical_section import run_in_turn
-from . import names
+from . import names, rvv
 from .assembly import AssemblyLine
 from .errors import ForeignTarget, UnknownTargetKind, UnknownTargetOption
 from .host import VARIABLE, Processor, part_of, whole_processor
@@ -186,13 +188,17 @@ class Target:
     def llvm_cpu(self) -> str:
         """The processor whose instructions and costs LLVM assumes: this machine's unless said otherwise."""
         if self.cpu:
-            return self.cpu
+            return names.ALIASES.get(self.cpu, (self.cpu,))[0]
         return "" if self.is_foreign else this_processor().cpu
 
     @cached_property
     def llvm_features(self) -> str:
         """The features as LLVM takes them: this machine's, where no other processor is named, then the ones given."""
         inherited = "" if self.cpu or self.is_foreign else this_processor().feature_text
+        if self.cpu in names.ALIASES:
+            inherited = names.ALIASES[self.cpu][1]
+        elif not self.cpu and self.is_foreign:
+            inherited = rvv.LINUX_BASELINE if self.architecture == "riscv64" else ""
         return ",".join(filter(None, [inherited, *self.features]))
 
     @property
@@ -218,9 +224,24 @@ class Target:
         return _sve_bits(self)
 
     @property
+    def rvv_bits(self) -> int:
+        """Bits that RVV's registers have at least, on a processor that has them; else 0."""
+        return _rvv_bits(self)
+
+    @property
+    def cores(self) -> int:
+        """How many cores the target says that there are; 0 where it says nothing."""
+        return int(self.option("cores") or 0)
+
+    def cache_bytes(self, level: int) -> int | None:
+        """The size of a cache, 1 to 3, that the target says; None where it says nothing."""
+        text = self.option(f"l{level}")
+        return int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1:], 0) if text else None
+
+    @property
     def masks_vectors(self) -> bool:
         """Return whether the machine masks whole vectors at no cost."""
-        return self.vector_bits >= 512 or self.sve_bits >= 256
+        return self.vector_bits >= 512 or self.sve_bits >= 256 or self.rvv_bits > 0
 
     @property
     def vector_registers(self) -> int:
@@ -297,16 +318,28 @@ def rounds_fused(target: Target) -> bool:
 
 
 def check_processor(target: Target) -> None:
-    """Return whether LLVM knows the machine, the processor, its features, and the length of its vectors. Raises a CodegenError."""
+    """Check that LLVM knows the machine, the processor, its features, and the length of its vectors, and that caches and cores are
+    numbers. Raises a CodegenError."""
     if target.triple:
         names.check_triple(str(target), target.triple)
     _check_names(target)
     _check_length(target)
+    for key, form, example in (("cores", _COUNT, "4"), *((f"l{level}", _SIZE, "512K") for level in (1, 2, 3))):
+        if target.option(key) and not form.fullmatch(target.option(key)):
+            raise UnknownTargetOption(
+                f"target {str(target)!r}: {target.option(key)!r} is no number of {'cores' if key == 'cores' else 'bytes'}",
+                called=user_source(),
+                allowed="-cores=1 to 65535; -l1, -l2 and -l3 bytes, or 32K, 4M, 1G; -l3=0 where there is none",
+                fix=f"-{key}={example}",
+            )
+
+
+_COUNT, _SIZE = re.compile(r"[1-9]\d{0,4}"), re.compile(r"0|[1-9]\d{0,11}|[1-9]\d{0,5}[KMG]")
 
 
 def _check_names(target: Target) -> None:
     host = whole_processor()
-    if target.cpu and (target.cpu != host.cpu or target.is_foreign):
+    if target.cpu and target.cpu not in names.ALIASES and (target.cpu != host.cpu or target.is_foreign):
         names.check_processor(str(target), target.cpu, target.llvm_triple)
     names.check_features(str(target), target.features, target.llvm_triple, {} if target.is_foreign else host.features)
 
@@ -381,7 +414,7 @@ def _data_layout(target: Target) -> str:
 def _vector_bits(target: Target) -> int:
     """Seen in the registers that LLVM takes for 16 floats, so that it holds for every processor and feature."""
     if target.architecture not in ("x86_64", "i386"):
-        return max(target.sve_bits, 128)
+        return max(target.sve_bits, target.rvv_bits, 128)
     assembly = _wide_sum(target, "")
     return 512 if "%zmm" in assembly else 256 if "%ymm" in assembly else 128
 
@@ -411,3 +444,11 @@ def _sve_bits(target: Target) -> int:
     here = not (target.cpu or target.is_foreign)
     bits = bits_here() if here else CORES.get(target.cpu, 0)
     return bits if 128 < bits <= int(LENGTHS[-1]) else 0
+
+
+@cache
+def _rvv_bits(target: Target) -> int:
+    """Seen in how many registers LLVM takes for 16 floats."""
+    if not target.backend.for_processors or not target.architecture.startswith("riscv"):
+        return 0
+    return rvv.register_bits(_wide_sum(target, ""))

@@ -36,7 +36,9 @@ def target_has(target: Target, feature: str) -> bool:
 
 def fuses(target: Target) -> bool:
     """Return whether a * b + c with one rounding is an instruction."""
-    return target_has(target, "fma") if target.architecture == "x86_64" else target.architecture == "aarch64"
+    if target.architecture == "x86_64":
+        return target_has(target, "fma")
+    return target.architecture == "aarch64" or (target.architecture == "riscv64" and target_has(target, "d"))
 
 
 def maths_options(target: Target, *, fast: bool) -> MathsOptions:
@@ -59,4 +61,8 @@ def maths_options(target: Target, *, fast: bool) -> MathsOptions:
 def conversions(target: Target, *, fast: bool) -> Conversions:
     """The conversions of 16-bit floats that are instructions, and as right as they have to be."""
     x86 = target.architecture == "x86_64"
-    return Conversions(not x86 or target_has(target, "f16c"), x86 and fast and target_has(target, "avx512bf16"))
+    feature = "f16c" if x86 else "zfhmin" if target.architecture.startswith("riscv") else ""
+    halves = not feature or target_has(target, feature)
+    if target.rvv_bits:
+        halves = halves and target_has(target, "zvfhmin")
+    return Conversions(halves, x86 and fast and target_has(target, "avx512bf16"))

@@ -286,7 +286,9 @@ def test_tuned_schedules_come_from_the_database_where_it_has_them(tmp_path: Any)
         ("llvm -mcpu=znver4", "avx512"),
         ("llvm -mtriple=aarch64-unknown-linux-gnu", "neon"),
         ("llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+sve", "sve"),
-        ("llvm -mtriple=riscv64-unknown-linux-gnu", "generic"),
+        ("llvm -mtriple=riscv64-unknown-linux-gnu", "scalar"),
+        ("llvm -mtriple=riscv64-unknown-linux-gnu -mattr=+v", "rvv"),
+        ("llvm -mtriple=wasm32-unknown-unknown", "generic"),
         ("cuda -emulate", "generic"),
     ],
 )
@@ -300,9 +302,9 @@ def test_machines_are_told_by_their_features(target: str, name: str) -> None:
 
 
 def test_the_table_of_machines_is_ordered_from_the_most_demanding() -> None:
-    for architecture in ("x86_64", "aarch64"):
+    for architecture in ("x86_64", "aarch64", "riscv64"):
         rows = [row for row in MACHINES if row.architecture == architecture]
-        assert not rows[-1].features and all(row.features for row in rows[:-1])
+        assert not rows[-1].features and all(row.features or row.cpus for row in rows[:-1])
     here = machine_of(Target("llvm"))
     assert here.l1 >= 8 * 1024 and here.l2 > here.l1
 
@@ -344,7 +346,8 @@ def test_cutting_long_chains_takes_little_time() -> None:
         ("-mtriple=aarch64-unknown-linux-gnu -mattr=+sve", r"v\d+\.4s|z\d+\.s"),
         ("-mcpu=x86-64", "xmm"),
         ("-mcpu=haswell", "ymm"),
-        ("-mtriple=riscv64-unknown-linux-gnu", "__addsf3"),
+        ("-mtriple=riscv64-unknown-linux-gnu", r"fmul\.s|fadd\.s|fmax\.s|fl[tw]\b"),
+        ("-mtriple=riscv64-unknown-linux-gnu -mattr=+v", r"\bvf\w+\.v"),
     ],
 )
 def test_other_machines_get_their_vectors(options: str, vector: str) -> None:

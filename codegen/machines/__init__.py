@@ -1,0 +1,1 @@
+"""Rows of machines, a file for each architecture."""
