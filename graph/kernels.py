@@ -1,8 +1,4 @@
-"""Partition of a graph's nodes into kernels, and the equality of kernels.
-
-A kernel is a tree of nodes with one at its root, whose values alone leave it: a node takes in the nodes that it reads and nobody
-else does, as long as it is elementwise or moves elements, and there is one heavy node among them at most. So tails are fused into
-the heavy operator before them, which topi.schedule then does within the kernel.
+"""Kernels of a graph: the nodes that one computes, and which are the same.
 
 A result that is to lie in the memory of a value is stored there where the kernel can be computed so: where it reads that element
 by element, or changes only a part.
@@ -13,7 +9,6 @@ layers share one, with weights of their own.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -22,18 +17,14 @@ from .. import te
 from ..ir.expr import Var
 from ..ir.visit import deep_recursion
 from ..te.constant import open_constant
-from .joins import joined
 from .node import Node, Parts
 from .operators import declared, row_of, updater
 from .operators.row import Attribute
-from .pieces import pieces
 from .printer import attribute_text, graph_text
 from .rewrite import unused
 from .types import TensorType, array_dtype, attribute_symbols, extents, symbol, symbols_of
 
-__all__ = ["Step", "declared_kernel", "is_heavy", "step_as_json", "step_from_json", "step_of", "step_over", "steps_of"]
-
-_MOST_NODES = 16
+__all__ = ["Step", "declared_kernel", "is_heavy", "step_as_json", "step_from_json", "step_of", "step_over"]
 
 
 @dataclass(frozen=True)
@@ -79,41 +70,9 @@ class Step:
         return bool(self.over) and updater(self.nodes[-1].operator) is not None
 
 
-def steps_of(g: Parts) -> list[Step]:
-    """The graph as kernels, in an order in which each reads what is there; none for concatenations whose parts are written in
-    place, and for what is a piece of another value."""
-    types, parts, views = g.types, joined(g), pieces(g)
-    wholes = {whole for whole, _ in parts.values()}
-    uses = Counter(name for node in g.nodes for name in set(node.inputs) if name)
-    uses.update(set(g.results.values()))
-    group: dict[str, list[Node]] = {}
-    """The nodes of the kernel of which a value is the root's."""
-    roots: dict[str, None] = {}
-    for node in g.nodes:
-        if node.outputs[0] in wholes or node.outputs[0] in views:
-            continue
-        members = [node]
-        if not is_heavy(node):
-            for name in dict.fromkeys(node.inputs):
-                below = group.get(name, [])
-                if (
-                    uses[name] == 1
-                    and name in roots
-                    and len(below[-1].outputs) == 1
-                    and len(below) + len(members) <= _MOST_NODES
-                    and sum(map(is_heavy, (*members, *below))) <= 1
-                    and not below[-1].bodies
-                ):
-                    members = [*below, *members]
-                    del roots[name]
-        group[node.outputs[0]] = members
-        roots[node.outputs[0]] = None
-    return [step_of(tuple(group[root]), types, g.constants) for root in roots]
-
-
 def is_heavy(node: Node) -> bool:
-    """Return whether a kernel has one such node at most."""
-    return bool(node.bodies) or row_of(node.operator).fusion == "heavy"
+    """Return whether a tree of nodes has one such node at most."""
+    return bool(node.bodies) or row_of(node.operator).fusion in ("heavy", "rows")
 
 
 def step_over(step: Step, value: str, types: dict[str, TensorType]) -> Step | None:

@@ -17,8 +17,8 @@ from math import prod
 from typing import Any, cast
 
 from .joins import joined
+from .kernels import is_heavy
 from .node import Node, Parts
-from .operators import row_of
 from .types import TensorType
 
 __all__ = ["Homes", "pieces", "placed"]
@@ -36,9 +36,7 @@ def pieces(g: Parts) -> Homes:
     given = g.inputs.keys() - g.state.keys()
     computed = {name for node in g.nodes for name in node.outputs}
     parts = joined(g)
-    inside = {
-        name for node in g.nodes if not node.bodies and row_of(node.operator).fusion != "heavy" for name in node.inputs
-    }
+    inside = {name for node in g.nodes if not is_heavy(node) for name in node.inputs}
     """What is read in kernels that take in the nodes before."""
     found: Homes = {}
     for node in g.nodes:

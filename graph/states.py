@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
-from .kernels import Step, step_of, step_over, steps_of
+from .kernels import Step, step_of, step_over
 from .node import Node, Parts
+from .partition import cut_graph
 from .pieces import Homes, placed
 from .rewrite import unused
 
@@ -23,7 +24,7 @@ __all__ = ["steps_with_state"]
 def steps_with_state(g: Parts) -> tuple[Parts, list[Step]]:
     """The graph as kernels in the order of a call, and the graph with the copies that this takes. Its outputs are values of their
     own."""
-    steps = steps_of(g)
+    steps = cut_graph(g)
     if not g.state:
         return g, steps
     nodes, results, types, homes = list(g.nodes), dict(g.results), dict(g.types), placed(g)

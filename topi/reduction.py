@@ -56,6 +56,7 @@ def _row(name: str, reference: Callable[..., Any], *samples: Any) -> Callable[[F
     return operator(
         name,
         reference=reduced,
+        fusion="rows",
         attributes={"axes": "axis", "keepdims": "keepdims"},
         defaults={"axes": REQUIRED},
         samples=[*boxes, *samples],
@@ -157,7 +158,7 @@ def _place_row(name: str, function: Callable[..., Tensor], reference: Callable[.
         return reference(x, axis=axis, keepdims=keepdims)
 
     declare.__name__ = f"_{name}"
-    operator(name, reference=place, samples=samples)(declare)
+    operator(name, reference=place, fusion="rows", samples=samples)(declare)
 
 
 _place_row(

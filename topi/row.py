@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from .homes import HOMES, ROWS
 from .signatures import checked
 
-Fusion = Literal["elementwise", "injective", "heavy"]
+Fusion = Literal["elementwise", "injective", "rows", "heavy"]
 """elementwise: an element is made of the elements at its place, broadcasting apart; injective: it is one element from elsewhere;
-heavy: anything else, which takes elementwise operators behind it into its own kernel."""
+rows: it reduces rows, and may be one kernel with others that do; heavy: anything else. These two take elementwise operators behind
+them into their own kernel."""
 
 REQUIRED = inspect.Parameter.empty
 """The default of an attribute that has none."""

@@ -16,17 +16,18 @@ becomes
     y: float32[2, 5] = fused(x, w, b, body="relu(add(matmul(x0, x1), x2))", sizes=())
     output y
 
-The groups are those of `kernels.py`, by which tw.build cuts a graph anyway: this pass shows them, and counts what runs. Nodes that
+The groups are those of `partition.py`, by which tw.build cuts a graph anyway: this pass shows them, and counts what runs. Nodes that
 not all sizes fit stay as they are, since what is asked of sizes is asked of nodes.
 """
 
 from __future__ import annotations
 
 from ..domain import fits_always
-from ..kernels import Step, steps_of
+from ..kernels import Step
 from ..node import Node, Parts
 from ..operators.fused import body_text
 from ..operators.row import Attribute
+from ..partition import cut_graph
 from ..types import TensorType
 from .rewriter import Rewriter, rewritten
 from .row import GraphPass
@@ -38,7 +39,7 @@ _MOST_CHARACTERS = 4000
 
 def _groups(g: Parts) -> Parts:
     types = g.types
-    whole = {step.outputs[0]: step for step in steps_of(g) if len(step.nodes) > 1 and _can_be_told(step, types)}
+    whole = {step.outputs[0]: step for step in cut_graph(g) if len(step.nodes) > 1 and _can_be_told(step, types)}
 
     def visit(r: Rewriter, node: Node) -> str | None:
         step = whole.get(node.outputs[0])

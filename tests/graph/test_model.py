@@ -14,7 +14,7 @@ import tilewright as tw
 from tilewright.graph import Builder
 from tilewright.graph.arena import Lifetime, places
 from tilewright.graph.comparison import difference
-from tilewright.graph.kernels import steps_of
+from tilewright.graph.partition import cut_graph
 
 
 def blocks(count: int) -> tw.graph.Graph:
@@ -38,7 +38,7 @@ def test_equal_layers_share_one_kernel() -> None:
 
 
 def test_tails_are_fused_into_the_heavy_node_before_them() -> None:
-    steps = steps_of(blocks(2))
+    steps = cut_graph(blocks(2))
     assert [[node.operator for node in step.nodes] for step in steps] == [["conv", "add", "relu"]] * 2
 
 
@@ -46,7 +46,7 @@ def test_a_value_that_two_nodes_read_is_a_kernel_of_its_own() -> None:
     b = Builder()
     y = b.node("exp", b.input("x", (7,)))
     b.output("z", b.node("add", b.node("relu", y), b.node("negative", y)))
-    assert [[node.operator for node in step.nodes] for step in steps_of(b.graph())] == [
+    assert [[node.operator for node in step.nodes] for step in cut_graph(b.graph())] == [
         ["exp"],
         ["negative", "relu", "add"],
     ]

@@ -1,0 +1,154 @@
+"""The cut of a graph into kernels.
+
+A kernel is a tree of nodes with one at its root, whose values alone leave it: a node takes in the nodes that it reads and nobody
+else does, as long as it is elementwise or moves elements, and there is one heavy node among them at most. So tails are fused into
+the heavy operator before them, which topi.schedule then does within the kernel.
+
+Trees are joined where the rules of autoschedule would schedule both as one group, as they cut any program of te:
+
+    a: float32[4096, 1] = mean(x, axes=(1,), keepdims=true)
+    b: float32[4096, 1024] = subtract(x, a)
+    c: float32[4096, 1] = max(b, axes=(1,), keepdims=true)
+    y: float32[4096, 1024] = divide(b, c)
+
+are two trees, the first of which would store b. One kernel keeps a row in a cache from its mean to its quotients. Equal structures
+are asked for once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ..autoschedule.regions import is_one_group
+from ..te.tensor import Tensor
+from .joins import joined
+from .kernels import Step, declared_kernel, is_heavy, step_of
+from .node import Node, Parts
+from .operators import row_of
+from .pieces import pieces
+from .types import TensorType
+
+__all__ = ["cut_graph"]
+
+_MOST_NODES = 16
+
+
+def cut_graph(g: Parts) -> list[Step]:
+    """The graph as kernels, in an order in which each reads what is there; none for concatenations whose parts are written in
+    place, and for what is a piece of another value."""
+    trees = _trees(g)
+    _join_trees(g, trees)
+    return [step_of(members, g.types, g.constants) for members in trees.values()]
+
+
+def _trees(g: Parts) -> dict[str, tuple[Node, ...]]:
+    """The nodes of each tree, by the first value of its root, in the order of the roots."""
+    parts, views = joined(g), pieces(g)
+    wholes = {whole for whole, _ in parts.values()}
+    uses = Counter(name for node in g.nodes for name in set(node.inputs) if name)
+    uses.update(set(g.results.values()))
+    trees: dict[str, tuple[Node, ...]] = {}
+    for node in g.nodes:
+        if node.outputs[0] in wholes or node.outputs[0] in views:
+            continue
+        members = (node,)
+        if not is_heavy(node):
+            for name in dict.fromkeys(node.inputs):
+                below = trees.get(name, ())
+                if (
+                    uses[name] == 1
+                    and below
+                    and len(below[-1].outputs) == 1
+                    and len(below) + len(members) <= _MOST_NODES
+                    and sum(map(is_heavy, (*members, *below))) <= 1
+                    and not below[-1].bodies
+                ):
+                    members = (*below, *members)
+                    del trees[name]
+        trees[node.outputs[0]] = members
+    return trees
+
+
+def _join_trees(g: Parts, trees: dict[str, tuple[Node, ...]]) -> None:
+    """Join trees whose values one other tree alone reads with that one, where the rules would schedule both as one group."""
+    place = {node.outputs[0]: at for at, node in enumerate(g.nodes)}
+    owner = {node.outputs[0]: root for root, members in trees.items() for node in members}
+    readers: dict[str, set[str]] = {name: {""} for name in g.results.values()}
+    for node in g.nodes:
+        for name in node.inputs:
+            readers.setdefault(name, set()).add(owner.get(node.outputs[0], ""))
+    for root in reversed(list(trees)):
+        refused: set[str] = set()
+        while root in trees:
+            above = _next_tree(trees, root, readers, refused)
+            if above is None:
+                break
+            members = tuple(sorted((*trees[above], *trees[root]), key=lambda node: place[node.outputs[0]]))
+            if (
+                len(members) > _MOST_NODES
+                or not _may_be_group(trees[above], trees[root])
+                or not _is_one_group(g, members)
+            ):
+                refused.add(above)
+                continue
+            trees[root] = members
+            del trees[above]
+            for node in members:
+                for name in node.inputs:
+                    readers[name] = {root if reader == above else reader for reader in readers[name]}
+
+
+def _next_tree(
+    trees: Mapping[str, Sequence[Node]], root: str, readers: Mapping[str, Set[str]], refused: Set[str]
+) -> str | None:
+    """The value of another tree that this one alone reads."""
+    if trees[root][-1].bodies:
+        return None
+    return next(
+        (
+            name
+            for node in reversed(trees[root])
+            for name in node.inputs
+            if name in trees
+            and name != root
+            and name not in refused
+            and readers[name] == {root}
+            and len(trees[name][-1].outputs) == 1
+            and not trees[name][-1].bodies
+        ),
+        None,
+    )
+
+
+def _is_one_group(g: Parts, members: tuple[Node, ...]) -> bool:
+    """Return whether the rules schedule these nodes as one group."""
+    step = step_of(members, g.types, g.constants)
+    return _answer(_Question(step.key, step, {name: g.types[name] for name in step.inputs}))
+
+
+def _may_be_group(above: Sequence[Node], below: Sequence[Node]) -> bool:
+    """Return whether two trees, the second of which reads the first, are worth asking about: their heavy nodes reduce rows, or the only
+    one does not read what they join at, which is then part of its tail."""
+    heavy = [node for node in (*above, *below) if is_heavy(node)]
+    if all(row_of(node.operator).fusion == "rows" for node in heavy if not node.bodies):
+        return True
+    return len(heavy) == 1 and not is_heavy(above[-1]) and above[-1].outputs[0] not in heavy[0].inputs
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A kernel that may be one group, and the types of what it reads. Equal keys, equal answers."""
+
+    key: str
+    step: Step = field(compare=False)
+    types: dict[str, TensorType] = field(compare=False)
+
+
+@lru_cache(1024)
+def _answer(asked: _Question) -> bool:
+    count = len(asked.step.outputs)
+    tensors = [one for one in declared_kernel(asked.step, asked.types) if isinstance(one, Tensor)]
+    return is_one_group(tensors[-count:])
