@@ -1,4 +1,4 @@
-"""Shared parts of cache_write and rfactor: a stage's loops as new axes, and the guards that inexact splits then need."""
+"""Shared parts of cache_write and rfactor: a stage's loops as new axes, and guards where relations reach beyond their parents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...ir.visit import free_vars
 from ...te.tensor import Tensor
 from .axes import derived_roots, outline, place_of
 from .checks import as_list
-from .relations import Split
+from .relations import Relation, Split
 
 if TYPE_CHECKING:
     from ...errors import ScheduleError
@@ -26,8 +26,8 @@ __all__ = [
     "check_outputs",
     "first_then",
     "guarded",
-    "inexact_splits",
     "move_attachments",
+    "range_conditions",
     "refuse_dangling_predicate",
     "refuse_tied_reduction",
     "retire",
@@ -39,15 +39,21 @@ def as_axis(axis: IterVar, within: Range, name: str, kind: str) -> IterVar:
     return IterVar(name, axis.dtype, within, "reduce" if kind == "reduce" else "data")
 
 
-def inexact_splits(
-    relations: Iterable[object],
+def range_conditions(
+    relations: Iterable[Relation],
     ranges: Mapping[IterVar, Range],
     values: Mapping[IterVar, Expr],
 ) -> list[Expr]:
-    """One condition for each split whose parts may reach beyond its parent."""
+    """Conditions that axes lie in their ranges, for each relation whose children may reach beyond its parents."""
     conditions = list[Expr]()
     for relation in relations:
-        if isinstance(relation, Split) and relation.parent in values:
+        if not all(child in values for child in relation.children):
+            continue
+        if relation.overshoots:
+            for parent in relation.parents:
+                begin, extent = ranges[parent].begin, ranges[parent].extent
+                conditions += [values[parent] >= begin, values[parent] < begin + extent]
+        elif isinstance(relation, Split):
             parent = ranges[relation.parent]
             parts = ranges[relation.outer].extent, ranges[relation.inner].extent
             if all(isinstance(factor, IntImm) for factor in (*parts, parent.extent)):

@@ -12,7 +12,7 @@ from ...ir.ops import is_const
 from ...te.tensor import Tensor
 from ..errors import UnsplitReduction
 from .axes import declared_ranges, derived_roots, outline
-from .layout import inexact_splits
+from .layout import range_conditions
 from .stage import Stage
 
 __all__ = ["is_ordered", "laws_of_reduction", "may_split", "race_over", "refuse_split", "split_refusal"]
@@ -92,7 +92,7 @@ def _may_leave_parts_empty(stage: Stage, reduction: Reduce) -> bool:
     return (
         not is_const(reduction.condition, 1)
         or not all(isinstance(ranges[axis].extent, IntImm) for axis in stage.op.reduce_axis)
-        or bool(inexact_splits(stage.relations, ranges, itself))
+        or bool(range_conditions(stage.relations, ranges, itself))
     )
 
 

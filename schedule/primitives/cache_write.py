@@ -23,8 +23,8 @@ from ..model.layout import (
     as_axis,
     check_outputs,
     guarded,
-    inexact_splits,
     move_attachments,
+    range_conditions,
     refuse_dangling_predicate,
     refuse_tied_reduction,
     retire,
@@ -150,7 +150,7 @@ def _cache_op(
         axis: const(0, axis.dtype) if is_const(ranges[axis].extent, 1) else new for axis, new in fresh.items()
     }
     values = pass_up_value(stage.relations, ranges, at_loops)
-    conditions = inexact_splits(stage.relations, ranges, values)
+    conditions = range_conditions(stage.relations, ranges, values)
     indices = [values[axis] for axis in op.axis]
     moved = op.rewritten(lambda value: substitute_axes(value, op.axis, indices))
     name, axis = f"{op.name}.{scope or 'global'}", tuple(fresh.values())

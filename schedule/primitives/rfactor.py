@@ -32,8 +32,8 @@ from ..model.layout import (
     as_axis,
     check_outputs,
     first_then,
-    inexact_splits,
     move_attachments,
+    range_conditions,
     refuse_dangling_predicate,
     refuse_tied_reduction,
     retire,
@@ -257,7 +257,7 @@ def _new_axes(stage: Stage, op: ComputeOp, axis: IterVar, ranges: dict[IterVar, 
     new[axis] = as_axis(axis, ranges[axis], axis.name, "data")
     if later:
         values = pass_up_value(stage.relations, ranges, {**new})
-        conditions = inexact_splits(stage.relations, ranges, values)
+        conditions = range_conditions(stage.relations, ranges, values)
         at: dict[Var, Expr] = {**new}
         at |= {axis: substitute(values[axis], at) for axis in op.reduce_axis if axis in touched}
         inside = all_of(*(substitute(condition, at) for condition in conditions))
@@ -297,7 +297,7 @@ def _partial_op(
     }
     values = pass_up_value(stage.relations, ranges, at_loops)
     at_axes: dict[Var, Expr] = {**new}
-    conditions = [substitute(condition, at_axes) for condition in inexact_splits(stage.relations, ranges, values)]
+    conditions = [substitute(condition, at_axes) for condition in range_conditions(stage.relations, ranges, values)]
     # The begin of a reduce axis may speak of data axes, which have become others.
     at_roots: dict[Var, Expr] = {axis: substitute(values[axis], at_axes) for axis in (*op.axis, *op.reduce_axis)}
     rest = tuple(renewed for item, renewed in new.items() if item.kind == "reduce" and item is not axis)

@@ -145,6 +145,23 @@ def test_a_stage_of_expressions_computes_what_it_computed(order: tuple[int, ...]
     s.verify()
 
 
+@pytest.mark.parametrize("factored", [False, True])
+@pytest.mark.parametrize("shape", [(2, 1), (1, 2), (2, 3)])
+def test_caches_of_a_skewed_sum_read_what_is_there(shape: tuple[int, int], factored: bool) -> None:
+    rows, columns = shape
+    A = te.placeholder((columns, 4, rows), "int32", name="A")
+    b, c = te.reduce_axis((0, 4), "b"), te.reduce_axis((0, 3), "c")
+    C = te.compute(shape, lambda i, j: te.sum(A[j, b, i] * c, [b, c]), name="C")
+    s = te.create_schedule(C.op)
+    moved = s[C].skew(C.op.axis[1], C.op.axis[0], -2)
+    s[C].skew(C.op.axis[0], moved)
+    if factored:
+        s.rfactor(C, b)
+    else:
+        s.cache_write(C, "local")
+    s.verify()  # reads outside are an error of the interpreter
+
+
 def test_records_of_the_release_in_which_rotate_was_named_skew() -> None:
     A = te.placeholder((4, 6), name="A")
     C = te.compute((4, 6), lambda i, j: A[i, j] + 1, name="C")
