@@ -74,7 +74,15 @@ class SourceLine:
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
-        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+        return f"{_cell(self.file) or self.file.rsplit('/', 1)[-1]}:{self.line}"
+
+
+def _cell(file: str) -> str:
+    """Return what IPython calls the cell that it keeps under the name of a file, "Cell In[3]"; empty for any other."""
+    interactive: Any = sys.modules.get("IPython")
+    shell = interactive.get_ipython() if interactive is not None and hasattr(interactive, "get_ipython") else None
+    name = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    return " ".join(name(file) or ()) if name is not None else ""
 
 
 _OWN_PACKAGE = __name__.rpartition(".")[0]
@@ -141,6 +149,7 @@ class TilewrightError(RuntimeError):
         self.fix: str = fix
         super().__init__(self.render())
         self.add_note(f"  page: tilewright explain {self.code}")
+        _filter_tracebacks()
 
     @classmethod
     def family(cls) -> str:
@@ -175,6 +184,15 @@ def _revive(cls: type[TilewrightError], state: dict[str, object]) -> TilewrightE
     error.__dict__.update(state)
     error.args = (error.render(),)
     return error
+
+
+def _filter_tracebacks() -> None:
+    """See tracebacks.py: from the first error on, its users' frames alone are printed."""
+    try:
+        from .tracebacks import filter_tracebacks  # what prints is not for those who meet no error
+    except (ImportError, OSError):  # a circle, while that module is loaded; or no descriptor is left to read it
+        return
+    filter_tracebacks()
 
 
 def _printable(text: str) -> str:

@@ -48,7 +48,7 @@ TRIVIAL = 8
 """Operators of an expression that may be computed once for each of several reads: a cast, a shifted read, a guard."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Group:
     """Operations that a rule schedules together: `rule(group)` applies primitives to group.s.
 
@@ -77,6 +77,10 @@ class Group:
     tiles: tuple[Tile, ...] = ()
     known: dict[Hashable, Sequence[Estimate]] = field(default_factory=dict[Hashable, "Sequence[Estimate]"])
     held: frozenset[IterVar] = frozenset()
+
+    def __repr__(self) -> str:
+        names = [op.name for op in (*self.heads, *self.parts, self.anchor, *self.between)]
+        return f"Group({', '.join(names)} -> {self.output.name})"
 
     @property
     def is_searched(self) -> bool:

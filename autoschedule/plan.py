@@ -23,7 +23,7 @@ from .cost.estimate import Estimate, soonest
 __all__ = ["Candidate", "Chooser", "Decision", "Plan", "cheapest", "table_text", "time_text"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Candidate:
     """description: what it is, in a few words, by which those of one decision are told apart. apply: gives the group its
     schedule. estimate: its time, where the rule knows it beforehand. reason: why it uses less of the machine than such a rule's
@@ -36,8 +36,12 @@ class Candidate:
     reason: str = ""
     further: bool = False
 
+    def __repr__(self) -> str:
+        time = time_text(None if self.estimate is None else self.estimate.seconds)
+        return f"Candidate({self.description}{f', {time}' if time else ''})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Decision:
     """A row of a plan: what a rule chose for a group. anchor, fused: the names of the operation that the rule is about, and of
     those that are computed with it. output: the operation that the group stores. candidates: each with its estimate, where the
@@ -69,6 +73,10 @@ class Decision:
     def binds(self) -> str:
         """Resource that takes most of the time; empty where nothing is estimated."""
         return "" if self.estimate is None else self.estimate.binds
+
+    def __repr__(self) -> str:
+        time = f", {time_text(self.seconds)} by {self.binds}" if self.estimate is not None else ""
+        return f"Decision({self.rule} of {self.anchor}: {self.description}, of {len(self.candidates)}{time})"
 
 
 Chooser = Callable[[str, Sequence[Candidate]], int]

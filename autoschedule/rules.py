@@ -31,6 +31,8 @@ class Rules(tuple[RuleRow, ...]):
     def __str__(self) -> str:
         return table_text([RuleRow._fields, *self])
 
+    __repr__ = __str__
+
 
 def rules(target: str | Target = "llvm") -> Rules:
     """The rules that choose schedules for a target, those of one's own first. Raises a CodegenError for an unknown target."""

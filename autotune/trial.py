@@ -11,7 +11,7 @@ from ..autoschedule.search.space import Config
 __all__ = ["Trial"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Trial:
     """One measured candidate.
 
@@ -35,3 +35,12 @@ class Trial:
     def time(self) -> float | None:
         """The better founded of its two times, in seconds a call; None where it failed."""
         return self.seconds if self.confirmed is None else self.confirmed
+
+    @property
+    def choices(self) -> str:
+        """Return what its configuration chose, "gemm of C: tile 6 x 64; ..."; empty where nobody knows."""
+        return "" if self.config is None else "; ".join(f"{name}: {choice}" for name, choice in self.config.choices)
+
+    def __repr__(self) -> str:
+        took = self.failure if self.time is None else f"{self.time * 1e3:.4g} ms"
+        return f"Trial({took}{f', {self.choices}' if self.choices else ''})"

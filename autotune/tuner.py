@@ -22,11 +22,12 @@ from ..te import Tensor
 from .comparison import Comparison, Load, beats
 from .errors import BadTuningOption, NoCandidate, NoRecord, RecordDoesNotFit, WrongRecord
 from .features import FEATURES
+from .history import History
 from .measure import Measuring
 from .model import Measurements
 from .outcome import Limits, Outcome, lower_quartile
 from .parts import Kernel, Parted, find_kernels, shares
-from .progress import Progress
+from .progress import Progress, readable
 from .record_lookup import best_schedule, best_trial
 from .records import Database
 from .runners import make_runner
@@ -57,12 +58,16 @@ class Best(NamedTuple):
     seconds: float
     records: tuple[Record, ...]
 
+    def __repr__(self) -> str:
+        return f"Best({readable(self.seconds)}, {len(self.records)} records)"
+
 
 @dataclass(frozen=True)
 class Result:
     """Result of tuning a task: what the database holds for it now.
 
-    best: the fastest verified candidate; where no other is faster, the rules' choice. history: every trial, oldest first.
+    best: the fastest verified candidate; where no other is faster, the rules' choice. history: every trial, oldest first, a list
+    with a table for pandas and a picture.
     baseline: the seconds that a call of the unscheduled program takes. dropped: how many candidates were given up before they were
     measured, by class of failure. comparison: with the rules' choice, as it came out in this run; None where nothing was measured
     now, and for templates. losses: how often the way to the machine that measures was lost, and found again, by class of failure.
@@ -72,7 +77,7 @@ class Result:
 
     task: Task
     best: Best
-    history: list[Trial]
+    history: History
     baseline: float | None
     dropped: dict[str, int]
     comparison: Comparison | None = None
@@ -113,7 +118,7 @@ class Result:
             rows.append(("beside the rules' choice", self.comparison))
         rows += [("space", self.task.key.space_name), ("trials", self._trials)]
         rows += [(f"failed: {kind}", number) for kind, number in self.failures.items()]
-        return html_table(f"tuned {self.task.name}", ("", ""), rows)
+        return html_table(f"tuned {self.task.name}", ("", ""), rows) + self.history.plot()
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,6 +136,14 @@ class PartedResult:
     def __repr__(self) -> str:
         trials = sum(len(result.history) for result in self.results.values())
         return f"<PartedResult: {self.seconds * 1e3:.4g} ms in {len(self.results)} kernels after {trials} trials>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, self.counts[name], readable(result.best.seconds), len(result.history), result.comparison or "")
+            for name, result in self.results.items()
+        ]
+        caption = f"tuned: {self.seconds * 1e3:.4g} ms in a call"
+        return html_table(caption, ("kernel", "in a call", "best", "trials", "beside the rules' choice"), rows)
 
 
 @overload
@@ -426,11 +439,13 @@ class _Run:
                 "unscheduled program runs",
             )
         baseline = self.database.baseline(self.task.key)
+        rules = next(self.task.space.begin(), None)
+        usual = next((trial for trial in history if rules is not None and trial.config == rules), None)
         best = Best(winner.time, from_json(winner.records, foreign=True))
         return Result(
             self.task,
             best,
-            history,
+            History(history, usual, baseline),
             baseline,
             dict(self.factory.dropped),
             self.comparison,

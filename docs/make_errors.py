@@ -139,6 +139,9 @@ def render_index() -> str:
         "Every error names its subject, the reason, and a fix; `error.code` tells it apart, and its page shows a program that "
         "raises it beside the one that does not.",
         "",
+        "What Python, its threads and IPython print of an error that nobody caught has the lines of your program alone. "
+        "`TILEWRIGHT_TRACEBACK=all` shows the frames of tilewright too; `error.__traceback__` always has all of them.",
+        "",
     ]
     series = ""
     for code, error in load_every_error().items():

@@ -13,6 +13,7 @@ from ..arguments import as_items
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..errors import user_source
+from ..runtime.tables import html_table
 from .errors import TargetTakesNoGraph
 from .export import WeightsIn, export_graph
 from .file import write_file
@@ -29,6 +30,9 @@ from .types import Extent
 from .variants import Buckets, Variants
 
 __all__ = ["Graph"]
+
+_MOST_SHOWN = 200
+"""Nodes in a notebook's table."""
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
@@ -169,3 +173,22 @@ class Graph(Parts):
 
     def __repr__(self) -> str:
         return f"Graph({self.name}: {len(self.nodes)} nodes, {len(self.constants)} params)"
+
+    def _repr_html_(self) -> str:
+        """The graph in a notebook: what it takes and gives, and its first nodes."""
+        kinds = {"input": self.inputs, "output": self.outputs}
+        rows = [(what, name, kind, "", "") for what, each in kinds.items() for name, kind in each.items()]
+        rows += [
+            (
+                node.operator,
+                ", ".join(node.outputs),
+                ", ".join(map(str, node.types)),
+                ", ".join(node.inputs),
+                node.source,
+            )
+            for node in self.nodes[:_MOST_SHOWN]
+        ]
+        rest = len(self.nodes) - _MOST_SHOWN
+        rows += [("...", f"{rest} more nodes: print(g)", "", "", "")] if rest > 0 else []
+        caption = f"graph {self.name}: {len(self.nodes)} nodes, {len(self.constants)} params"
+        return html_table(caption, ("", "gives", "type", "takes", "from"), rows)

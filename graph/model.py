@@ -17,6 +17,7 @@ from ..codegen.target import Target
 from ..errors import user_source
 from ..ir.constant import Constant, aligned_empty
 from ..runtime.known_calls import KnownCall, KnownCalls
+from ..runtime.tables import html_table
 from ..runtime.timing import TimingResult
 from .comparison import Comparison, first_difference
 from .domain import check_sizes
@@ -306,6 +307,13 @@ class Model:
             ", ".join(f"{name}: {kind}" for name, kind in kinds.items()) for kinds in (self.inputs, self.outputs)
         )
         return f"Model {self._graph.name}({takes}) -> {gives}"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, kind, "in") for name, kind in self.inputs.items()]
+        rows += [(name, kind, "out") for name, kind in self.outputs.items()]
+        return html_table(
+            f"model {self._graph.name}: {sum(self.kernels.values())} kernels a call", ("", "type", ""), rows
+        )
 
 
 def build_model(

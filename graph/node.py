@@ -18,7 +18,7 @@ from .types import TensorType, array_dtype, symbols_of, type_of_array
 __all__ = ["Node", "Param", "Parts", "inner_name"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Node:
     """outputs = operator(inputs, attributes), the values by their names.
 
@@ -33,6 +33,11 @@ class Node:
     types: tuple[TensorType, ...]
     source: str = ""
     bodies: tuple[Parts, ...] = ()
+
+    def __repr__(self) -> str:
+        given = [*self.inputs, *(f"{name}={value!r}" for name, value in self.attributes.items())]
+        kinds = ", ".join(f"{name}: {kind}" for name, kind in zip(self.outputs, self.types, strict=False))
+        return f"Node({kinds} = {self.operator}({', '.join(given)}){f', from {self.source}' if self.source else ''})"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from .. import te
 from ..ir.analysis.work import work_of
 from ..ir.expr import Var
 from ..ir.visit import substitute
+from ..runtime.tables import html_table
 from ..te.operation import producers_first
 from .arena import Size
 from .kernels import Step
@@ -54,7 +55,7 @@ class Row:
         return self.moved / max(self.seconds, 1e-12) / 1e9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile:
     """Result of Model.profile: `print` shows it as a table, rows in the order of a call. bucket: of a model with buckets,
     the sizes that those kernels are for."""
@@ -83,6 +84,27 @@ class Profile:
         chosen = f", those for {self.bucket}" if self.bucket else ""
         return "\n".join(
             [*lines, f"{self.seconds * 1e3:10.4f} {self.busy * 1e3:10.4f} ms in {len(self.rows)} kernels{chosen}"]
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        total = self.seconds or 1.0
+        return html_table(
+            f"{self.seconds * 1e3:.4g} ms in {len(self.rows)} kernels",
+            ("ms", "share", "GFLOP/s", "GB/s", "kernel", "gives", "nodes"),
+            [
+                (
+                    f"{row.seconds * 1e3:.4f}",
+                    f"{row.seconds / total:.1%}",
+                    f"{row.gflops:.2f}",
+                    f"{row.gbytes:.2f}",
+                    row.operators,
+                    row.shapes,
+                    ", ".join(row.nodes),
+                )
+                for row in self.rows
+            ],
         )
 
 

@@ -16,6 +16,7 @@ from tilewright.driver.helpers import compile_jobs
 from tilewright.errors import BadVariable
 from tilewright.runtime.cache_paths import cache_folder, default_database
 from tilewright.runtime.threads import _may_have_pool
+from tilewright.tracebacks import shows_all
 
 
 def build(target: str = "llvm") -> Any:
@@ -43,6 +44,7 @@ READ: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "TILEWRIGHT_EMULATE": (is_emulated, ("maybe",)),
     "TILEWRIGHT_EMULATE_CHECK": (emulate, ("maybe",)),
     "TILEWRIGHT_EMULATE_SEED": (emulate, ("x", "-1", "1.5", "9" * 40)),
+    "TILEWRIGHT_TRACEBACK": (shows_all, ("maybe", "1")),
     "TILEWRIGHT_THREADS": (_may_have_pool, ("posix", "4")),
 }
 NOT_OURS = {"TILEWRIGHT_SOAK", "TILEWRIGHT_SEED", "TILEWRIGHT_NUM_THREADS"}

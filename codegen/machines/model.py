@@ -77,7 +77,7 @@ class Level:
     shared: float = inf
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Machine:
     """vector_bytes, registers: of the vector registers. instructions: see there. l1, l2, l3, line: bytes of the data caches of one
     core, of that which cores share (0: there is none), and of a line. l2_rate, l3_rate, memory_rate: bytes a cycle that one core
@@ -115,6 +115,9 @@ class Machine:
     matrices: float = 2
     features: tuple[str, ...] = ()
     cpus: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Machine({self.name}, {self.architecture}, {self.cores} cores)"
 
     def lanes(self, bits: int) -> int:
         """Return the number of values of `bits` bits that a vector register holds."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from xml.etree import ElementTree
 
 import autotune_faults as faults
 import drawn
@@ -19,6 +22,7 @@ from rich.console import Console
 from tilewright import autotune, te
 from tilewright.autotune.errors import BadTuningFile, BadTuningOption
 from tilewright.autotune.features import FEATURES, features
+from tilewright.autotune.history import History
 from tilewright.autotune.model import Measurements, PlainModel, RankingModel, make_model
 from tilewright.autotune.outcome import Limits
 from tilewright.autotune.progress import Progress, readable
@@ -70,6 +74,29 @@ def test_the_best_of_the_history_is_the_result(tuned: tuple[Path, autotune.Resul
     _, result = tuned
     assert result.best.seconds == min(trial.confirmed for trial in result.history if trial.confirmed is not None)
     assert len({trial.records for trial in result.history}) == 20, "nothing is measured twice"
+
+
+def test_the_history_is_a_table_and_a_picture(tuned: tuple[Path, autotune.Result], tmp_path: Path) -> None:
+    _, result = tuned
+    table = result.history.table
+    assert {len(column) for column in table.values()} == {20} and table["trial"] == [*range(1, 21)]
+    assert table["usual"].count(True) == 1 and table["best"][-1] == min(table["seconds"])
+    assert result.history.usual is result.history[table["usual"].index(True)]
+    picture = result.history.plot(tmp_path / "curve.svg")
+    assert (tmp_path / "curve.svg").read_text() == picture
+    shown = ElementTree.fromstring(picture)
+    circles = [one.get("class") for one in shown.iter("{http://www.w3.org/2000/svg}circle")]
+    assert circles.count("trial") == 20 and circles.count("usual") == 1
+    assert "the rules' choice: " in html.unescape(picture) and picture in result._repr_html_()
+    assert re.fullmatch(r"<History: 20 trials, best .*, rules' choice .*>", repr(result.history))
+    assert re.fullmatch(r"Trial\([\d.e-]+ ms, .*: .*\)", repr(result.history[0]))
+    assert re.fullmatch(r"Best\(.*, \d+ records\)", repr(result.best))
+
+
+def test_a_history_of_failures_has_no_picture() -> None:
+    history = History([Trial("[]", None, failure="crash", message="it < died")])
+    assert history.plot() == "" and repr(history) == "<History: 1 trials, 1 failed>"
+    assert "it &lt; died" in history._repr_html_() and history.table["best"] == [None]
 
 
 def test_running_again_returns_at_once_and_more_trials_go_on(
