@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
+from ..untrusted import printable
 from .progress import readable
 from .trial import Trial
 
@@ -62,7 +63,7 @@ class Curve:
             if at % drawn and not is_better:
                 continue
             if trial.seconds is None:
-                failures.append((x(at), f"trial {at + 1}: {trial.failure}"))
+                failures.append((x(at), printable(f"trial {at + 1}: {trial.failure}")))
                 continue
             points.append((x(at), y(trial.seconds), f"trial {at + 1}: {readable(trial.seconds)}"))
             if is_better:
