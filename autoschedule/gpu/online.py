@@ -208,13 +208,9 @@ def _time_apart(form: OnlineForm, gpu: Gpu) -> Estimate:
 
 
 def _apply(s: Schedule, form: OnlineForm, tile: Tile) -> None:
-    made = {tensor.op.name.rpartition(".")[2]: s[tensor] for tensor in s.online(s[form.value].op.output(0), tile.terms)}
-    for op in form.kept:
-        s[op].compute_inline()
+    made = form.apply_chunks(s, tile.terms)
     output, block, thread = _stored(s[form.output], form, tile)
     at = output, thread
-    if form.outer is not None:
-        at = _merged(s[form.outer], at)
     merged, chunk = _merged(made["merged"], at)
     rows = form.row
     _sums(made["part"], made["weight"], made["factor"], made.get("rounded"), (merged, chunk), 1 + rows, tile)

@@ -26,6 +26,7 @@ from ... import te
 from ...codegen.gpus import Gpu
 from ...ir.expr import IterVar
 from ...ir.fragments import LANES
+from ...ir.passes.gpu.flushed_powers import FLUSH
 from ...te.axis import thread_axis
 from ..accesses import domain_axes
 from ..cost.estimate import Estimate
@@ -178,15 +179,12 @@ def time_on_cores(form: OnlineForm, tile: CoreTile, gpu: Gpu) -> Estimate:
 
 def apply_on_cores(s: Schedule, form: OnlineForm, tile: CoreTile) -> None:
     """Schedules an online sum in such tiles."""
-    made = {tensor.op.name.rpartition(".")[2]: s[tensor] for tensor in s.online(s[form.value].op.output(0), tile.terms)}
-    for op in form.kept:
-        s[op].compute_inline()
+    made = form.apply_chunks(s, tile.terms)
     block, at = _stored(s, form, tile)
-    warp = at
-    if form.outer is not None:
-        at = _merged(s[form.outer], at)[0]
     chunk, piece = _merged(made["merged"], at)
-    _scores(s, form, tile, (chunk, warp, block))
+    if form.value.algorithm.startswith("attention."):  # whose error says so; of others each power is as they wrote it
+        chunk[0].pragma(chunk[1], FLUSH)
+    _scores(s, form, tile, (chunk, at, block))
     for name in ("scores", "weight"):
         by_lanes(made[name], made[name].op.axis[1 + form.row], made[name].op.axis[-1], chunk)
     for name in ("peak", "total"):

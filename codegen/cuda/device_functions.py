@@ -209,6 +209,18 @@ static __device__ __forceinline__ To tw_reinterpret(From value) {
     "tw_sigmoid": """
 template <class T>
 static __device__ __forceinline__ T tw_sigmoid(T value) { return (T)1 / ((T)1 + exp(-value)); }""",
+    "tw_flushed_exp2": """
+// 2 ** value, or 0 where that is below 2 ** -126.
+static __device__ __forceinline__ float tw_flushed_exp2(float value) {
+#ifdef __CUDACC__
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(value));
+  return power;
+#else
+  const float power = exp2f(value);
+  return power < 0x1p-126f ? 0.0f : power;
+#endif
+}""",
     "tw_thread": """
 // The number of a thread in its block, by which all else tells its warp, its lane and its warpgroup.
 static __device__ __forceinline__ int tw_thread() {

@@ -31,12 +31,14 @@ from ...ir.passes.gpu.barriers import insert_barriers
 from ...ir.passes.gpu.bulk_copies import BoxMap, place_bulk_copies
 from ...ir.passes.gpu.clusters import blocks_together
 from ...ir.passes.gpu.errors import NothingBound, SharedOutsideKernel
+from ...ir.passes.gpu.flushed_powers import flush_powers
 from ...ir.passes.gpu.fragments import place_fragments
 from ...ir.passes.gpu.hardware import Hardware
 from ...ir.passes.gpu.interior import free_interiors
 from ...ir.passes.gpu.lane_guards import share_lane_guards
 from ...ir.passes.gpu.narrow import narrow_arithmetic
 from ...ir.passes.gpu.overlay import separate
+from ...ir.passes.gpu.paired_loads import pair_loads
 from ...ir.passes.gpu.reduce import join_thread_reductions, with_their_inits
 from ...ir.passes.gpu.registers import free_registers
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
@@ -150,6 +152,7 @@ def _device_pipeline(
             "lane_races", serialize_racing_lanes
         ),  # after interiors, which may take memory out of the lanes that own it
         Pass("row_values", move_row_values),  # guards that stay are known, and loops over elements are still loops
+        Pass("flushed_powers", flush_powers),  # their names are no longer those of mathematics
         Pass("overlay", separate),  # before barriers: it needs one where larger memory changes hands
         Pass(
             "barriers", lambda function: insert_barriers(function, hardware, analyzer)
@@ -158,6 +161,7 @@ def _device_pipeline(
         Pass("under_products", begin_products_first),  # where no barrier stands between
         Pass("roles", lambda function: name_barriers(function, hardware)),  # every barrier is there
         Pass("flatten", flatten, stage_after="flat"),
+        Pass("paired_loads", pair_loads),  # addresses are those of elements in a row
         Pass("vectorize", lambda function: vectorize(function, VECTOR_BITS)),
         Pass("narrow", lambda function: narrow_arithmetic(function, whole)),  # every offset is there now
         Pass("left_loops", leave_loops),  # every loop's range has been used

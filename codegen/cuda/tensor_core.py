@@ -223,6 +223,18 @@ static __device__ __forceinline__ void tw_mma_load_bt(T *to, const T *tile, int 
     for (int i = 0; i < 2 * each; ++i) to[i] = tile[group * stride + place + i / each * 4 * each + i % each];
   }
 }""",
+    "tw_mma_load_b_pair": """
+// Two tiles with a row for each k, `apart` elements from each other, aligned.
+template <class T>
+static __device__ __forceinline__ void tw_mma_load_b_pair(T *to, const T *tile, int stride, int apart) {
+  tw_ldmatrix<4, true>(to, tile + (tw_lane() & 15) * stride + tw_lane() / 16 * apart);
+}""",
+    "tw_mma_load_bt_pair": """
+// Two tiles with a row for each n, `apart` elements from each other, aligned.
+template <class T>
+static __device__ __forceinline__ void tw_mma_load_bt_pair(T *to, const T *tile, int stride, int apart) {
+  tw_ldmatrix<4, false>(to, tile + (tw_lane() & 7) * stride + tw_lane() / 8 % 2 * 8 + tw_lane() / 16 * apart);
+}""",
     "tw_mma_load_a8": """
 // 8 terms of 2 bytes, here and in the three that follow.
 template <class T>

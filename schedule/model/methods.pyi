@@ -140,7 +140,8 @@ class StagePrimitives:
         read soon; a hint, for loops whose lanes store side by side to one tensor.
         resident_blocks: of a loop around blocks along x alone; all iterations of both loops are parts of the work, which as many blocks
         as the GPU at hand holds take one after the other, in whole clusters. They are not to depend on each other.
-        The last seven take no value, a bool or an integer.
+        flush_powers: te.exp2 of float32 within the loop may be 0 where it is below 2**-126, which GPUs compute in fewer instructions.
+        The last eight take no value, a bool or an integer.
 
         Raises UnknownPragma (TW0214), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222).
         """
@@ -570,7 +571,7 @@ class SchedulePrimitives:
         Raises BadMatrix (TW0231), UnknownStage (TW0201).
         """
 
-    def online(self, tensor: Tensor, factor: int) -> list[Tensor]:
+    def online(self, tensor: Tensor, factor: int, into: Tensor | None = None) -> list[Tensor]:
         """Compute a sum weighted by a softmax chunk by chunk, with what is needed to merge these.
 
             peak[i] = max over j of x[i, j]                     for c in 4:                         # online(O, 64)
@@ -585,7 +586,9 @@ class SchedulePrimitives:
         maximum or the total beside the tensor reads what is merged; the stages that were between are gone. Returns the tensors
         "O.scores", "O.peak", "O.weight", "O.total", "O.factor" (what weights are multiplied with), "O.part" and "O.merged" (its
         sum), each but the last with a dimension for the chunk before its others; and "O.rounded" behind the weight where weights
-        are rounded to be multiplied.
+        are rounded to be multiplied. into: an output of a reduction that merges what is merged further, over longer chunks that a
+        program has declared, each min(length, terms - chunk * length) terms, `factor` dividing the length: it merges the short chunks
+        itself, and is the last of the tensors returned.
 
         The sums are taken in another order, and weights have another factor in common. Raises BadOnline (TW0233), UnknownStage
         (TW0201), WrongArgument (TW0222).

@@ -23,7 +23,7 @@ from ...ir.expr import Add, Cast, Expr, IntImm, IterVar, Max, Mul, Node, Produce
 from ...ir.ops import TRUE, cast, const, if_then_else, index_ceildiv, select
 from ...ir.structural import structural_key
 from ...ir.visit import post_order, rewrite, substitute
-from ...te.math import min_value
+from ...te.math import fma, min_value
 from ...te.operation import ComputeOp, Operation
 from ...te.reduce import comm_reducer
 from ...te.rewrite import collect_loads, rewrite_reduction
@@ -32,12 +32,13 @@ from ...te.softmax_sums import WeightedSum, rows_of_total, weighted_sum
 from ...te.tensor import Tensor, tensor_of
 from ..errors import BadOnline
 from ..model.axes import refusal
-from ..model.foreign import TENSORS, integer
+from ..model.foreign import NOTHING, TENSORS, either, integer
 from ..model.layout import as_axis, check_outputs, retire
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.schedule import Schedule
 from ..model.stage import Stage
+from .chunk_merges import flatten_merge
 
 __all__ = ["online"]
 
@@ -65,9 +66,9 @@ def _draw(drawer: Drawer) -> Attempt | None:
     draw=_draw,
     weight=1.5,
     rare=True,
-    foreign={"tensor": TENSORS, "factor": integer(1, LONGEST)},
+    foreign={"tensor": TENSORS, "factor": integer(1, LONGEST), "into": either(NOTHING, TENSORS)},
 )
-def online(schedule: Schedule, tensor: Tensor, factor: int) -> list[Tensor]:
+def online(schedule: Schedule, tensor: Tensor, factor: int, into: Tensor | None = None) -> list[Tensor]:
     """Compute a sum weighted by a softmax chunk by chunk, with what is needed to merge these.
 
         peak[i] = max over j of x[i, j]                     for c in 4:                         # online(O, 64)
@@ -82,7 +83,9 @@ def online(schedule: Schedule, tensor: Tensor, factor: int) -> list[Tensor]:
     maximum or the total beside the tensor reads what is merged; the stages that were between are gone. Returns the tensors
     "O.scores", "O.peak", "O.weight", "O.total", "O.factor" (what weights are multiplied with), "O.part" and "O.merged" (its
     sum), each but the last with a dimension for the chunk before its others; and "O.rounded" behind the weight where weights
-    are rounded to be multiplied.
+    are rounded to be multiplied. into: an output of a reduction that merges what is merged further, over longer chunks that a
+    program has declared, each min(length, terms - chunk * length) terms, `factor` dividing the length: it merges the short chunks
+    itself, and is the last of the tensors returned.
 
     The sums are taken in another order, and weights have another factor in common. Raises BadOnline (TW0233), UnknownStage
     (TW0201), WrongArgument (TW0222).
@@ -90,7 +93,7 @@ def online(schedule: Schedule, tensor: Tensor, factor: int) -> list[Tensor]:
     stage, _ = check_outputs(schedule, tensor, BadOnline, "cannot compute by chunks")
     found = _checked(stage, factor)
     total = _total(stage, found)
-    with schedule.compound("online", tensor=tensor, factor=factor):
+    with schedule.compound("online", tensor=tensor, factor=factor, into=into):
         chunks = _Chunks(found, total, factor)
         made = chunks.operations()
         before = _between(stage, found, total)
@@ -101,8 +104,38 @@ def online(schedule: Schedule, tensor: Tensor, factor: int) -> list[Tensor]:
         retire(schedule, stage.op.reduce_axis, f"was an axis of {stage.name} until online made chunks of it{{at}}")
         schedule.rewrite(readers, anew={stage: chunks.result()})
         _drop(schedule, before, stage, found, total)
+        merged = made[-1]
+        if into is not None:
+            merged = _flatten(schedule[into], schedule[merged], stage, chunks)
         schedule.losses.append(f"terms of {stage.name} are added up chunk by chunk")
-    return [each.output(0) for each in made[:-1]] + [made[-1].output(2)]
+    return [each.output(0) for each in made[:-1]] + [merged.output(2)]
+
+
+def _flatten(outer: Stage, merged: Stage, stage: Stage, chunks: _Chunks) -> Operation:
+    """Let a stage merge the chunks that `merged` does, which goes, and the weighted sum with it."""
+    inner, value = merged.op.as_compute, stage.op.as_compute
+    assert inner is not None and value is not None
+    op = flatten_merge(outer.op, inner, value, chunks.merged_extent(inner), chunks.factor)
+    others = [reader.name for each in (merged, stage) for reader in each.readers if reader not in (outer, stage)]
+    if op is None:
+        raise _bad(
+            stage, f"{outer.name} is no merger of its chunks of whole multiples of {chunks.factor}", "leave into out"
+        )
+    if others or stage.is_output or outer.is_scheduled():
+        reason = (
+            f"{others[0]} reads what is merged too" if others else f"{outer.name} is scheduled, or the sum is an output"
+        )
+        raise _bad(stage, reason, "leave into out")
+    retire(
+        outer.schedule,
+        outer.op.reduce_axis,
+        f"was an axis of {outer.name} until online made shorter chunks of it{{at}}",
+    )
+    outer.schedule.rewrite({}, anew={outer: op})
+    outer.schedule.refresh()
+    for each in (stage, merged):
+        outer.schedule.drop_stage(each)
+    return outer.op
 
 
 def _bad(stage: Stage, reason: str, fix: str) -> BadOnline:
@@ -298,7 +331,7 @@ class _Chunks:
             left, right = (
                 select(one[0] >= both, const(1, kind), self.weights.power_of(one[0] - both)) for one in (a, b)
             )
-            return both, a[1] * left + b[1] * right, a[2] * left + b[2] * right
+            return both, fma(a[1], left, b[1] * right), fma(a[2], left, b[2] * right)
 
         def nothing(*_: Any) -> tuple[Expr, ...]:
             return const(-math.inf, kind), const(0, kind), const(0, kind)
@@ -334,6 +367,10 @@ class _Chunks:
             largest = self._of_row(op.axis, 0)
             value = Add(value, largest - largest)
         return replace(op, body=(value,), tag="", algorithm="", attrs={})
+
+    def merged_extent(self, merged: ComputeOp) -> Expr:
+        """The terms of a row, by the axes of what is merged."""
+        return substitute(self.extent, dict[Var, Expr](zip(self.op.axis, merged.axis, strict=True)))
 
     def reader(self, op: Operation, result: Tensor) -> ComputeOp | None:
         """An operation that reads the maximum or the total beside the weighted sum, with what is merged in their place; None for

@@ -12,6 +12,7 @@ from ...ir.expr import Expr, IntImm, IterVar, StringImm
 from ...ir.ops import const
 from ...ir.passes.common.loop_partition import HINT
 from ...ir.passes.cpu.nontemporal import NONTEMPORAL
+from ...ir.passes.gpu.flushed_powers import FLUSH
 from ...ir.passes.gpu.hardware import RESIDENT
 from ..errors import UnknownPragma
 from ..model.attributes import IMPORT_C, IMPORT_LLVM, SKIP
@@ -46,6 +47,7 @@ KEYS = {
     HINT: _SWITCH,
     NONTEMPORAL: _SWITCH,
     RESIDENT: _SWITCH,
+    FLUSH: _SWITCH,
     SKIP: _SWITCH,
     IMPORT_LLVM: _TEXT,
     IMPORT_C: _TEXT,
@@ -64,6 +66,7 @@ _FOREIGN = {
         HINT,
         NONTEMPORAL,
         RESIDENT,
+        FLUSH,
     ),
 }
 """Without those that bring code or leave loops out."""
@@ -119,7 +122,8 @@ def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = No
     read soon; a hint, for loops whose lanes store side by side to one tensor.
     resident_blocks: of a loop around blocks along x alone; all iterations of both loops are parts of the work, which as many blocks
     as the GPU at hand holds take one after the other, in whole clusters. They are not to depend on each other.
-    The last seven take no value, a bool or an integer.
+    flush_powers: te.exp2 of float32 within the loop may be 0 where it is below 2**-126, which GPUs compute in fewer instructions.
+    The last eight take no value, a bool or an integer.
 
     Raises UnknownPragma (TW0214), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222).
     """
@@ -151,3 +155,5 @@ def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = No
     attr = stage.attr(axis)
     others = tuple(pair for pair in attr.pragmas if pair[0] != pragma_type)
     stage.iter_var_attrs[axis] = replace(attr, pragmas=(*others, (pragma_type, noted)))
+    if pragma_type == FLUSH and plain in (None, True, 1):
+        stage.schedule.losses.append(f"powers of 2 in {stage.name} that are below 2**-126 may be 0")

@@ -87,7 +87,7 @@ def attention(
     Error, float32: with d the greatest error of a score, at most (depth + 4) u scale sum |q||k|, u = 2**-24, and u |score| more
     where a mask is added, each element is within (2 d + (keys + 12) u) max |v| of the exact value. float16 and bfloat16 round
     weights and the result once more, u being their unit: by u max |v|, and, of float16, 2**-25 keys max |v| where weights are
-    small. Raises BadAttention (TW0197).
+    small. On tensor cores weights below 2**-126 may count as 0, which is within these. Raises BadAttention (TW0197).
     """
     _check(q, k, v)
     if mask is not None:

@@ -301,7 +301,7 @@ def test_rows_in_shared_memory_meet_no_bank_twice() -> None:
     )
     tensors = [*gpu_choices.inputs_of(output), output]
     kernel = tw.build(s, tensors, target="cuda -emulate")
-    strides = [int(stride) for stride in re.findall(r"tw_mma_load_\w+\(.*, (\d+), 1\);", kernel.source("cuda"))]
+    strides = [int(stride) for stride in re.findall(r"tw_mma_load_\w+\(.*, (\d+), \d+\);", kernel.source("cuda"))]
     assert len(strides) == 2 and all(stride * 2 % 16 == 0 and stride * 2 // 16 % 2 == 1 for stride in strides)
     kernel(*(np.zeros((128, 128), str(tensor.dtype)) for tensor in tensors))
     assert kernel.kernels[0].bank_conflicts == 0 and kernel.kernels[0].uncoalesced == 0, (

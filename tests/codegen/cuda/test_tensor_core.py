@@ -86,7 +86,10 @@ def test_the_machine_code_has_the_instructions_and_keeps_fragments_in_registers(
     assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in kernel.source("ptx")
     code = kernel.source("sass")
     assert "HMMA.16816.F32" in code, "the tensor core's product"
-    assert "LDSM.16.M88.4" in code and ("LDSM.16.MT88.2" if layout == "kn" else "LDSM.16.M88.2") in code, "ldmatrix"
+    assert "LDSM.16.M88.4" in code and (layout == "nk" or "LDSM.16.MT88.4" in code), (
+        "ldmatrix, of two tiles of the right side"
+    )
+    assert not re.search(r"LDSM\S*88\.[12]\b", code)
     assert not re.search(r"\b(LDL|STL)\b", code), "fragments stay in registers"
 
 

@@ -160,3 +160,41 @@ def test_attention_of_topi_has_the_form_too() -> None:
     for schedule, result in zip((s, te.create_schedule(y.op)), results, strict=True):
         tw.build(schedule, [q, k, v, y])(*arrays, result)
     np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-6)
+
+
+def declared_in_chunks(causal: bool) -> tuple[Any, list[Any], Any, Any]:
+    """Attention over 2,100 keys, which topi declares in chunks of 1,024; its weighted sum, and what merges the chunks."""
+    args: list[Any] = [te.placeholder((1, rows, 4), name=name) for name, rows in (("q", 70), ("k", 2100), ("v", 2100))]
+    y = topi.nn.attention(*args, causal=causal, offset=2000)
+    s = te.create_schedule(y.op)
+    value, merged = (
+        next(stage for stage in s.stages if stage.name == f"attention.{name}") for name in ("value", "merged")
+    )
+    return s, [*args, y], value.op.output(0), merged.op.output(2)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_chunks_of_chunks_are_merged_at_once(causal: bool) -> None:
+    s, args, value, merged = declared_in_chunks(causal)
+    made = s.online(value, 64, into=merged)
+    assert made[-1].op.name == "attention.merged" and "attention.value" not in [stage.name for stage in s.stages]
+    rng = np.random.default_rng(2)
+    arrays = [rng.standard_normal([int(extent) for extent in each.shape], "float32") for each in args[:3]]
+    results = [np.empty((1, 70, 4), "float32") for _ in range(3)]
+    replayed = te.Schedule.replay(s.records, [args[3].op])
+    for schedule, result in zip((te.create_schedule(args[3].op), s, replayed), results, strict=True):
+        tw.build(schedule, args)(*arrays, result)
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(results[2], results[1])
+
+
+def test_what_does_not_merge_its_chunks_is_refused() -> None:
+    s, args, value, merged = declared_in_chunks(False)
+    before = str(s)
+    for factor, into in ((48, merged), (64, args[3])):  # no divisor of a chunk, and no reduction
+        with pytest.raises(BadOnline, match="is no merger of its chunks"):
+            s.online(value, factor, into)
+        assert str(s) == before
+    p = Attention()
+    with pytest.raises(BadOnline, match="Y is no merger of its chunks"):
+        p.s.online(p.Y, 4, p.Y)
