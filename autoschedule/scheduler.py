@@ -69,21 +69,15 @@ def _scheduled(
     fusion = APART
     decisions: list[Decision] = []
     if target.backend.rules == "gpu":
-        from .gpu.rules import RULES, online_sums, rule_for, rule_in_order, share_scan, stencil_chains
+        from .gpu.rules import BEFORE, RULES, rule_for, rule_in_order, share_scan
 
-        order = [stage.op for stage in s.stages]
-        inner = {op for each in order for op in each.steps(order)}
-        for op in order:
-            if op.is_stepwise and op in inner:  # the others are pieces
-                share_scan(s, op, op.steps(order))
-        for chosen_before in (online_sums, stencil_chains)[exact:]:
-            decisions += chosen_before(
-                s, lambda op: Group(s, op, op, (), target, machine, chooser=chooser, known=known)
-            )
+        _share_scans(s, share_scan)
     else:
-        from .cpu.rules import RULES, fusion_on, rule_for, rule_in_order
+        from .cpu.rules import BEFORE, RULES, fusion_on, rule_for, rule_in_order
 
         fusion = fusion_on(machine)
+    for chosen_before in BEFORE[exact:]:
+        decisions += chosen_before(s, lambda op: Group(s, op, op, (), target, machine, chooser=chooser, known=known))
     tags: Collection[str] = RULES
     for piece in cut(s, tags, fusion):
         reductions = _reductions(s, piece)
@@ -113,6 +107,15 @@ def _scheduled(
         decisions += share_loops(s, machine, chooser)
     s.decisions = (*decisions, *taken)
     return s
+
+
+def _share_scans(s: Schedule, share_scan: Callable[[Schedule, Operation, Collection[Operation]], object]) -> None:
+    """Share scans that no step of another contains."""
+    order = [stage.op for stage in s.stages]
+    inner = {op for each in order for op in each.steps(order)}
+    for op in order:
+        if op.is_stepwise and op in inner:  # the others are pieces
+            share_scan(s, op, op.steps(order))
 
 
 def _reductions(s: Schedule, piece: Piece) -> list[Reduce]:

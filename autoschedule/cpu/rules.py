@@ -17,8 +17,9 @@ from ..groups import Group
 from ..pieces import CHAIN, ROWS, SCAN, Fusion
 from .chain_plan import chain_of
 from .fusion import axes_shared, cheap, computed_again
+from .online import online_sums
 
-__all__ = ["BY_FORM", "RULES", "fusion_on", "module_of", "rule_for", "rule_in_order"]
+__all__ = ["BEFORE", "BY_FORM", "RULES", "fusion_on", "module_of", "rule_for", "rule_in_order"]
 
 RULES: dict[str, tuple[str, str]] = {
     "conv2d_winograd": ("winograd", "conv2d_winograd"),
@@ -47,7 +48,10 @@ INJECTIVE = ("injective", "injective")
 """For operations without a reduction."""
 SCRIPT = (".scripts", "on_cores")
 """For operations that are loops already; its module stands beside this folder, since it serves GPUs too."""
+BEFORE = (online_sums,)
+"""What schedules operations before a program is cut; the first one reorders sums."""
 BY_FORM = (
+    (("online", "online_sums"), "sums that a softmax of a product's rows weighs, before all others"),
     (REDUCTION, "products of matrices, and any other reduction"),
     (("windows", "window_ways"), "windows, by what they read"),
     (("conv", "convolution"), "convolutions in any layout, by what they read"),

@@ -32,10 +32,12 @@ from .windows import windows
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["BY_FORM", "RULES", "online_sums", "rule_for", "rule_in_order", "share_scan", "stencil_chains"]
+__all__ = ["BEFORE", "BY_FORM", "RULES", "rule_for", "rule_in_order", "share_scan"]
 
 RULES: dict[str, Callable[[Group], None]] = {ROWS: rows, SCAN: scan}
 """tag -> rule. Operations of no tag that is here have a rule by their form."""
+BEFORE = (online_sums, stencil_chains)
+"""What schedules operations before a program is cut; the first one reorders sums."""
 
 
 def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
