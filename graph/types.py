@@ -6,6 +6,7 @@ as plain tuples do, and print and parse without a context.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import re
@@ -20,7 +21,7 @@ from .. import te
 from ..errors import TilewrightError, user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
-from ..ir.expr import Add, Div, Expr, FloorDiv, IntImm, Mul, Var
+from ..ir.expr import Add, Div, Expr, FloorDiv, FloorMod, IntImm, Mul, Sub, Var
 from ..ir.text.parser import parse_expression
 from ..ir.visit import free_vars, post_order, rewrite, substitute
 from ..te.shape import scalar_dtype
@@ -182,7 +183,16 @@ def _one_division(value: Expr) -> Expr | None:
 
 
 def _quotient(value: FloorDiv) -> Expr | None:
-    """A quotient without what both sides are multiplied by; None where that is nothing."""
+    """A quotient without what both sides are multiplied by, and x // (x // c), of a multiple x of c, as c (x is not 0, since that divides);
+    None where it stays."""
+    parts = value.b
+    if (
+        isinstance(parts, FloorDiv)
+        and isinstance(parts.b, IntImm)
+        and str(parts.a) == str(value.a)
+        and is_multiple(value.a, parts.b.value)
+    ):
+        return parts.b
     (number, above), (under, below) = _factors([value.a]), _factors([value.b])
     common = math.gcd(number, under)
     if not cancel(above, below) and common <= 1:
@@ -192,6 +202,28 @@ def _quotient(value: FloorDiv) -> Expr | None:
         for factors_of, one in ((above, number), (below, under))
     )
     return whole if isinstance(divisor, IntImm) and divisor.value == 1 else FloorDiv(whole, divisor)
+
+
+_MOST_RESIDUES = 1 << 10
+"""Of symbols together, for which an extent is computed."""
+
+
+def is_multiple(extent: Expr, factor: int) -> bool:
+    """Return whether an extent of sums, products and remainders is a multiple of a number for every value of its symbols: each is
+    tried at all remainders by what it is divided by, on which alone such an extent's remainder depends."""
+    period, symbols = max(factor, 1), dict[Var, None]()
+    for node in post_order(extent):
+        if isinstance(node, FloorMod) and isinstance(node.b, IntImm) and node.b.value > 0:
+            period = math.lcm(period, node.b.value)
+        elif isinstance(node, Var):
+            symbols[node] = None
+        elif not isinstance(node, (Add, Sub, Mul, IntImm)):
+            return False
+    if factor < 2 or period ** len(symbols) > _MOST_RESIDUES:
+        return factor == 1
+    tried = itertools.product(*([ops.const(at, var.dtype) for at in range(period)] for var in symbols))
+    made = (ops.constant_of(simplify(substitute(extent, dict(zip(symbols, values, strict=True))))) for values in tried)
+    return all(value is not None and value % factor == 0 for value in made)
 
 
 def cancel(above: list[Expr], below: list[Expr]) -> bool:

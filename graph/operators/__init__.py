@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from . import blocks, fused, markers, spectra, vjp, winograd
+from . import blocks, divisors, fused, markers, spectra, vjp, winograd
 from .row import OPERATORS, Attribute, Operator, declared, result_types, row_of, updater, whole_attributes
 
 __all__ = ["OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "updater", "whole_attributes"]
 
 FAMILIES = (
     blocks,
+    divisors,
     fused,
     markers,
     spectra,

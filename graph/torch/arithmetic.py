@@ -243,7 +243,15 @@ for _name, _ours in _ALIKE.items():
 for _name in ("remainder", "bitwise_and", "bitwise_or", "bitwise_xor"):
     aten(f"{_name}.Scalar_Tensor")(ROWS[f"{_name}.Tensor"])
 aten("max.other")(_binary("maximum"))
+aten("gcd.default")(_binary("gcd"))
 aten("min.other")(_binary("minimum"))
+
+
+@aten("lcm.default")
+def _lcm(c: Call) -> str:
+    x, y = c.operand("self", c.dtype), c.operand("other", c.dtype)
+    divisor = c.emit("maximum", c.emit("gcd", x, y), c.filled(1, c.dtype))  # of two zeros 0
+    return c.emit("abs", c.emit("multiply", c.emit("floor_divide", x, divisor), y))
 
 
 @aten(

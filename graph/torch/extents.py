@@ -87,7 +87,7 @@ def _made(name: str, values: Sequence[Any]) -> Any:
     if name in _SIGNS and all(isinstance(one, int) for one in values):
         return reduce(getattr(operator, name), values)
     if name in _SIGNS and all(isinstance(one, (int, str)) for one in values):
-        return f"({f' {_SIGNS[name]} '.join(map(str, values))})"
+        return f" {_SIGNS[name]} ".join(f"({one})" for one in values)
     result, *rest = values
     for one in rest:
         result = combined(name, [result, one])

@@ -200,6 +200,16 @@ def cut(c: Call, value: str, axis: int, begin: Extent, end: Extent, step: int = 
     return c.emit("slice", value, begin=(begin,), end=(end,), step=(step,), axes=(axis,))
 
 
+def with_length(c: Call, value: str, axis: int, length: Extent) -> str:
+    """So many elements along an axis, zeros after the last."""
+    shape = list(c.type(value).shape)
+    if shape[axis] == length:
+        return value
+    shape[axis] = length
+    block = c.emit("broadcast_to", c.filled(0, c.type(value).dtype), shape=tuple(shape))
+    return cut(c, c.emit("concat", value, block, axis=axis), axis, 0, length)
+
+
 def _slice_back(c: Call, whole: str, part: str) -> str:
     axis, begin, end, step = _bounds(c)
     if step != 1:
@@ -505,9 +515,12 @@ def _pad(c: Call) -> str:
     for at, (low, high) in enumerate(zip(pads[::2], pads[1::2], strict=True)):
         axis, size = rank - 1 - at, c.type(value).shape[rank - 1 - at]
         if min(low, high) < 0:
-            if not isinstance(size, int):
-                raise Refused("it cuts off an extent that is not known")
-            value = cut(c, value, axis, max(-low, 0), size - max(-high, 0))
+            first, last = max(-low, 0), max(-high, 0)
+            if isinstance(size, int):
+                value = cut(c, value, axis, first, size - last)
+            else:  # which the call asks to be long enough
+                value = c.asked(value, [extent(f"({size}) - {first + last}")])
+                value = cut(c, value, axis, first, extent(f"({size}) - {last}"))
         before[axis], after[axis] = max(low, 0), max(high, 0)
     if mode == "constant":
         filling = c.known("value", 0)

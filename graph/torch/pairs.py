@@ -11,8 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 from ..conversion import Refused, few
-from ..types import Extent
+from ..types import Extent, array_dtype
 from .call import ROWS, VIEWS, Call
+from .movement import cut, with_length
+from .numbers import extent
 from .schema import TensorName
 
 __all__ = ["PAIRS", "row_of_pairs"]
@@ -224,12 +226,17 @@ def _divided(c: Call, part: str) -> str:
 
 
 def _transform(
-    c: Call, value: str, axis: int, length: int | None, inverse: bool = False, onesided: bool = False
+    c: Call, value: str, axis: int, length: Extent | None, inverse: bool = False, onesided: bool = False
 ) -> str:
     """One transform, undivided where it is no inverse one; scaled as its norm says."""
-    extent: Extent = c.type(value).shape[axis] if length is None else length
+    points: Extent = c.type(value).shape[axis] if length is None else length
+    if isinstance(length, str):
+        real = inverse and onesided
+        value = _whole_spectrum(c, value, axis, length) if real else with_length(c, value, axis, length)
+        made = c.emit("dft", value, axis=axis, length=None, inverse=inverse, onesided=onesided and not real)
+        return _scaled(c, cut(c, made, c.rank(made) - 1, 0, 1) if real else made, points, inverse)
     if inverse and onesided and length is None:
-        extent = 2 * (int(extent) - 1) if isinstance(extent, int) else extent
+        points = extent(f"2 * (({points}) - 1)")
     made = c.emit(
         "dft",
         value,
@@ -238,24 +245,39 @@ def _transform(
         inverse=inverse,
         onesided=onesided,
     )
+    return _scaled(c, made, points, inverse)
+
+
+def _whole_spectrum(c: Call, value: str, axis: int, length: Extent) -> str:
+    """All frequencies of real numbers, given the first half of them: the others are their conjugates, in reverse."""
+    half = with_length(c, value, axis, extent(f"({length}) // 2 + 1"))
+    rest = c.emit("flip", cut(c, half, axis, 1, extent(f"(({length}) - 1) // 2 + 1")), axis=axis)
+    if c.type(half).shape[-1] == 2:
+        rest = c.emit("multiply", rest, c.constant(np.asarray([1.0, -1.0]).astype(array_dtype(c.type(half).dtype))))
+    return c.emit("concat", half, rest, axis=axis)
+
+
+def _scaled(c: Call, made: str, points: Extent, inverse: bool) -> str:
+    """A transform of so many points, of which the inverse one is divided by them, scaled as its norm says."""
     norm = c.given("norm", None)
     if norm in (None, "backward"):
         return made
-    if norm not in ("ortho", "forward") or not isinstance(extent, int):
-        raise Refused(f"its norm is {norm!r}, of {extent} elements")
-    scale = {
-        "ortho": math.sqrt(extent) if inverse else 1 / math.sqrt(extent),
-        "forward": extent if inverse else 1 / extent,
-    }[norm]
-    return c.emit("multiply", made, c.constant(scale, made))
+    if norm not in ("ortho", "forward"):
+        raise Refused(f"its norm is {norm!r}")
+    if isinstance(points, int):
+        factor = math.sqrt(points) if norm == "ortho" else points
+        return c.emit("multiply", made, c.constant(factor if inverse else 1 / factor, made))
+    size = c.cast(c.size_value(points), c.type(made).dtype)
+    scale = c.emit("sqrt", size) if norm == "ortho" else size
+    return c.emit("multiply" if inverse else "divide", made, scale)
 
 
-def _ends(c: Call, rank: int) -> list[tuple[int, int | None]]:
+def _ends(c: Call, rank: int) -> list[tuple[int, Extent | None]]:
     """The axes that are transformed, and how many elements of each are taken."""
     kind = c.target.partition(".")[0]
     if kind.endswith("fft"):
-        return [(c.within(c.integer("dim", -1), rank), None if c.given("n", None) is None else c.integer("n"))]
-    sizes = c.integers("s") if c.given("s", None) is not None else None
+        return [(c.within(c.integer("dim", -1), rank), None if c.given("n", None) is None else c.extents("n")[0])]
+    sizes = c.extents("s") if c.given("s", None) is not None else None
     if c.given("dim", None) is not None:
         dims = c.integers("dim")
     else:

@@ -51,7 +51,20 @@ def assigned(where: Any, value: Any) -> Callable[[Any], Any]:
     return program
 
 
+def backwards(x: Any) -> Any:
+    half = (x.shape[1] - 3) // 2 + 1
+    places = torch.arange(half - 1, -half, -1.0)[:, None] * torch.arange(8)
+    return places.view(2 * half - 1, 4, -1).permute(1, 0, 2) + x.sum()
+
+
+def in_chunks(x: Any) -> Any:
+    parts = F.pad(x, (0, (4 - x.shape[1] % 4) % 4))
+    parts = parts.reshape(x.shape[0], parts.shape[1] // 4, 4)
+    return parts[..., None].expand(*parts.shape, parts.shape[-1]) + torch.ones(parts.shape[-1], parts.shape[-1]).tril()
+
+
 OPEN = torch.export.Dim.DYNAMIC
+AUTO = torch.export.Dim.AUTO
 COLUMNS: dict[str, Callable[[Any], Any]] = {
     "last": lambda x: x[:, x.shape[1] - 1],
     "middle": lambda x: x[:, x.shape[1] // 2],
@@ -61,6 +74,10 @@ COLUMNS: dict[str, Callable[[Any], Any]] = {
     "roll": lambda x: torch.roll(x, x.shape[1] // 2, 1) + torch.roll(x, 3, 1),
     "eye": lambda x: x @ torch.eye(x.shape[1]) + x @ torch.eye(x.shape[1], x.shape[1]),
     "median": lambda x: x.median(1)[0],
+    "irfft": lambda x: torch.fft.irfft(torch.fft.rfft(x, n=2 * x.shape[1]), n=2 * x.shape[1])[:, : x.shape[1]],
+    "irfft of as many": lambda x: torch.fft.irfft(torch.fft.rfft(x, norm="ortho"), n=x.shape[1], norm="ortho"),
+    "irfft of fewer": lambda x: torch.fft.irfft(torch.fft.rfft(x), n=x.shape[1] // 2 + 1, norm="forward"),
+    "cut by a pad": lambda x: F.pad(x, (1, -2)),
     "assigned from the end": assigned((slice(None), -1), 0.0),
     "assigned with gaps": assigned((slice(None), slice(1, None, 2)), 0.5),
 }
@@ -80,6 +97,11 @@ def test_columns_that_are_not_known(name: str) -> None:
 @pytest.mark.parametrize("name", BOTH)
 def test_matrices_of_no_known_size(name: str) -> None:
     agrees(BOTH[name], *((torch.randn(size),) for size in ((6, 8), (7, 7), (9, 3))), dynamic=[{0: OPEN, 1: OPEN}])
+
+
+@pytest.mark.parametrize("function", [backwards, in_chunks])
+def test_sizes_as_long_formulas(function: Callable[[Any], Any]) -> None:
+    agrees(function, *((torch.randn(3, size),) for size in (9, 6, 17)), dynamic=[{1: AUTO}])
 
 
 def test_halves_of_an_even_size() -> None:
@@ -115,6 +137,10 @@ MADE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "mode": (lambda x: torch.mode(x, 1), (torch.randint(0, 3, (6, 8)),)),
     "nansum": (lambda x: torch.nansum(x, 1), (torch.where(X > 1, torch.nan, X),)),
     "shifts": (lambda a, b: (a << b) + (a >> b), (torch.randint(-20, 20, (6, 8)), torch.randint(0, 5, (6, 8)))),
+    "divisors": (
+        lambda a, b: (torch.gcd(a, b), torch.lcm(a, b), torch.gcd(a, b[:1]), torch.lcm(a * 0, b * 0)),
+        (torch.randint(-50, 50, (6, 8)), torch.randint(-20, 20, (6, 8))),
+    ),
     "lgamma": (torch.lgamma, (NUMBERS,)),
     "digamma": (torch.digamma, (NUMBERS,)),
     "erfinv": (torch.erfinv, (torch.tensor([0.0, -1, 1, 2, 0.5, 0.999999, -0.99999994]),)),
