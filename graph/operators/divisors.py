@@ -19,8 +19,11 @@ _STEPS_A_BIT = 1.4405
 
 def _euclid(x: Sequence[Any], _: Sequence[Any]) -> tuple[Any, Any]:
     """A step on two numbers, the result and 0 where it is found."""
-    ended = x[1].equal(0)
-    return te.select(ended, x[0], x[1]), te.select(ended, x[1], x[0] % x[1])
+    first, second = x
+    ended = second.equal(0)
+    kept: Any = te.select(ended, first, second)
+    rest: Any = te.select(ended, second, first % second)
+    return kept, rest
 
 
 @operator(
@@ -46,7 +49,8 @@ def _gcd(x: Any, y: Any) -> Any:
     zero = te.const(0, x.dtype)
 
     def element(*i: Any) -> Any:
-        return steps((zero, zero), axis=step, init=(size(first[i]), size(second[i])))
+        made: Any = steps((zero, zero), axis=step, init=(size(first[i]), size(second[i])))
+        return made
 
     found: Any = te.compute(shape, element, name="gcd")
     return found[0]
