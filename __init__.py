@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from .ir import Function
     from .ir.builder import ir_builder
     from .ir.packed import register_func
-    from .runtime import Array, Device, Kernel, Module, array, cpu, cuda, empty, load, num_threads, set_num_threads
+    from .runtime import Array, Device, Kernel, Module, array, cpu, cuda, empty, num_threads, set_num_threads
+    from .runtime.load import load
 
 __version__ = "1.0.0rc1"
 
@@ -111,7 +112,7 @@ _HOMES = {
     "cpu": "runtime",
     "cuda": "runtime",
     "empty": "runtime",
-    "load": "runtime",
+    "load": "runtime.load",
     "num_threads": "runtime",
     "set_num_threads": "runtime",
 }

@@ -6,10 +6,8 @@ import linecache
 import platform
 import re
 import tempfile
-import traceback
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..errors import (
@@ -67,6 +65,8 @@ def bundling(program: Callable[[], Mapping[str, str]]) -> Generator[None]:
 
 def _bundle(error: BaseException, fault: InternalError, program: Callable[[], Mapping[str, str]]) -> str:
     """The folder, or why there is none."""
+    import traceback  # which a build without faults need not wait for
+
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{type(error).__name__} {frames[-1].filename}:{frames[-1].lineno}" if frames else str(error)
     if place not in _WRITTEN:
@@ -96,6 +96,8 @@ def _users_program() -> str:
 
 def versions() -> str:
     """Of what takes part, one a line, and the machine."""
+    from importlib.metadata import PackageNotFoundError, version  # which loads all of email
+
     lines = [f"python {platform.python_version()}"]
     for package in ("tilewright", "numpy", "llvmlite", "ml_dtypes"):
         try:

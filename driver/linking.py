@@ -29,7 +29,7 @@ from ..codegen.target import Target
 from ..ir.constant import Constant, aligned_zeros
 from ..ir.expr import Var
 from ..ir.passes.common.options import with_options
-from ..ir.passes.common.runner import environment_watchers
+from ..ir.passes.common.runner import environment_watchers, is_watched
 from ..ir.stmt import Function
 from ..ir.visit import deep_recursion
 from ..runtime.abi import ITEM_BYTES
@@ -41,10 +41,12 @@ from ..te import Tensor
 from .batch import Task, compile_batch
 from .build import tuned_program
 from .bundle import bundling
+from .cache.archive import Archive
 from .cache.constants import collect_constants
 from .cache.kernels import read_code, read_opening
+from .cache.key import program_key
 from .cache.lookup import Place, find_place, linked_entry
-from .cache.store import Entry
+from .cache.store import Entry, open_store
 from .compile import BuildItem, Request, lowered_programs
 from .lower import collect_evidence
 from .recipes import Recipes, make_recipe, part_request
@@ -57,6 +59,8 @@ __all__ = ["Bytes", "Caller", "Inner", "Linked", "Part", "build_linked", "export
 Bytes: TypeAlias = "int | str"
 """A number, or a text over the numbers that a function is passed."""
 _logger = logging.getLogger(__name__)
+_FEWEST = 2
+"""Kernels of a program that has an archive."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +136,22 @@ def build_linked(
     target: of this machine. recipes: of parts that helpers may compile. Raises what tw.build raises."""
     release_memory()  # of what loading LLVM left
     with deep_recursion(), bundling(lambda: collect_evidence(parts)):
-        codes = _compile_all(_requests(parts, target, options, tuned, exact, over), recipes if tuned is None else None)
-        made = {
-            name: _part(name, code, len(tensors) - (name in over))
-            for (name, tensors), code in zip(parts.items(), codes, strict=True)
-        }
+        recipes = recipes if tuned is None else None
+        archive = _find_archive(recipes, over, target, options, exact)
+        kept = archive.load() if archive is not None else None
+        codes, made = list[_Code](), dict[str, Part]()
+        for name, kernel in (kept or {}).items():
+            codes.append(_Code(kernel.module, kernel.signatures, kernel.opening, None))
+            made[name] = _part(name, codes[-1], kernel.passed - (name in over))
+        missing = {name: parts[name] for name in parts if name not in made}
+        requests = _requests(missing, target, options, tuned, exact, over)
+        places = [find_place(request) for request in requests]
+        for (name, tensors), code in zip(missing.items(), _compile_all(requests, places, recipes), strict=True):
+            codes.append(code)
+            made[name] = _part(name, code, len(tensors) - (name in over))
+        if archive is not None and kept is None:
+            found = zip(missing.items(), places, strict=True)
+            archive.save({name: (place, len(tensors)) for (name, tensors), place in found if place is not None})
         for name, function in inner.items():
             codes.append(_found_or_built(_inner_request(name, function, made, target, options), made))
             made[name] = _part(name, codes[-1], function.given)
@@ -234,9 +249,19 @@ def _packing(prepared: Sequence[Prepared], target: Target, options: BuildOptions
     )
 
 
-def _compile_all(requests: Sequence[Request], recipes: Recipes | None) -> list[_Code]:
-    """The code of each request, which is for one function."""
-    places = [find_place(request) for request in requests]
+def _find_archive(
+    recipes: Recipes | None, over: Collection[str], target: Target, options: BuildOptions, exact: bool
+) -> Archive | None:
+    """The archive of a program; None where its kernels are not kept, or are too few."""
+    store = open_store()
+    if recipes is None or len(recipes.texts) < _FEWEST or store is None or options.watchers or is_watched():
+        return None
+    key = program_key(recipes.texts, over, target, options, exact)
+    return None if key is None else Archive(store, key, target)
+
+
+def _compile_all(requests: Sequence[Request], places: Sequence[Place | None], recipes: Recipes | None) -> list[_Code]:
+    """The code of each request, which is for one function. places: of each in the cache."""
     codes = [_load_kept(place) for place in places]
     left = [at for at, code in enumerate(codes) if code is None]
     _logger.info("%d kernels: %d from the cache, %d to compile", len(codes), len(codes) - len(left), len(left))

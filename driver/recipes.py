@@ -18,10 +18,12 @@ __all__ = ["Recipes", "part_request", "make_recipe", "request_of_recipe"]
 
 @dataclass(frozen=True)
 class Recipes:
-    """module: a helper's main, which calls `serve`. parts: of each kernel by name what that declares it from, as JSON has it."""
+    """module: a helper's main, which calls `serve`. parts: of each kernel by name what that declares it from, as JSON has it, None
+    where it cannot. texts: of all kernels, by name, what tells those that are declared alike."""
 
     module: str
     parts: Mapping[str, Any]
+    texts: Mapping[str, str]
 
 
 def part_request(name: str, what: Any, target: Target, options: BuildOptions, exact: bool, is_over: bool) -> Request:
@@ -33,7 +35,7 @@ def make_recipe(request: Request, recipes: Recipes) -> dict[str, Any] | None:
     """Write down the kernel of a request for a helper; None where it could not know that it makes the same."""
     (program,) = request.programs
     options = request.options
-    if program.name not in recipes.parts or options.watchers or is_watched():
+    if recipes.parts.get(program.name) is None or options.watchers or is_watched():
         return None
     key = build_key(request)
     if key is None or options != _options(asked := _switches(options)):

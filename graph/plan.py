@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from math import prod
-from typing import Any, cast
+from typing import cast
 
 from .. import te
 from ..codegen.llvm.build import kernel_symbol
@@ -22,7 +22,7 @@ from ..ir.expr import Call, Expr, IntImm, StringImm, Var
 from ..ir.stmt import Assert, Seq
 from ..te.shape import as_shape
 from .arena import ALIGNMENT, Lifetime, Size, open_places
-from .kernels import Step, declared_kernel, is_heavy, step_as_json, step_over
+from .kernels import Step, declared_kernel, is_heavy, step_over
 from .node import Parts
 from .pieces import Homes, placed
 from .rewrite import with_params_outside, with_results, without_dead
@@ -133,32 +133,21 @@ class Plan:
         """Return the shapes of a step's results, as text."""
         return ", ".join(str(self.graph.types[name]) for name in step.outputs)
 
-    def recipes(self) -> dict[str, Any]:
-        """Return the declarations of each kernel for another process, by its name."""
+    def steps_by_name(self) -> dict[str, tuple[Step, dict[str, TensorType]]]:
+        """The first step of each kernel, with the types of its graph's values, by the kernel's name; those of graphs inside too,
+        nodes with graphs inside left out."""
+        types = self.graph.types
         first = dict(zip(reversed(self.names), reversed(self.steps), strict=True))
-        told = {name: step_as_json(step, self.graph.types) for name, step in first.items()}
-        inside = [plan.recipes() for plans in self.inside.values() for plan in plans]
-        own = {name: text for name, text in told.items() if text is not None}
-        return {name: text for texts in (*reversed(inside), own) for name, text in texts.items()}
+        found = {name: (first[name], types) for name in dict.fromkeys(self.names) if name not in self.inside}
+        for plans in self.inside.values():
+            for plan in plans:
+                found |= {name: step for name, step in plan.steps_by_name().items() if name not in found}
+        return found
 
     def kernels(self) -> dict[str, list[te.Tensor | Var]]:
         """Each kernel as tensors, what it is passed and then what it gives, and its symbols, by its name; those of graphs inside
         too."""
-        types = self.graph.types
-        first = dict(zip(reversed(self.names), reversed(self.steps), strict=True))
-        own = {
-            name: declared_kernel(first[name], types) for name in dict.fromkeys(self.names) if name not in self.inside
-        }
-        return {
-            **own,
-            **{
-                name: tensors
-                for plans in self.inside.values()
-                for plan in plans
-                for name, tensors in plan.kernels().items()
-                if name not in own
-            },
-        }
+        return {name: declared_kernel(step, types) for name, (step, types) in self.steps_by_name().items()}
 
     @property
     def weights_name(self) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..driver.linking import Linked, Part, build_linked
-from ..driver.recipes import Recipes
 from ..ir.constant import Constant
 from ..ir.stmt import Function
 from ..runtime import Kernel
@@ -105,6 +104,6 @@ def build_family(
         tuned,
         exact,
         variants.over,
-        Recipes(f"{__package__}.helper", variants.recipes()),
+        variants.recipes(),
     )
     return Family(variants, made[0], linked)

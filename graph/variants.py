@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from typing import Any, TypeAlias, cast
 
 from ..driver.linking import Inner, Part
+from ..driver.recipes import Recipes
 from ..errors import user_source
 from ..ir import ops
 from ..ir.buffer import Buffer
+from ..ir.cached import LazyMapping
 from ..ir.constant import Constant
 from ..ir.dtype import HANDLE, DType
 from ..ir.expr import Expr, Var
@@ -29,7 +31,9 @@ from .arena import ALIGNMENT, Size
 from .domain import conditions
 from .errors import BadBuckets
 from .flow import functions_of
+from .kernels import Step, declared_kernel, step_as_json
 from .node import Parts
+from .operators import is_ours, row_of
 from .plan import Layout, Place, Plan, whole_buffer
 from .rewrite import specialised
 from .types import TensorType, symbol
@@ -98,16 +102,26 @@ class Variants:
         each = [Variant(sizes, Plan.of(specialised(g, sizes))) for sizes in sizes_of_buckets(g, buckets or ())]
         return Variants(whole, (*each, Variant({}, whole)))
 
-    def kernels(self) -> dict[str, list[Any]]:
-        """Each kernel as tensors, as Plan.kernels gives them."""
-        found: dict[str, list[Any]] = {}
+    def steps_by_name(self) -> dict[str, tuple[Step, dict[str, TensorType]]]:
+        """The first step of each kernel, as Plan.steps_by_name gives it."""
+        found: dict[str, tuple[Step, dict[str, TensorType]]] = {}
         for variant in self.each:
-            found |= {name: tensors for name, tensors in variant.plan.kernels().items() if name not in found}
+            found |= {name: step for name, step in variant.plan.steps_by_name().items() if name not in found}
         return found
 
-    def recipes(self) -> dict[str, Any]:
-        """Return the declarations of each kernel for another process, by its name."""
-        return {name: text for variant in reversed(self.each) for name, text in variant.plan.recipes().items()}
+    def kernels(self) -> Mapping[str, list[Any]]:
+        """Each kernel as tensors, as Plan.kernels gives them, declared when it is asked for."""
+        steps = self.steps_by_name()
+        return LazyMapping({name: partial(declared_kernel, *found) for name, found in steps.items()})
+
+    def recipes(self) -> Recipes:
+        """Tell each kernel to other processes, and to those to come."""
+        steps = self.steps_by_name()
+        told = LazyMapping({name: partial(step_as_json, *found) for name, found in steps.items()})
+        ours = all(is_ours(row_of(node.operator)) for step, _ in steps.values() for node in step.nodes)
+        return Recipes(
+            f"{__package__}.helper", told, {name: step.key for name, (step, _) in steps.items()} if ours else {}
+        )
 
     def functions(self) -> dict[str, Inner]:
         """The functions of nodes with graphs inside, by the names of their steps."""

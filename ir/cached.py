@@ -1,11 +1,11 @@
-"""Properties that are computed once."""
+"""Properties, and values of mappings, that are computed once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, overload
 
-__all__ = ["cached_property"]
+__all__ = ["LazyMapping", "cached_property"]
 
 T = TypeVar("T")
 
@@ -28,3 +28,21 @@ class cached_property(Generic[T]):
         if instance is None:
             return self
         return instance.__dict__.setdefault(self._name, self._compute(instance))
+
+
+class LazyMapping(Mapping[str, T]):
+    """Values by name, each computed when it is first asked for."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], T]]) -> None:
+        self._makers, self._values = makers, dict[str, T]()
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._values:
+            self._values[name] = self._makers[name]()
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)

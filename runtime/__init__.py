@@ -3,7 +3,6 @@
 from .array import Array, array, empty, from_dlpack
 from .device import Device, cpu, cuda
 from .kernel import Kernel
-from .load import load
 from .module import Module
 from .signature import Signature
 from .threads import num_threads, set_num_threads
@@ -21,7 +20,6 @@ __all__ = [
     "cuda",
     "empty",
     "from_dlpack",
-    "load",
     "num_threads",
     "set_num_threads",
 ]

@@ -174,6 +174,7 @@ LATE = {
     "compat/tvm/topi/__init__.py": "compat.tvm.topi.utils",
     "compat/tvm/topi/schedules.py": "compat.tvm.topi compat.tvm.topi.nn",
     "demo/__init__.py": "autotune",
+    "driver/frameworks/origin.py": "driver.frameworks.jax_call driver.frameworks.torch_op",
     "driver/jit.py": "topi",
     "driver/schedule.py": "autoschedule.scheduler autotune.record_lookup",
     "errors.py": "tracebacks untrusted",
@@ -185,6 +186,7 @@ LATE = {
     "schedule/model/lazy_api.py": "autoschedule.lowered schedule.lowering.normalize schedule.lowering.text schedule.model.exactness "
     "schedule.model.python_code schedule.model.replay views.explain views.options views.report views.verify",
     "schedule/model/replay.py": "te.intrinsics",
+    "schedule/primitives/fast_fourier.py": "te.fourier",
     "schedule/primitives/tensorize.py": "te.intrinsics",
     "te/__init__.py": "schedule te.autodiff",
     "te/hybrid/expressions.py": "te.math",

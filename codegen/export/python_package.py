@@ -61,7 +61,7 @@ import typing as _typing
 import numpy.typing as _numpy_typing
 
 from ._runtime.errors import TilewrightError as _tw_Error
-from ._runtime.runtime import load as _tw_load
+from ._runtime.runtime.load import load as _tw_load
 
 __all__ = {exported}
 __version__ = "{version}"

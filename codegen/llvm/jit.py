@@ -30,7 +30,16 @@ from .workarounds.masked_stores import spell_out_lone_lanes
 from .workarounds.scalar_choices import load_apart
 from .workarounds.sign_masks import spell_out_sign_tests
 
-__all__ = ["CompiledModule", "assembly", "compile_text", "declared", "foreign_target", "object_code", "process_symbols"]
+__all__ = [
+    "CompiledModule",
+    "assembly",
+    "compile_text",
+    "declared",
+    "foreign_target",
+    "load_together",
+    "object_code",
+    "process_symbols",
+]
 
 _library_numbers = itertools.count()
 
@@ -337,13 +346,29 @@ def _link(compiled: CompiledModule) -> _Loaded:
     """The code, loaded into this process."""
     if not compiled.target.runs_here:
         raise foreign_target(compiled.target)
-    return _load(compiled.object_bytes, _outside_symbols(compiled), compiled.exports, compiled.target)
+    return _load([compiled.object_bytes], _outside_symbols(compiled), compiled.exports, compiled.target)
+
+
+def load_together(modules: Sequence[CompiledModule]) -> None:
+    """Load modules for one target, of which no two export the same name, as one library, which stays until the last of them goes.
+    Raises as CompiledModule.address does."""
+    symbols: dict[str, int] = {}
+    for module in modules:
+        own = _outside_symbols(module) if module is modules[0] else module._symbols  # pyright: ignore[reportPrivateUsage]
+        if any(symbols.setdefault(name, address) != address for name, address in own.items()):
+            raise InternalError("two modules call different functions by one name")
+    exports = [name for module in modules for name in module.exports]
+    loaded = _load([module.object_bytes for module in modules], symbols, exports, modules[0].target)
+    for module in modules:
+        module._loaded = loaded  # pyright: ignore[reportPrivateUsage]
 
 
 @run_in_turn
-def _load(code: bytes, symbols: Mapping[str, int], exports: Sequence[str], target: Target) -> _Loaded:
-    """Each module has an LLJIT of its own (half a millisecond): the libraries of a shared one are never quite freed."""
-    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+def _load(codes: Sequence[bytes], symbols: Mapping[str, int], exports: Sequence[str], target: Target) -> _Loaded:
+    """Each library has an LLJIT of its own (half a millisecond): the libraries of a shared one are never quite freed."""
+    library = llvm.JITLibraryBuilder().add_current_process()
+    for code in codes:
+        library.add_object_img(code)
     for name, address in symbols.items():
         library.import_symbol(name, address)
     for name in exports:

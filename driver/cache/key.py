@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from ...arguments import is_sequence
 from ...autoschedule.registry import registered
 from ...codegen.calibration import calibration_of
+from ...codegen.result import BuildOptions
 from ...codegen.target import Target
 from ...importing import LOADS, PACKAGE, ROOT, source_digest
 from ...ir.expr import Var
@@ -27,7 +28,7 @@ from ...te import Tensor
 from ..compile import Request
 from .structure import NoStructure, structure_text
 
-__all__ = ["build_key", "code_version"]
+__all__ = ["build_key", "code_version", "program_key"]
 
 
 def build_key(request: Request) -> str | None:
@@ -43,12 +44,28 @@ def build_key(request: Request) -> str | None:
         ]
     except NoStructure:
         return None
-    choices = (
+    return "\n".join([*_surroundings(), _target_text(target), _choices(options, request.exact, request.bare), *texts])
+
+
+def program_key(
+    texts: Mapping[str, str], over: Collection[str], target: Target, options: BuildOptions, exact: bool
+) -> str | None:
+    """The key of all kernels of a program; None where it is not kept. texts: what the program declares each from, by name. over: the
+    names of those whose output is put over an input."""
+    version = code_version(above=True)
+    if not target.is_native or not version or registered():
+        return None
+    told = [f"{'over ' if name in over else ''}{name}\n{text}" for name, text in sorted(texts.items())]
+    choices = _choices(options, exact, bare=True)
+    return "\n".join([*_surroundings(), f"program {version}", _target_text(target), choices, *told])
+
+
+def _choices(options: BuildOptions, exact: bool, bare: bool) -> str:
+    return (
         f"bounds_check={options.bounds_check} fast_math={options.fast_math} fp_contract={options.fp_contract} "
-        f"exact={request.exact} bare={request.bare} quick={options.quick} {structure_text(options.passes)} "
+        f"exact={exact} bare={bare} quick={options.quick} {structure_text(options.passes)} "
         f"{available_cpus()} processors"
     )
-    return "\n".join([*_surroundings(), _target_text(target), choices, *texts])
 
 
 def _total(name: str, what: Any, args: Any) -> Any:
@@ -97,15 +114,18 @@ _FLOORS = (
     "autoschedule",
 )
 """What of the package a kernel's code depends on."""
+_ABOVE = ("graph",)
+"""What declares kernels beside users."""
 
 
 class _Sources:
     """The sources that a version covers: those that were loaded when they were counted as they were loaded, the others as they lay on
     the disk. version: a hash of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, floors: Sequence[str]) -> None:
         loaded = dict(LOADS)
-        paths = sorted(path for floor in _FLOORS for path in _files(os.path.join(ROOT, floor)))
+        self._floors = floors
+        paths = sorted(path for floor in floors for path in _files(os.path.join(ROOT, floor)))
         self._digests = {
             name: loaded.get(name) or source_digest(_content(path)) for path in paths for name in [_module_name(path)]
         }
@@ -116,20 +136,19 @@ class _Sources:
     def are_loaded(self) -> bool:
         """Return whether all that this process has loaded up to now is what was counted, and came by our loader."""
         loads, modules = LOADS[self._checked :], len(sys.modules)
-        if any(self._digests.get(name) != digest for name, digest in loads if _is_covered(name)):
+        if any(self._digests.get(name) != digest for name, digest in loads if self._covers(name)):
             return False
         self._checked += len(loads)
         if modules != self._modules:
             known = {name for name, _ in LOADS}
             whole = [name.removeprefix(f"{PACKAGE}.") for name in list(sys.modules) if name.startswith(f"{PACKAGE}.")]
-            if any(name not in known for name in whole if _is_covered(name)):
+            if any(name not in known for name in whole if self._covers(name)):
                 return False
             self._modules = modules
         return True
 
-
-def _is_covered(name: str) -> bool:
-    return name.partition(".")[0] in _FLOORS
+    def _covers(self, name: str) -> bool:
+        return name.partition(".")[0] in self._floors
 
 
 def _module_name(path: str) -> str:
@@ -142,15 +161,16 @@ def _content(path: str) -> bytes:
 
 
 @cache
-def _sources() -> _Sources:
-    return _Sources()
+def _sources(above: bool = False) -> _Sources:
+    return _Sources((*_FLOORS, *_ABOVE) if above else _FLOORS)
 
 
-def code_version() -> str:
+def code_version(above: bool = False) -> str:
     """A hash of the sources that a kernel's code depends on, as this process runs them; empty once it runs others than were counted:
-    one that was edited before it was loaded, or that somebody else's loader loaded."""
+    one that was edited before it was loaded, or that somebody else's loader loaded. above: also of those that declare kernels of
+    models."""
     try:
-        sources = _sources()
+        sources = _sources(above)
     except OSError:  # they are no files, or there is no descriptor left to read them
         return ""
     return sources.version if sources.are_loaded() else ""

@@ -14,8 +14,6 @@ from ...runtime.kernel import Kernel
 from ...runtime.module import Module
 from ...schedule import Schedule
 from ..compile import BuildItem, Request
-from .jax_call import jax_function
-from .torch_op import torch_operator
 
 __all__ = ["Origin", "tell_origin"]
 
@@ -73,10 +71,14 @@ class Origin:
     def torch_operator(self, kernel: Kernel, name: str, gradient: bool) -> Any:
         """The operator of torch."""
         require_switch("gradient", gradient)
+        from .torch_op import torch_operator
+
         return torch_operator(kernel, name, self if gradient else None)
 
     def jax_function(self, kernel: Kernel) -> Any:
         """The function of jax; of loops that were lowered before, without a gradient."""
+        from .jax_call import jax_function
+
         return jax_function(kernel, None if isinstance(self._program.what, Function) else self)
 
 

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from . import blocks, divisors, fused, markers, spectra, vjp, winograd
-from .row import OPERATORS, Attribute, Operator, declared, result_types, row_of, updater, whole_attributes
+from .row import OPERATORS, Attribute, Operator, declared, is_ours, result_types, row_of, updater, whole_attributes
 
-__all__ = ["OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "updater", "whole_attributes"]
+__all__ = [
+    "OPERATORS",
+    "Attribute",
+    "Operator",
+    "declared",
+    "is_ours",
+    "result_types",
+    "row_of",
+    "updater",
+    "whole_attributes",
+]
 
 FAMILIES = (
     blocks,

@@ -8,12 +8,23 @@ from typing import Any, Protocol, cast
 
 from ... import te
 from ...errors import TilewrightError, is_interruption, user_source
+from ...importing import PACKAGE
 from ...ir.visit import deep_recursion
 from ...topi.row import MANY, REQUIRED, Fusion, Operator, Sample, load_rows, make_row
 from ..errors import BadNode, UnknownOperator
 from ..types import Extent, TensorType, extent_of, extents, tensor_type
 
-__all__ = ["OPERATORS", "REQUIRED", "Attribute", "Operator", "operator", "result_types", "row_of", "updater"]
+__all__ = [
+    "OPERATORS",
+    "REQUIRED",
+    "Attribute",
+    "Operator",
+    "is_ours",
+    "operator",
+    "result_types",
+    "row_of",
+    "updater",
+]
 
 Attribute = int | float | bool | str | None | tuple["Attribute", ...]
 """What says how an operator works. Extents are numbers or texts, as in types."""
@@ -53,6 +64,11 @@ def row_of(name: str) -> Operator:
             fix="compose it of those that there are",
         )
     return row
+
+
+def is_ours(row: Operator) -> bool:
+    """Return whether a row declares by a function of this package, whose sources tell what it does."""
+    return str(getattr(row.declare, "__module__", "")).startswith(f"{PACKAGE}.")
 
 
 def updater(name: str) -> Callable[..., te.Tensor] | None:

@@ -8,8 +8,6 @@ from typing import Any, cast
 
 from ...arguments import is_sequence
 from ...errors import user_source
-from ...te.fourier import Transform
-from ...te.fourier import fast_fourier as declare
 from ...te.tensor import Tensor
 from ..errors import BadFourier
 from ..model.axes import outline
@@ -114,6 +112,9 @@ def fast_fourier(schedule: Schedule, tensor: Tensor, steps: Sequence[Sequence[in
 
     Raises BadFourier (TW0264), UnknownStage (TW0201), WrongArgument (TW0222).
     """
+    from ...te.fourier import Transform
+    from ...te.fourier import fast_fourier as declare
+
     stage, _ = check_outputs(schedule, tensor, BadFourier, "cannot transform")
     points, data = fourier_points(stage), _find_data(stage)
     op = stage.op.as_compute

@@ -142,7 +142,8 @@ def test_errors_of_kernels_end_the_build(asked: list[str], monkeypatch: pytest.M
 
 def recipe(name: str) -> dict[str, Any]:
     plan = Plan.of(chain(1))
-    recipes = Recipes(helper.__name__, plan.recipes())
+    (step, types), *_ = plan.steps_by_name().values()
+    recipes = Recipes(helper.__name__, {plan.names[0]: step_as_json(step, types)}, {})
     (kernel, tensors), *_ = plan.kernels().items()
     made = make_recipe(part_request(kernel, tensors, Target(), BuildOptions(), False, False), recipes)
     assert made is not None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright import topi
 from tilewright.driver import linking
 from tilewright.driver.cache import key as key_module
 from tilewright.driver.cache.store import SUFFIX
@@ -71,7 +73,8 @@ def entries(folder: Path) -> list[Path]:
 def test_a_second_build_compiles_nothing(folder: Path, built: list[str]) -> None:
     assert right(net(3))
     count = len(built)
-    assert len(entries(folder)) == count == 4  # the layer, that with tanh, softmax, and what calls them
+    assert count == 4  # the layer, that with tanh, softmax, and what calls them
+    assert len(entries(folder)) == count + 1  # and the archive of the first three
     assert right(net(3))
     assert len(built) == count
 
@@ -93,6 +96,8 @@ def test_other_weights_are_no_other_kernels_but_are_read(folder: Path, built: li
 def test_entries_that_are_damaged_or_gone_are_built_again(folder: Path, built: list[str]) -> None:
     assert right(net(2))
     whole = list(built)
+    (archive,) = (path for path in entries(folder) if b'{"kernels"' in path.read_bytes())
+    archive.unlink()
     for damage in DAMAGES:
         for path in entries(folder):
             content = damage(path.read_bytes())
@@ -104,7 +109,45 @@ def test_entries_that_are_damaged_or_gone_are_built_again(folder: Path, built: l
             assert right(net(2))
             assert len(built) == 1, "only what was damaged"
             assert built[0] in whole
+            archive.unlink()
     assert len(entries(folder)) == len(whole)
+
+
+def test_an_archive_serves_alone_and_is_written_again(
+    folder: Path, built: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert right(net(2))
+    paths = {b'{"kernels"' in path.read_bytes(): path for path in entries(folder)}
+    for path in entries(folder):
+        if path != paths[True]:
+            path.unlink()
+    built.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr("tilewright.graph.variants.declared_kernel", pytest.fail)  # nothing is declared
+        assert right(net(2, seed=3))
+    assert built == ["main"]
+    for damage in DAMAGES:
+        content = damage(paths[True].read_bytes())
+        paths[True].unlink()
+        if content:
+            paths[True].write_bytes(content)
+            paths[True].chmod(0o600)
+        assert right(net(2)) and paths[True].exists()
+    built.clear()
+    tw.build(net(2), exact=True)
+    assert len(built) == 3, "options are part of its key"
+
+
+def test_operators_of_others_are_known_by_what_they_declare(
+    folder: Path, built: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tilewright.graph.operators import OPERATORS
+
+    assert right(net(2))
+    row = OPERATORS["relu"]
+    other: Any = replace(row, declare=lambda x: topi.nn.relu(x) * 2)
+    monkeypatch.setitem(OPERATORS, "relu", other)
+    assert not right(net(2))
 
 
 def test_options_are_part_of_what_is_kept(folder: Path, built: list[str]) -> None:
