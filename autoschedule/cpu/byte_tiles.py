@@ -1,5 +1,5 @@
-"""Products of bytes by tile registers (AMX), by dot products of four (AVX-512 VNNI), or by pairs of 16 bits (AVX2): a tile of sums
-at once.
+"""Products of bytes by the best instruction that the target has for them, a row of te/intrinsics/byte_units.py (tile registers, rows by
+columns, dot products of four bytes), or by pairs of 16 bits: a tile of sums at once.
 
     A.matrix = A, padded: rows to 32, terms to 64                        # once
     for task (outer axes, as many columns as L2 holds; in parallel):
@@ -10,7 +10,7 @@ at once.
 
 Where L2 holds all columns, B.matrix is made once, and rows are tasks. Sums of int32 are exact in any order. Where columns of B lie
 side by side, 16 of four terms are loaded at once and take turns. For pairs both matrices are widened to 16 bits, terms come by two,
-and a tile is what registers hold.
+and a tile is what registers hold. Instructions on two rows have A.matrix[i // 2, k // 8, i % 2 * 8 + k % 8], eight terms of each in turn.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from ... import te
 from ...codegen.machine import Machine
 from ...ir.expr import Cast, Expr
 from ...te.factors import factors
-from ...te.intrinsics.tile_dots import DOTS, GROUP, LANES, PANELS, ROWS, STEP, TILES
+from ...te.intrinsics.byte_units import PAIRS, UNITS, ByteUnit
+from ...te.intrinsics.tile_dots import LANES, PANELS, ROWS, STEP
 from ..cost.estimate import Estimate
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fused
@@ -42,13 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["byte_tiles"]
 
 BYTES = ("int8", "uint8")
-PAIRS = "avx2"
-"""What products of pairs of 16 bits need to be worth it."""
-IN_TILES, BY_DOTS, TURNED_DOTS, BEGUN = 900, 110, 65, 300
-"""Products of bytes a cycle in tile registers, of 1024 that there are units for; by dot products, of 128, and where both sides are
-of one sign, one of which is turned round on the way. Cycles that a tile takes beside: its sums leave registers through memory."""
 BEGUN_PAIRS = 40
-"""The same of a tile by pairs, whose sums never leave registers but to be stored."""
+"""Cycles that a tile by pairs takes beside, whose sums never leave registers but to be stored."""
 COPIED, TURNED, PACKED = 16, 4, 2
 """Bytes of A that are copied in a cycle; of B that are packed, 16 columns of four terms at once, or by the four of a lane."""
 AT_ONCE = 16
@@ -61,10 +57,11 @@ GAIN = 1.2
 
 @dataclass(frozen=True)
 class _Tile:
-    """feature: what the target has for it. rows, columns: of a tile; step: of which terms are a multiple; group: terms that lie
-    side by side for a lane. bytes: of an element of a matrix. products: a cycle. begun: cycles that a tile takes beside."""
+    """unit: the instruction that a tile is made by; None for pairs of 16 bits. rows, columns: of a tile; step: of which terms are a
+    multiple; group: terms that lie side by side for a lane. bytes: of an element of a matrix. products: a cycle. begun: cycles that
+    a tile takes beside."""
 
-    feature: str
+    unit: ByteUnit | None
     rows: int
     columns: int
     step: int
@@ -74,21 +71,24 @@ class _Tile:
     begun: float
 
     def __str__(self) -> str:
-        how = {TILES: "tile registers", DOTS: "dot products"}.get(self.feature, "pairs of 16 bits")
-        return f"{how}, {self.rows} x {self.columns}"
+        return f"{self.unit.name if self.unit else 'pairs of 16 bits'}, {self.rows} x {self.columns}"
 
 
 def byte_tiles(group: Group) -> list[Candidate]:
     """The one way to compute a group's sums of products of bytes by tiles; none where the target has no instructions for them, the
     sum is another one, or so small that other ways are quicker."""
-    feature = next((feature for feature in (TILES, DOTS, PAIRS) if group.target.backend.has(group.target, feature)), "")
-    if group.parts or not feature or not _is_of_integers(group):
+
+    def has(feature: str) -> bool:
+        return group.target.backend.has(group.target, feature)
+
+    unit = next((unit for unit in UNITS if has(unit.feature)), None)
+    if group.parts or not (unit or has(PAIRS)) or not _is_of_integers(group):
         return []
     found = match_contraction(group.anchor, strip_conversion)
-    kinds = BYTES if feature != PAIRS else (*BYTES, "int16")
+    kinds = BYTES if unit else (*BYTES, "int16")
     if found is None or not {str(found.a.dtype), str(found.b.dtype)} <= set(kinds):
         return []
-    tile = _tile(group.machine, found, feature)
+    tile = _tile(group.machine, found, unit)
     time, machine, threads = _time(group, found, tile), group.machine, _threads(group)
     others = size_of((*found.outer, *found.rows, *found.summed))
     otherwise = others * ceil(size_of(found.columns) / machine.lanes(32)) / threads  # cycles, by vectors of int32
@@ -109,15 +109,17 @@ def _is_of_integers(group: Group) -> bool:
     )
 
 
-def _tile(machine: Machine, found: Contraction, feature: str) -> _Tile:
-    if feature != PAIRS:
-        at_once = IN_TILES if feature == TILES else TURNED_DOTS if found.a.dtype == found.b.dtype else BY_DOTS
-        return _Tile(feature, ROWS, PANELS * LANES, STEP, GROUP, 1, at_once, BEGUN)
+def _tile(machine: Machine, found: Contraction, unit: ByteUnit | None) -> _Tile:
+    if unit is not None:
+        is_turned = (found.a.dtype == found.b.dtype) == unit.turns
+        rate = getattr(machine, unit.rate) if unit.rate else 1
+        products = (unit.turned_products if is_turned else unit.products) * rate
+        return _Tile(unit, ROWS, PANELS * LANES, STEP, unit.group, 1, products, unit.begun)
     best = register_tile(machine, size_of(found.rows), size_of(found.columns))
     pairs = (
         machine.instructions.mul.rate / 2
     )  # some processors have one multiplier of integers where they have two of floats
-    return _Tile(feature, best.rows, best.columns, machine.lanes(32), PAIR, 2, machine.lanes(16) * pairs, BEGUN_PAIRS)
+    return _Tile(None, best.rows, best.columns, machine.lanes(32), PAIR, 2, machine.lanes(16) * pairs, BEGUN_PAIRS)
 
 
 def _time(group: Group, found: Contraction, tile: _Tile) -> Estimate:
@@ -145,7 +147,7 @@ def _threads(group: Group) -> int:
 def _apply(group: Group, found: Contraction, tile: _Tile) -> None:
     s, anchor = group.s, group.anchor
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis))
-    widened = "int16" if tile.feature == PAIRS else False
+    widened = False if tile.unit else "int16"
     a, b, whole = declare_matrices(group, found, (tile.rows, tile.columns, tile.step), (False, True), widened)
     _copied(s[a], tile, threads)
     sums = s[s.cache_write(whole, "local")]
@@ -181,13 +183,13 @@ def _apply(group: Group, found: Contraction, tile: _Tile) -> None:
 
 def _sum_up(sums: Stage, stage: Stage, at: IterVar, found: Contraction, tile: _Tile) -> None:
     """The sums of a tile, within the loop `at`."""
-    if tile.feature == PAIRS:
+    if tile.unit is None:
         dots_in_registers(sums, stage, at)
         return
     sums.compute_at(stage, at)
     terms = ceil(size_of(found.summed) / STEP) * STEP
     row = sums.op.axis[-3]
-    sums.tensorize(row, te.intrinsics.get("x86.tile_dot_32x32", terms, str(found.a.dtype), str(found.b.dtype)))
+    sums.tensorize(row, te.intrinsics.get(tile.unit.intrinsic, terms, str(found.a.dtype), str(found.b.dtype)))
 
 
 def _width(group: Group, found: Contraction, tile: _Tile, threads: bool) -> int | None:
@@ -203,9 +205,18 @@ def _width(group: Group, found: Contraction, tile: _Tile, threads: bool) -> int 
 
 
 def _copied(stage: Stage, tile: _Tile, threads: bool) -> None:
-    """The rows, which lie along the sum."""
-    *outer, k = stage.op.axis
-    _, k = stage.split(k, factor=tile.step)
+    """The rows, which lie along the sum, or some of which take turns."""
+    if tile.unit and tile.unit.together > 1:
+        rows, group = tile.unit.together, tile.group
+        stage.transform_layout(
+            lambda *at: [*at[:-2], at[-2] // rows, at[-1] // group, at[-2] % rows * group + at[-1] % group]
+        )
+        *outer, k = stage.op.axis
+        row, k = stage.split(k, factor=group)
+        stage.unroll(row)
+    else:
+        *outer, k = stage.op.axis
+        _, k = stage.split(k, factor=tile.step)
     stage.vectorize(k)
     if threads:
         stage.parallel(fused(stage, outer))
@@ -215,7 +226,7 @@ def _packed(stage: Stage, tile: _Tile, along: bool, threads: bool) -> None:
     """The columns, the terms of a group side by side, those of 16 behind each other. along: whether terms lie side by side
     before."""
     group = tile.group
-    if tile.feature == PAIRS:
+    if tile.unit is None:
         stage.transform_layout(lambda *at: [*at[:-2], at[-2] // LANES, at[-1] // group, at[-2] % LANES, at[-1] % group])
         *outer, panel, some, lane, term = stage.op.axis
         lanes = stage.fuse(lane, term)

@@ -23,6 +23,7 @@ from ... import te
 from ...codegen.machine import Machine, RegisterTile, register_tiles
 from ...ir.expr import IterVar
 from ...schedule import Stage
+from ...te.intrinsics.byte_units import PAIR_DOTS
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, op_loads, source
@@ -90,7 +91,7 @@ def dots_in_registers(sums: Stage, stage: Stage, at: IterVar, bytes_of_weights: 
     sums.reorder(*outer, *taps, c, i, panel, lane, pair)
     for axis in (*([c] if few else []), i, panel):
         sums.unroll(axis)
-    sums.tensorize(lane, te.intrinsics.get("x86.dot_i16i8_16x2" if bytes_of_weights else "x86.dot_i16_16x2"))
+    sums.tensorize(lane, te.intrinsics.get(PAIR_DOTS["int8" if bytes_of_weights else "int16"]))
 
 
 def register_tile(machine: Machine, m: int, n: int) -> RegisterTile:

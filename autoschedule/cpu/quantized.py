@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ... import te
 from ...codegen.machine import RegisterTile, register_tiles
 from ...ir.expr import IterVar
+from ...te.intrinsics.byte_units import DENSE_DOTS
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import op_loads
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["dense_dots", "pack_dots"]
 
 PANEL = 16
-_DOTS = {"uint8": ("x86.dot_u8i8_16x4", 4), "bfloat16": ("x86.dot_bf16_16x2", 2)}
-"""By the type of x: the instruction, and how many numbers it takes at once."""
 
 
 def dense_dots(group: Group) -> None:
@@ -61,7 +60,7 @@ def dense_dots(group: Group) -> None:
 def _sums(group: Group, op: Operation, at: IterVar) -> None:
     """The tile, within the loop `at` of the output."""
     s = group.s
-    name, step = _DOTS[str(op_loads(op)[0].dtype)]
+    name, step = DENSE_DOTS[str(op_loads(op)[0].dtype)]
     sums = s[op]
     sums.set_scope("local")
     sums.compute_at(s[group.output], at)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ... import te
 from ...ir.expr import IterVar
 from ...schedule import Stage
+from ...te.intrinsics.byte_units import LEVEL_DOTS
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...topi.nn.weight_only import GROUP, PANEL, QUAD
@@ -76,7 +77,7 @@ def _dots(group: Group, parts: dict[str, Operation], sums: Stage, g: IterVar) ->
     dots.reorder(p, unit, quad, b, i, r)
     dots.unroll(quad)
     dots.unroll(b)
-    dots.tensorize(i, te.intrinsics.get("x86.dot_i8u8_16x4"))
+    dots.tensorize(i, te.intrinsics.get(LEVEL_DOTS))
     levels.compute_at(sums, g)
     levels.set_scope("local")
     *_, quad, i, t = levels.op.axis

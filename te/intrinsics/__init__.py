@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from . import arm_dots as arm_dots
+from . import arm_tiles as arm_tiles
+from . import byte_units as byte_units
 from . import dot_bf16 as dot_bf16
 from . import dot_i16 as dot_i16
 from . import dot_u8i8 as dot_u8i8
@@ -14,6 +17,9 @@ from . import wgmma as wgmma
 from .registry import get, names
 
 __all__ = [
+    "arm_dots",
+    "arm_tiles",
+    "byte_units",
     "dot_bf16",
     "dot_i16",
     "dot_u8i8",

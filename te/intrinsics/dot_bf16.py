@@ -3,7 +3,7 @@
     c[i] += a[0] * b[i, 0] + a[1] * b[i, 1]            a: bfloat16[2], b: bfloat16[16, 2] compact, c: float32[16]
 
 One instruction (vdpbf16ps) with AVX512-BF16, which takes subnormal numbers as 0 and rounds each of the two additions to
-nearest; elsewhere, conversions and multiply-adds in float32.
+nearest. Two multiply-adds for four sums (bfmlalb, bfmlalt) with AArch64's BF16; elsewhere, conversions and multiply-adds in float32.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ...ir.ops import call, cast
 from ...ir.stmt import Stmt
 from ..extern_calls import call_llvm_intrin, target_has
 from ..tensor_intrin import TensorIntrin
+from .arm_dots import BF16, WIDTH, bfloat_pairs_added
 from .dots import LANES, declare_dots
 from .registry import shipped
 
@@ -42,8 +43,17 @@ def _dot(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
         everywhere = call("reinterpret", cast(pair, "int32x16"), dtype=_PAIRS)
         ib.emit(c.vstore([0], call_llvm_intrin(_SUMS, "llvm.x86.avx512bf16.dpbf16ps.512", sums, everywhere, pairs)))
     with ib.else_scope():
-        for k in range(GROUP):
-            ones = Shuffle((pairs,), tuple(range(k, LANES * GROUP, GROUP)))
-            sums = mul_add(cast(cast(a.vload([k]), "float32"), _SUMS), cast(ones, _SUMS), sums)
-        ib.emit(c.vstore([0], sums))
+        with ib.if_scope(target_has(BF16)):
+            pair = call("reinterpret", a.vload([0], "bfloat16x2"), dtype="int32")
+            left = call("reinterpret", cast(pair, "int32x4"), dtype="bfloat16x8")
+            quarters = [
+                bfloat_pairs_added(Shuffle((sums,), tuple(range(at, at + WIDTH))), left, b.vload([at, 0], "bfloat16x8"))
+                for at in range(0, LANES, WIDTH)
+            ]
+            ib.emit(c.vstore([0], Shuffle(tuple(quarters), tuple(range(LANES)))))
+        with ib.else_scope():
+            for k in range(GROUP):
+                ones = Shuffle((pairs,), tuple(range(k, LANES * GROUP, GROUP)))
+                sums = mul_add(cast(cast(a.vload([k]), "float32"), _SUMS), cast(ones, _SUMS), sums)
+            ib.emit(c.vstore([0], sums))
     return ib.get()

@@ -3,8 +3,9 @@
     c[i] += a[0] * b[i, 0] + ... + a[3] * b[i, 3]      a: uint8[4], b: int8[16, 4] compact, c: int32[16]
                                                        a: int8[4], b: uint8[16, 4] compact, c: int32[16]
 
-One instruction (vpdpbusd) with AVX-512 VNNI; elsewhere products of pairs of 16 bits (vpmaddwd), those of the bytes at even places
-and those of the others. Exact either way.
+One instruction (vpdpbusd) with AVX-512 VNNI, four (usdot) with AArch64's I8MM. With its DOTPROD alone, a is taken as bytes of b's
+kind, each 128 more or less, and what is too much is taken off by further dot products, which all rows share. Elsewhere products of
+pairs of 16 bits (vpmaddwd), those of the bytes at even places and those of the others. Exact either way.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from collections.abc import Sequence
 from ...ir.buffer import Buffer
 from ...ir.builder import ir_builder
 from ...ir.dtype import DType
-from ...ir.expr import Expr
+from ...ir.expr import Expr, Shuffle
 from ...ir.ops import call, cast, const
 from ...ir.stmt import Stmt
 from ..extern_calls import call_llvm_intrin, target_has
 from ..tensor_intrin import TensorIntrin
+from .arm_dots import DOTPROD, I8MM, WIDTH, bytes_dotted
 from .dots import LANES, declare_dots, neighbours_added
 from .registry import shipped
 
@@ -50,19 +52,41 @@ def _dot(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
     with ib.if_scope(target_has(FEATURE)):
         ib.emit(c.vstore([0], dots_at_once(sums, left, right)))
     with ib.else_scope():
-        ib.emit(c.vstore([0], dots_by_pairs(sums, left, right)))
+        with ib.if_scope(target_has(I8MM)):
+            ib.emit(c.vstore([0], _quarters(a, b, sums, turned=False)))
+        with ib.else_scope():
+            with ib.if_scope(target_has(DOTPROD)):
+                ib.emit(c.vstore([0], _quarters(a, b, sums, turned=True)))
+            with ib.else_scope():
+                ib.emit(c.vstore([0], dots_by_pairs(sums, left, right)))
     return ib.get()
 
 
-def spread(a: Buffer, at: Sequence[Expr | int], *, turned: bool = False) -> Expr:
-    """Four bytes from this place on, in each of the lanes. turned: with their signs' bits the other way round, as bytes of the
+def _quarters(a: Buffer, b: Buffer, sums: Expr, *, turned: bool) -> Expr:
+    """Four registers of four sums each. turned: a as bytes of b's kind."""
+    size, quarters = WIDTH * GROUP, list[Expr]()
+    left = spread(a, [0], turned=turned, lanes=WIDTH)
+    for at in range(0, LANES, WIDTH):
+        old = Shuffle((sums,), tuple(range(at, at + WIDTH)))
+        right = b.vload([at, 0], b.dtype.with_lanes(size))
+        if turned:  # 128 is no int8: two times 64 of signed bytes, and 128 of unsigned ones the other way
+            extra: Expr = const(0, old.dtype)
+            for half in (64, 64) if str(b.dtype) == "int8" else (128,):
+                extra = bytes_dotted(extra, const(half, right.dtype), right)
+            old = old + extra if str(b.dtype) == "int8" else old - extra
+        quarters.append(bytes_dotted(old, left, right))
+    return Shuffle(tuple(quarters), tuple(range(LANES)))
+
+
+def spread(a: Buffer, at: Sequence[Expr | int], *, turned: bool = False, lanes: int = LANES) -> Expr:
+    """Four bytes from this place on, in each of so many lanes. turned: with their signs' bits the other way round, as bytes of the
     other kind: 128 more of signed ones, or less of unsigned ones."""
     quad = call("reinterpret", a.vload(at, a.dtype.with_lanes(GROUP)), dtype="int32")
     kind = DType("int8" if (str(a.dtype) == "uint8") == turned else "uint8")
     return call(
         "reinterpret",
-        cast(quad ^ const(_SIGNS, "int32") if turned else quad, _SUMS),
-        dtype=kind.with_lanes(LANES * GROUP),
+        cast(quad ^ const(_SIGNS, "int32") if turned else quad, DType("int32").with_lanes(lanes)),
+        dtype=kind.with_lanes(lanes * GROUP),
     )
 
 

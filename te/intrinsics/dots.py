@@ -1,4 +1,4 @@
-"""16 dot products of a few numbers each: what the intrinsics for them have in common."""
+"""Dot products of a few numbers each, 16 or as many as lanes: what the intrinsics for them have in common."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ def declare_dots(
     length: int,
     sums: str,
     body: Callable[[Buffer, Buffer, Buffer, Expr], Stmt],
+    lanes: int = LANES,
 ) -> TensorIntrin:
-    """The intrinsic c[i] += a[0] * b[i, 0] + ..., a: (length,), b: (16, length) compact, c: (16,).
+    """The intrinsic c[i] += a[0] * b[i, 0] + ..., a: (length,), b: (lanes, length) compact, c: (lanes,).
 
     operands: the dtypes of a and b. sums: that of c, and of the products. body: what stores into c the dot products of a and
-    b added to 16 sums, from (a, b, c, those sums).
+    b added to the sums, from (a, b, c, those sums).
     """
     a = placeholder((length,), operands[0], "a")
-    b = placeholder((LANES, length), operands[1], "b")
+    b = placeholder((lanes, length), operands[1], "b")
     k = reduce_axis((0, length), "k")
-    c = compute((LANES,), lambda i: reduce_sum(a[k].astype(sums) * b[i, k].astype(sums), axis=k), "c")
+    c = compute((lanes,), lambda i: reduce_sum(a[k].astype(sums) * b[i, k].astype(sums), axis=k), "c")
     binds = {
         a: decl_buffer(a.shape, a.dtype, "a", strides=[1], offset_factor=1),
         b: decl_buffer(b.shape, b.dtype, "b", strides=[length, 1], offset_factor=1),
         c: decl_buffer(c.shape, c.dtype, "c", strides=[1], offset_factor=1),
     }
-    vector = DType(f"{sums}x{LANES}")
+    vector = DType(f"{sums}x{lanes}")
 
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         (left, right), (out,) = ins, outs

@@ -16,7 +16,7 @@ from ...errors import user_source
 from ...ir.buffer import Buffer
 from ...ir.builder import ir_builder
 from ...ir.dtype import DType
-from ...ir.expr import Expr
+from ...ir.expr import Expr, IterVar
 from ...ir.ops import cast, const
 from ...ir.stmt import Stmt
 from ..axis import reduce_axis, var
@@ -31,7 +31,7 @@ from .dot_u8i8 import GROUP, dots_at_once, dots_by_pairs, spread
 from .dots import LANES
 from .registry import shipped
 
-__all__ = ["DOTS", "GROUP", "LANES", "PANELS", "ROWS", "STEP", "TILES", "tile_dot"]
+__all__ = ["DOTS", "GROUP", "LANES", "PANELS", "ROWS", "STEP", "TILES", "declare_tile", "tile_dot"]
 
 TILES = "amx-int8"
 """What the target has to have for tile registers; DOTS: for dot products of four bytes."""
@@ -44,41 +44,63 @@ Dot = Callable[[Expr, Expr, Expr], Expr]
 """Sums, with the dot products of two vectors of bytes added."""
 
 
-@shipped("x86.tile_dot_32x32")
-def tile_dot(terms: int, a_dtype: str = "int8", b_dtype: str = "int8") -> TensorIntrin:
-    """The intrinsic, for sums of a multiple of 64 terms. The rows of a and c, and the panels of b, may lie any number of elements
-    apart. Raises BadTensorIntrin (TW0132) for other terms and dtypes."""
-    if terms < 1 or terms % STEP or not {a_dtype, b_dtype} <= _NAMES.keys():
+def declare_tile(
+    name: str,
+    terms: int,
+    dtypes: tuple[str, str],
+    body: Callable[[list[Buffer], Buffer], Stmt],
+    group: int = GROUP,
+    together: int = 1,
+) -> TensorIntrin:
+    """A tile of 32 x 32 sums, for sums of a multiple of 64 terms. The rows of a and c, and the panels of b, may lie any number of
+    elements apart. group: terms that lie side by side for a column; together: rows of a that take turns, so many terms each. body: what
+    stores the sums, from a and b, and c. Raises BadTensorIntrin (TW0132) for other terms and dtypes."""
+    if terms < 1 or terms % STEP or not set(dtypes) <= _NAMES.keys():
         raise BadTensorIntrin(
-            f"cannot declare a tile of {terms} terms of {a_dtype} by {b_dtype}",
+            f"cannot declare a tile of {terms} terms of {dtypes[0]} by {dtypes[1]}",
             called=user_source(),
             reason=f"an instruction takes {STEP} terms, each int8 or uint8",
             fix=f"pad the sum to a multiple of {STEP}",
         )
-    a, b = placeholder((ROWS, terms), a_dtype, "a"), placeholder((PANELS, terms // GROUP, LANES * GROUP), b_dtype, "b")
+    rows = (ROWS, terms) if together == 1 else (ROWS // together, terms // group, together * group)
+    a, b = placeholder(rows, dtypes[0], "a"), placeholder((PANELS, terms // group, LANES * group), dtypes[1], "b")
     k = reduce_axis((0, terms), "k")
+
+    def left(i: IterVar) -> Expr:
+        return a[i, k] if together == 1 else a[i // together, k // group, i % together * group + k % group]
+
     c = compute(
         (ROWS, PANELS, LANES),
         lambda i, j, lane: reduce_sum(
-            a[i, k].astype("int32") * b[j, k // GROUP, lane * GROUP + k % GROUP].astype("int32"), axis=k
+            left(i).astype("int32") * b[j, k // group, lane * group + k % group].astype("int32"), axis=k
         ),
         "c",
     )
     binds = {
-        a: decl_buffer(a.shape, a.dtype, "a", strides=[var("a_row"), 1], offset_factor=1),
-        b: decl_buffer(b.shape, b.dtype, "b", strides=[var("b_panel"), LANES * GROUP, 1], offset_factor=1),
+        a: decl_buffer(a.shape, a.dtype, "a", strides=[var("a_row"), *rows[2:], 1], offset_factor=1),
+        b: decl_buffer(b.shape, b.dtype, "b", strides=[var("b_panel"), LANES * group, 1], offset_factor=1),
         c: decl_buffer(c.shape, c.dtype, "c", strides=[var("c_row"), LANES, 1], offset_factor=1),
     }
 
-    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+    def whole(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+        return body(ins, outs[0])
+
+    return decl_tensor_intrin(c.op, whole, f"{name}_{terms}", binds)
+
+
+@shipped("x86.tile_dot_32x32")
+def tile_dot(terms: int, a_dtype: str = "int8", b_dtype: str = "int8") -> TensorIntrin:
+    """The intrinsic: declare_tile's, of a row after the other."""
+
+    def body(ins: list[Buffer], out: Buffer) -> Stmt:
         ib, (left, right) = ir_builder(), ins
-        with ib.if_scope(target_has(TILES)), ib.if_scope(_in_tile_registers(left, right, outs[0], terms) != 0):
-            ib.emit(_by_dots(left, right, outs[0], terms))
+        with ib.if_scope(target_has(TILES)), ib.if_scope(_in_tile_registers(left, right, out, terms) != 0):
+            ib.emit(_by_dots(left, right, out, terms))
         with ib.else_scope():
-            ib.emit(_by_dots(left, right, outs[0], terms))
+            ib.emit(_by_dots(left, right, out, terms))
         return ib.get()
 
-    return decl_tensor_intrin(c.op, body, f"tile_dot_{terms}", binds)
+    return declare_tile("tile_dot", terms, (a_dtype, b_dtype), body)
 
 
 def _in_tile_registers(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Expr:
