@@ -11,13 +11,16 @@ import ctypes
 import sys
 from functools import cache
 
-__all__ = ["ANY_LENGTH", "CORES", "LENGTHS", "bits_here", "length_attribute"]
+__all__ = ["ANY_LENGTH", "CORES", "LENGTHS", "NEON_FIRST", "bits_here", "length_attribute"]
 
 ANY_LENGTH = "scalable"
 LENGTHS = ("128", "256", "512")
 """Bits that code can be made for, as clang's -msve-vector-bits has them: no processor that is made has longer vectors."""
-CORES = {"a64fx": 512, "fujitsu-monaka": 256, "neoverse-v1": 256}
+CORES = {"a64fx": 512, "fujitsu-monaka": 256}
 """Processors with vectors of more than 128 bits, by LLVM's names, as their makers' manuals give them."""
+NEON_FIRST = ("neoverse-v1",)
+"""Processors whose four units of 128 bits do as much as SVE on two of 256: NEON takes an element of a register as a factor, where SVE needs
+a vector of it, a fifth of what a product of matrices begins (docs/main-loops.md)."""
 
 _GET_LENGTH, _LENGTH = 51, 0xFFFF  # PR_SVE_GET_VL, PR_SVE_VL_LEN_MASK: bytes
 

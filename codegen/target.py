@@ -38,7 +38,7 @@ from .errors import ForeignTarget, UnknownTargetKind, UnknownTargetOption
 from .host import VARIABLE, Processor, part_of, whole_processor
 from .names import nearest
 from .result import BuildOptions, BuildResult
-from .sve import ANY_LENGTH, CORES, LENGTHS, bits_here, length_attribute
+from .sve import ANY_LENGTH, CORES, LENGTHS, NEON_FIRST, bits_here, length_attribute
 
 __all__ = [
     "BACKENDS",
@@ -441,6 +441,8 @@ def _sve_bits(target: Target) -> int:
         return 0
     if target.sve_length:
         return int(target.sve_length)
+    if target.llvm_cpu in NEON_FIRST:
+        return 0
     here = not (target.cpu or target.is_foreign)
     bits = bits_here() if here else CORES.get(target.cpu, 0)
     return bits if 128 < bits <= int(LENGTHS[-1]) else 0

@@ -44,7 +44,7 @@ COMMON = ("missing", "threads")
 """The function that asks the processor; the variable with the address of the process's threads, and the pool's functions."""
 ROLES = ("call", "check", "run", "python")
 GPU_ROLES = ("check", "run")
-MACHINES = {62: "x86_64", 183: "aarch64"}
+MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64"}
 """ELF's numbers of the machines that libraries are made for."""
 
 _HEADER = struct.Struct("<8sIIIII")

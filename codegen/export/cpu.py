@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 from ...errors import user_source
 from ...runtime.critical_section import run_in_turn
 from ..instructions import attributes, beyond, least
+from ..rvv import LINUX_BASELINE
 from ..target import Target
 from .errors import NoProcessorCheck
 
@@ -84,24 +85,35 @@ _AARCH64 = {
     ),
     **_facts("26", sve2=1, i8mm=13, bf16=14),
 }
-_LENGTH = "sve-vector-bits="
-"""What the feature of having vectors of one length is called; the length follows."""
-_TABLES = {"x86_64": (_X86, "x86-64"), "aarch64": (_AARCH64, "generic")}
-"""By architecture: what can be asked for, and the processor that has nothing but the baseline."""
+_RISCV = {
+    **_facts("16", v=21),
+    **_facts("hwprobe", zba=3, zbb=4, zbs=5, zfh=27, zfhmin=28, zvfh=30, zvfhmin=31, zfa=32, zicond=35),
+    **_facts("hwprobe", zbc=7, zvbb=17, zvkb=19),
+}
+_LENGTH, _LEAST = "sve-vector-bits=", "rvv-vector-bits="
+"""The features of having vectors of one length, and of at least one; the length follows."""
+_TABLES = {
+    "x86_64": (_X86, "x86-64", ""),
+    "aarch64": (_AARCH64, "generic", ""),
+    "riscv64": (_RISCV, "generic-rv64", LINUX_BASELINE),
+}
+"""By architecture: what can be asked for, the processor that has nothing but the baseline, and what features that takes."""
 
 
 def baseline(target: Target) -> str:
     """Attributes of a function that runs before the processor is known to have what the target has."""
-    return f'nounwind "target-cpu"="{_table(target)[1]}" "target-features"=""'
+    _, cpu, features = _table(target)
+    return f'nounwind "target-cpu"="{cpu}" "target-features"="{features}"'
 
 
 def baseline_target(target: Target) -> Target:
     """The processor of the target's machine that has nothing but the baseline."""
+    _, cpu, features = _table(target)
     machine = f" -mtriple={target.triple}" if target.triple else ""
-    return Target.parse(f"llvm -mcpu={_table(target)[1]}{machine}")
+    return Target.parse(f"llvm -mcpu={cpu} -mattr={features}{machine}" if features else f"llvm -mcpu={cpu}{machine}")
 
 
-def _table(target: Target) -> tuple[dict[str, _Fact], str]:
+def _table(target: Target) -> tuple[dict[str, _Fact], str, str]:
     unknown = target.architecture not in _TABLES
     if unknown or (target.architecture == "x86_64" and Target().architecture != "x86_64"):
         raise NoProcessorCheck(
@@ -110,7 +122,7 @@ def _table(target: Target) -> tuple[dict[str, _Fact], str]:
             if unknown
             else "the instruction that asks the processor what it has can be assembled on x86_64 alone",
             called=user_source(),
-            allowed=", ".join(_TABLES) if unknown else "aarch64; x86_64 where that is this machine",
+            allowed=", ".join(_TABLES) if unknown else "aarch64, riscv64; x86_64 where that is this machine",
         )
     return _TABLES[target.architecture]
 
@@ -118,16 +130,18 @@ def _table(target: Target) -> tuple[dict[str, _Fact], str]:
 @cache
 def needed_features(target: Target) -> tuple[str, ...]:
     """The features beyond the baseline that code for `target` may use, of those that a processor can be asked for."""
-    table, _ = _table(target)
+    table, *_ = _table(target)
     callees = [least(target.architecture, name) for name in table]
     lacking = set(beyond(attributes(target.llvm_cpu, target.llvm_features), callees, target.machine()))
     length = (f"{_LENGTH}{target.sve_bits}",) if target.sve_bits else ()
+    if target.rvv_bits > 128:  # as many every one has
+        length = (f"{_LEAST}{target.rvv_bits}",)
     return (*(name for k, name in enumerate(table) if k not in lacking), *length)
 
 
 def cpu_text(target: Target, features: Sequence[str]) -> str:
     """ABSENT and MISSING as LLVM IR, for at most 63 features."""
-    table, _ = _table(target)
+    table, *_ = _table(target)
     run_in_turn(llvm.initialize_native_asmparser)()  # CPUID is inline assembly
     facts = [table[name] for name in features if name in table]
     words = sorted({fact.word for fact in facts})
@@ -146,13 +160,16 @@ def cpu_text(target: Target, features: Sequence[str]) -> str:
             f"  %a{k} = or i64 {total}, %p{k}",
         ]
         total = f"%a{k}"
-    lengths = [int(name.removeprefix(_LENGTH)) for name in features if name.startswith(_LENGTH)]
+    lengths = [int(name.partition("=")[2]) for name in features if name.startswith((_LENGTH, _LEAST))]
     if lengths:
-        total = _length_asked(lines, total, words.index(_AARCH64["sve"].word), lengths[0], len(facts))
+        vectors = table["v" if target.architecture == "riscv64" else "sve"]
+        total = _length_asked(lines, total, words.index(vectors.word), vectors.shift, lengths[0], len(facts))
     body = "\n".join(lines)
     attributes = baseline(target)
-    declared = "declare i64 @getauxval(i64)" if target.architecture == "aarch64" else ""
-    declared += _LENGTH_HERE if lengths else ""
+    declared = "" if target.architecture == "x86_64" else "declare i64 @getauxval(i64)\n"
+    declared += "declare i64 @syscall(i64, ...)\n" if "hwprobe" in words else ""
+    if lengths:
+        declared += _LENGTH_HERE.format(attributes=_WITH_VECTORS[target.architecture])
     return f"""{declared}
 @tw_cpu_state = internal global i64 0
 
@@ -223,37 +240,59 @@ def _x86_words(words: Sequence[str]) -> list[str]:
 
 
 _LENGTH_HERE = """
-define internal i64 @tw_cpu_sve_length() noinline nounwind "target-cpu"="generic" "target-features"="+sve" {
+define internal i64 @tw_cpu_vector_scale() noinline nounwind {attributes} {{
   %words = call i64 @llvm.vscale.i64()
-  %bits = shl i64 %words, 7
-  ret i64 %bits
-}
+  ret i64 %words
+}}
 declare i64 @llvm.vscale.i64()
 """
-"""The bits of SVE's registers, asked by an instruction of SVE: to be called where there is SVE."""
+"""The length of SVE's registers in 128 bits, or of RVV's in 64, by an instruction of theirs: to be called where there are any."""
+_WITH_VECTORS = {
+    "aarch64": '"target-cpu"="generic" "target-features"="+sve"',
+    "riscv64": f'"target-cpu"="generic-rv64" "target-features"="{LINUX_BASELINE},+v"',
+}
 
 
-def _length_asked(lines: list[str], total: str, word: int, bits: int, shift: int) -> str:
-    """`total` with bit `shift` set where SVE's registers do not have `bits` bits, or are not there."""
+def _length_asked(lines: list[str], total: str, word: int, bit: int, bits: int, shift: int) -> str:
+    """`total` with bit `shift` set where SVE's registers do not have `bits` bits, or RVV's have fewer, or there are none. bit: of the
+    word, which says whether there are."""
+    unit, wrong = (64, "ult") if bit == _RISCV["v"].shift else (128, "ne")
     lines += [
-        f"  %sve.bit = and i64 %w{word}, {1 << _AARCH64['sve'].shift}",
-        "  %sve.there = icmp ne i64 %sve.bit, 0",
-        "  br label %sve.before",
-        "sve.before:",
-        "  br i1 %sve.there, label %sve.ask, label %sve.asked",
-        "sve.ask:",
-        "  %sve.length = call i64 @tw_cpu_sve_length()",
-        "  br label %sve.asked",
-        "sve.asked:",
-        "  %sve.found = phi i64 [ 0, %sve.before ], [ %sve.length, %sve.ask ]",
-        f"  %sve.other = icmp ne i64 %sve.found, {bits}",
-        "  %sve.wrong = zext i1 %sve.other to i64",
-        f"  %sve.shifted = shl i64 %sve.wrong, {shift}",
-        f"  %sve.total = or i64 {total}, %sve.shifted",
+        f"  %vector.bit = and i64 %w{word}, {1 << bit}",
+        "  %vector.there = icmp ne i64 %vector.bit, 0",
+        "  br label %vector.before",
+        "vector.before:",
+        "  br i1 %vector.there, label %vector.ask, label %vector.asked",
+        "vector.ask:",
+        "  %vector.length = call i64 @tw_cpu_vector_scale()",
+        "  br label %vector.asked",
+        "vector.asked:",
+        "  %vector.found = phi i64 [ 0, %vector.before ], [ %vector.length, %vector.ask ]",
+        f"  %vector.other = icmp {wrong} i64 %vector.found, {bits // unit}",
+        "  %vector.wrong = zext i1 %vector.other to i64",
+        f"  %vector.shifted = shl i64 %vector.wrong, {shift}",
+        f"  %vector.total = or i64 {total}, %vector.shifted",
     ]
-    return "%sve.total"
+    return "%vector.total"
+
+
+_HWPROBE, _EXTENSIONS = 258, 4
+"""The number of Linux's call riscv_hwprobe, and its key of extensions beyond RV64GC's."""
 
 
 def _auxiliary_words(words: Sequence[str]) -> list[str]:
-    """%w0, %w1 ... by getauxval, in which Linux tells what an ARM processor has."""
-    return [f"  %w{i} = call i64 @getauxval(i64 {word})" for i, word in enumerate(words)]
+    """%w0, %w1 ... by getauxval, in which Linux tells what an ARM processor has, and by riscv_hwprobe: nothing before Linux 6.4."""
+    lines: list[str] = []
+    for i, word in enumerate(words):
+        if word != "hwprobe":
+            lines.append(f"  %w{i} = call i64 @getauxval(i64 {word})")
+            continue
+        lines += [
+            "  %pair = alloca [2 x i64], align 8",
+            "  %pair.value = getelementptr i64, ptr %pair, i64 1",
+            f"  store i64 {_EXTENSIONS}, ptr %pair",
+            "  store i64 0, ptr %pair.value",
+            f"  %probed = call i64 (i64, ...) @syscall(i64 {_HWPROBE}, ptr %pair, i64 1, i64 0, ptr null, i64 0)",
+            f"  %w{i} = load i64, ptr %pair.value",
+        ]
+    return lines

@@ -26,15 +26,16 @@ from .guard import Guarded
 from .program import Program
 
 __all__ = [
-    "TOO_LARGE",
-    "TOO_SLOW",
     "Failure",
     "Options",
+    "TOO_LARGE",
+    "TOO_SLOW",
     "check",
     "check_bits",
     "compare",
     "expected_bits",
     "interpreted",
+    "roughened",
     "run_kernel",
     "signature",
 ]
@@ -130,7 +131,7 @@ def compare_bits(step: str, program: Program, found: Sequence[Any], expected: Se
             )
 
 
-def _rough(program: Program) -> Program:
+def roughened(program: Program) -> Program:
     """The program on floats whose sums and products are rounded; zeros of either sign."""
     rng = np.random.default_rng(len(program.args))
     values: list[Any] = []
@@ -160,7 +161,7 @@ def _approximates(function: Any) -> bool:
 def expected_bits(program: Program, unscheduled: Interpreter, options: Options) -> tuple[Program, list[Any]] | None:
     """The program on floats that show every bit, and what it holds there without a schedule: as it is interpreted, or, where it
     calls mathematics, as its kernel for the same target has it. None where neither says."""
-    rough, plain = _rough(program), unscheduled.function
+    rough, plain = roughened(program), unscheduled.function
     target = Target.parse(options.target)
     if _approximates(plain):
         if target.backend.rules != "cpu":

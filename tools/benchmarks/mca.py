@@ -1,0 +1,253 @@
+"""Cycles of kernels' main loops on other processors, by LLVM's models of them (llvm-mca) and by the rows of machines.
+
+    python -m tools.benchmarks.mca [KERNEL ...] [--cpus cortex-a55,neoverse-n1] [--markdown] [--loops]
+
+The main loop of a kernel is the innermost one with the most multiply-adds, or else with the most vector arithmetic. Its ports are what a row of the machine
+(codegen/machines) allows at best: the largest of vector operations, loads and stores over their rates, and instructions over the width.
+slots: the share of multiply-add slots that the loop fills at that. cycles: what llvm-mca says an iteration takes, where that llvm-mca has
+a model of the processor. spills: accesses to the stack in the loop. Prints one JSON object each, or a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tilewright as tw
+from tilewright import te, topi
+from tilewright.codegen.machine import Machine, machine_of
+from tilewright.codegen.target import Target
+
+TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "riscv64": "riscv64-unknown-linux-gnu"}
+CPUS = (
+    "cortex-a53 cortex-a55 cortex-a72 neoverse-n1 neoverse-n2 neoverse-v1 neoverse-v2 apple-m1 a64fx sifive-u74 spacemit-x60 sifive-p670"
+).split()
+MODELS = {
+    "cortex-a53": "cortex-a53",
+    "cortex-a55": "cortex-a55",
+    "cortex-a72": "cortex-a72",
+    "neoverse-n2": "neoverse-n2",
+    "a64fx": "a64fx",
+    "sifive-u74": "sifive-u74",
+}
+"""Processors of which llvm-mca 14 to 16 has a model, or of the design before that shares it."""
+ITERATIONS = 200
+MULTIPLIES = re.compile(
+    r"^(fml[as]l?2?|[us]+dot|[us]+mmla|[us]mlal2?|bfmlal[bt]|fmadd\.s|vfn?m(acc|add)\.v[vf]|vw?macc\w*\.v[vx])$"
+)
+
+
+def _given(shape: Sequence[int], dtype: str, name: str) -> te.Tensor:
+    return te.placeholder(tuple(shape), dtype, name)
+
+
+def _gemm(dtype: str) -> list[te.Tensor]:
+    a, b = _given((512, 512), dtype, "A"), _given((512, 512), dtype, "B")
+    if "int" not in dtype:
+        return [a, b, topi.matmul(a, b)]
+    k = te.reduce_axis((0, 512), "k")
+    return [
+        a,
+        b,
+        te.compute((512, 512), lambda i, j: te.sum(a[i, k].astype("int32") * b[k, j].astype("int32"), axis=k), "C"),
+    ]
+
+
+def _convolution(size: int, channels: int) -> list[te.Tensor]:
+    x, w = _given((1, channels, size, size), "float32", "X"), _given((channels, channels, 3, 3), "float32", "W")
+    return [x, w, topi.nn.conv2d(x, w, padding=1)]
+
+
+def _depthwise() -> list[te.Tensor]:
+    x, w = _given((1, 144, 56, 56), "float32", "X"), _given((144, 1, 3, 3), "float32", "W")
+    return [x, w, topi.nn.depthwise_conv2d_nchw(x, w, 1, 1)]
+
+
+def _rows(function: Callable[..., te.Tensor], *others: int) -> list[te.Tensor]:
+    x = _given((1024, 1024), "float32", "X")
+    parameters = [_given((size,), "float32", f"P{at}") for at, size in enumerate(others)]
+    return [x, *parameters, function(x, *parameters)]
+
+
+def _blur() -> list[te.Tensor]:
+    x = _given((1602, 2562), "float32", "X")
+    rows = te.compute((1602, 2560), lambda i, j: x[i, j] + x[i, j + 1] + x[i, j + 2], "rows")
+    return [x, te.compute((1600, 2560), lambda i, j: rows[i, j] + rows[i + 1, j] + rows[i + 2, j], "Y")]
+
+
+def _heat() -> list[te.Tensor]:
+    x = _given((1026, 1026), "float32", "X")
+
+    def around(i: Any, j: Any) -> Any:
+        return x[i, j + 1] + x[i + 2, j + 1] + x[i + 1, j] + x[i + 1, j + 2] - x[i + 1, j + 1] * 4.0
+
+    return [x, te.compute((1024, 1024), lambda i, j: x[i + 1, j + 1] + around(i, j) * 0.1, "Y")]
+
+
+KERNELS: dict[str, Callable[[], list[te.Tensor]]] = {
+    "gemm fp32": lambda: _gemm("float32"),
+    "gemm fp64": lambda: _gemm("float64"),
+    "gemm fp16": lambda: _gemm("float16"),
+    "gemm int8": lambda: _gemm("int8"),
+    "gemm uint8": lambda: _gemm("uint8"),
+    "conv 3x3, 64 at 56": lambda: _convolution(56, 64),
+    "conv 3x3, 512 at 7": lambda: _convolution(7, 512),
+    "depthwise 3x3": _depthwise,
+    "softmax": lambda: _rows(topi.nn.softmax),
+    "layer norm": lambda: _rows(topi.nn.layer_norm, 1024, 1024),
+    "relu": lambda: _rows(topi.nn.relu),
+    "blur 3x3": _blur,
+    "heat": _heat,
+}
+
+
+def target_text(cpu: str) -> str:
+    architecture = "riscv64" if cpu.startswith(("sifive", "spacemit", "thead")) else "aarch64"
+    return f"llvm -mtriple={TRIPLES[architecture]} -mcpu={cpu} -cores=1"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """group: registers of a RISC-V operation on vectors."""
+
+    instructions: tuple[str, ...] = ()
+    group: int = 1
+
+    @property
+    def names(self) -> list[str]:
+        return [each.split("\t")[0] for each in self.instructions]
+
+
+def main_loop(assembly: str) -> Loop:
+    """The innermost loop with the most multiply-adds, or else with the most vector arithmetic."""
+
+    def work(loop: Loop) -> tuple[int, int]:
+        return sum(map(bool, map(MULTIPLIES.match, loop.names))), sum(map(_is_vector, loop.instructions))
+
+    return max(_loops(assembly), key=work, default=Loop())
+
+
+def _loops(assembly: str) -> Iterator[Loop]:
+    parts = re.split(r"^(\.LBB\w+):.*$", assembly, flags=re.MULTILINE)
+    group = _last_group(parts[0], 1)
+    for name, body in zip(parts[1::2], parts[2::2], strict=True):
+        end = re.search(rf"^\t(b\.\w+|cbn?z|tbn?z|b[a-z]+)\t.*{re.escape(name)}$", body, re.MULTILINE)
+        if end is not None:
+            lines = body[: end.end()].splitlines()
+            instructions = [line.split("//")[0].strip() for line in lines if re.match(r"\t[a-z]", line)]
+            yield Loop(tuple(instructions), _last_group(body[: end.end()], group))
+        group = _last_group(body, group)
+
+
+def _last_group(text: str, otherwise: int) -> int:
+    found = re.findall(r"\tvseti?vli\t.*\bm(f?\d),", text)
+    return int(found[-1]) if found and found[-1].isdigit() else 1 if found else otherwise
+
+
+def _is_vector(instruction: str) -> bool:
+    name, _, operands = instruction.partition("\t")
+    if is_load(name) or is_store(name):
+        return False
+    return bool(re.match(r"[vz]\d", operands)) or name.startswith(("f", "vf", "vw", "vm", "va")) and name != "fence"
+
+
+def is_load(name: str) -> bool:
+    """Return whether an instruction is called like one that loads."""
+    return bool(re.match(r"ld|fl[wd]$|vl\d?r?e?\d|l[wdhb]u?$", name))
+
+
+def is_store(name: str) -> bool:
+    """Return whether an instruction is called like one that stores."""
+    return bool(re.match(r"st|fs[wd]$|vs\d?r?e\d|s[wdhb]$", name))
+
+
+def port_cycles(loop: Loop, machine: Machine) -> tuple[float, float]:
+    """Cycles that the row allows an iteration at best, and those of its multiply-adds alone."""
+    units, names = machine.instructions, loop.names
+    scale = 4 if machine.name == "scalar" else 1 / loop.group  # a vector is four registers there
+    count = sum(map(bool, map(MULTIPLIES.match, names)))
+    rates = [rate for part, rate in (("dot", machine.dots), ("mmla", machine.matrices)) if part in " ".join(names)]
+    multiplies = count / (rates[0] if rates else units.fma.rate * scale)
+    others = (
+        _is_vector(each) and not MULTIPLIES.match(name) for each, name in zip(loop.instructions, names, strict=True)
+    )
+    loads, stores = (
+        sum(2 if name == pair else 1 for name in names if moves(name)) / (rate * (scale if scale >= 1 else 1))
+        for moves, pair, rate in ((is_load, "ldp", units.load.rate), (is_store, "stp", units.store.rate))
+    )
+    arithmetic = multiplies + sum(others) / (units.fma.rate * scale)
+    return max(arithmetic, loads, stores, len(names) / machine.width), multiplies
+
+
+def simulated_cycles(loop: Loop, cpu: str, architecture: str) -> float | None:
+    """Cycles an iteration by llvm-mca; None where there is no model, or no llvm-mca."""
+    tool = next(filter(None, map(shutil.which, ("llvm-mca-16", "llvm-mca"))), None)
+    if tool is None or cpu not in MODELS:
+        return None
+    features = {"aarch64": "+sve,+sve2,+dotprod,+i8mm,+bf16,+fullfp16,+fp16fml", "riscv64": "+m,+f,+d,+c"}[architecture]
+    command = [tool, f"-mtriple={TRIPLES[architecture]}", f"-mcpu={MODELS[cpu]}", f"-mattr={features}"]
+    text = "\n".join(re.sub(r"\.LBB\w+", "0f", each) for each in loop.instructions) + "\n0:\n"
+    done = subprocess.run(
+        [*command, f"-iterations={ITERATIONS}"], input=text, capture_output=True, text=True, timeout=60, check=False
+    )
+    total = re.search(r"^Total Cycles:\s+(\d+)", done.stdout, re.MULTILINE)
+    return int(total[1]) / ITERATIONS if total else None
+
+
+def measured(name: str, cpu: str) -> dict[str, Any]:
+    """The row of the table for a kernel on a processor."""
+    target = Target.parse(target_text(cpu))
+    args = KERNELS[name]()
+    s = tw.autoschedule.schedule(args[-1], str(target))
+    loop = main_loop(tw.build(s, args, target=str(target)).source("asm"))
+    ports, multiplies = port_cycles(loop, machine_of(target))
+    names, cycles = loop.names, simulated_cycles(loop, cpu, target.architecture)
+    return {
+        "kernel": name,
+        "cpu": cpu,
+        "instructions": len(names),
+        "multiply-adds": sum(map(bool, map(MULTIPLIES.match, names))) * loop.group,
+        "loads": sum(map(is_load, names)),
+        "paired": names.count("ldp"),
+        "spills": sum("[sp" in each or "(sp)" in each for each in loop.instructions),
+        "ports": round(ports, 1),
+        "slots": round(multiplies / ports, 2) if multiplies else None,
+        "cycles": cycles and round(cycles, 1),
+        "loop": loop.instructions,
+    }
+
+
+COLUMNS = ("kernel", "cpu", "instructions", "multiply-adds", "loads", "paired", "spills", "ports", "slots", "cycles")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernels", nargs="*", help=f"of {', '.join(KERNELS)}")
+    parser.add_argument("--cpus", default=",".join(CPUS))
+    parser.add_argument("--markdown", action="store_true", help="a table, as docs/main-loops.md has it")
+    parser.add_argument("--loops", action="store_true", help="the instructions too")
+    chosen = parser.parse_args()
+    if chosen.markdown:
+        print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
+    for name in chosen.kernels or KERNELS:
+        for cpu in chosen.cpus.split(","):
+            row = measured(name, cpu)
+            loop = row.pop("loop")
+            if chosen.markdown:
+                print(
+                    "| " + " | ".join("" if row[key] is None else str(row[key]) for key in COLUMNS) + " |", flush=True
+                )
+            else:
+                print(json.dumps(row), flush=True)
+            if chosen.loops:
+                print("\n".join(f"    {each}" for each in loop))
+
+
+if __name__ == "__main__":
+    main()
