@@ -2,8 +2,9 @@
 
     python -m tools.benchmarks.mca [KERNEL ...] [--cpus cortex-a55,neoverse-n1] [--markdown] [--loops]
 
-The main loop of a kernel is the innermost one with the most multiply-adds, or else with the most vector arithmetic. Its ports are what a row of the machine
-(codegen/machines) allows at best: the largest of vector operations, loads and stores over their rates, and instructions over the width.
+The main loop of a kernel is the innermost one with the most multiply-adds, or else with the most vector arithmetic. Its ports are what
+a row of the machine (codegen/machines) allows at best: the largest of vector operations, loads and stores over their rates, and
+instructions over the width.
 slots: the share of multiply-add slots that the loop fills at that. cycles: what llvm-mca says an iteration takes, where that llvm-mca has
 a model of the processor. spills: accesses to the stack in the loop. Prints one JSON object each, or a table.
 """
@@ -43,12 +44,12 @@ MULTIPLIES = re.compile(
 )
 
 
-def _given(shape: Sequence[int], dtype: str, name: str) -> te.Tensor:
+def _tensor(shape: Sequence[int], dtype: str, name: str) -> te.Tensor:
     return te.placeholder(tuple(shape), dtype, name)
 
 
 def _gemm(dtype: str) -> list[te.Tensor]:
-    a, b = _given((512, 512), dtype, "A"), _given((512, 512), dtype, "B")
+    a, b = _tensor((512, 512), dtype, "A"), _tensor((512, 512), dtype, "B")
     if "int" not in dtype:
         return [a, b, topi.matmul(a, b)]
     k = te.reduce_axis((0, 512), "k")
@@ -60,29 +61,29 @@ def _gemm(dtype: str) -> list[te.Tensor]:
 
 
 def _convolution(size: int, channels: int) -> list[te.Tensor]:
-    x, w = _given((1, channels, size, size), "float32", "X"), _given((channels, channels, 3, 3), "float32", "W")
+    x, w = _tensor((1, channels, size, size), "float32", "X"), _tensor((channels, channels, 3, 3), "float32", "W")
     return [x, w, topi.nn.conv2d(x, w, padding=1)]
 
 
 def _depthwise() -> list[te.Tensor]:
-    x, w = _given((1, 144, 56, 56), "float32", "X"), _given((144, 1, 3, 3), "float32", "W")
+    x, w = _tensor((1, 144, 56, 56), "float32", "X"), _tensor((144, 1, 3, 3), "float32", "W")
     return [x, w, topi.nn.depthwise_conv2d_nchw(x, w, 1, 1)]
 
 
 def _rows(function: Callable[..., te.Tensor], *others: int) -> list[te.Tensor]:
-    x = _given((1024, 1024), "float32", "X")
-    parameters = [_given((size,), "float32", f"P{at}") for at, size in enumerate(others)]
+    x = _tensor((1024, 1024), "float32", "X")
+    parameters = [_tensor((size,), "float32", f"P{at}") for at, size in enumerate(others)]
     return [x, *parameters, function(x, *parameters)]
 
 
 def _blur() -> list[te.Tensor]:
-    x = _given((1602, 2562), "float32", "X")
+    x = _tensor((1602, 2562), "float32", "X")
     rows = te.compute((1602, 2560), lambda i, j: x[i, j] + x[i, j + 1] + x[i, j + 2], "rows")
     return [x, te.compute((1600, 2560), lambda i, j: rows[i, j] + rows[i + 1, j] + rows[i + 2, j], "Y")]
 
 
 def _heat() -> list[te.Tensor]:
-    x = _given((1026, 1026), "float32", "X")
+    x = _tensor((1026, 1026), "float32", "X")
 
     def around(i: Any, j: Any) -> Any:
         return x[i, j + 1] + x[i + 2, j + 1] + x[i + 1, j] + x[i + 1, j + 2] - x[i + 1, j + 1] * 4.0
