@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,9 +21,7 @@ def _euclid(x: Sequence[Any], _: Sequence[Any]) -> tuple[Any, Any]:
     """A step on two numbers, the result and 0 where it is found."""
     first, second = x
     ended = second.equal(0)
-    kept: Any = te.select(ended, first, second)
-    rest: Any = te.select(ended, second, first % second)
-    return kept, rest
+    return cast("Any", te.select(ended, first, second)), cast("Any", te.select(ended, second, first % second))
 
 
 @operator(
@@ -49,8 +47,7 @@ def _gcd(x: Any, y: Any) -> Any:
     zero = te.const(0, x.dtype)
 
     def element(*i: Any) -> Any:
-        made: Any = steps((zero, zero), axis=step, init=(size(first[i]), size(second[i])))
-        return made
+        return cast("Any", steps((zero, zero), axis=step, init=(size(first[i]), size(second[i]))))
 
     found: Any = te.compute(shape, element, name="gcd")
     return found[0]
