@@ -32,6 +32,7 @@ from . import (
     shapes,
     signals,
     stateful,
+    trees,
     vision,
 )
 from .package import onnx_package
@@ -54,6 +55,7 @@ FAMILIES = (
     shapes,
     signals,
     stateful,
+    trees,
     vision,
 )
 """Importing them fills the table of rows."""

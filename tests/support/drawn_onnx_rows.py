@@ -210,6 +210,53 @@ table(
             "y = ai.onnx.ml.LabelEncoder <keys_floats = [0.0, 1.0, 2.0], values_$(floats = [1.0, 2.5, 3.0]|int64s = [7, 8, 9])> (x)",
             "x: whole[m, n]",
         ),
+        *(
+            Row(
+                f"{gives} = ai.onnx.ml.TreeEnsemble{kind} <{what}, nodes_treeids = [0, 0, 0, 1, 1, 1, 1, 1],"
+                " nodes_nodeids = [0, 1, 2, 7, 3, 4, 5, 6], nodes_featureids = [0, 0, 0, 2, 1, 0, 0, 0],"
+                " nodes_values = [$(0.5|-0.5), 0.0, 0.0, 0.25, -0.25, 0.0, 0.0, 0.0],"
+                ' nodes_modes = ["BRANCH_$(LEQ|LT|GTE|GT)", "LEAF", "LEAF", "BRANCH_$(LEQ|LT|GTE|GT)", "BRANCH_$(LEQ|NEQ|EQ)",'
+                ' "LEAF", "LEAF", "LEAF"], nodes_truenodeids = [1, 0, 0, 3, 4, 0, 0, 0],'
+                " nodes_falsenodeids = [2, 0, 0, 6, 5, 0, 0, 0], $(nodes_missing_value_tracks_true = [1, 0, 0, 0, 1, 0, 0, 0], |)"
+                f" {part}_treeids = [0, 0, 1, 1, 1], {part}_nodeids = [1, 2, 4, 5, 6], {part}_ids = [{ids}],"
+                f" {part}_weights = [{weights}]> (x)",
+                "x: f[m, 3]",
+            )
+            for kind, gives, part, what, ids, weights in (
+                (
+                    "Classifier",
+                    "y, z",
+                    "class",
+                    'classlabels_int64s = [4, 9, 7], post_transform = "$(NONE|LOGISTIC|SOFTMAX)"',
+                    "0, 1, 2, 0, 1",
+                    "0.5, 1.0, 0.75, -0.25, 2.0",
+                ),
+                (
+                    "Classifier",
+                    "y, z",
+                    "class",
+                    "classlabels_int64s = [4, 9]$(|, base_values = [0.3])",
+                    "0, 0, 0, 0, 0",
+                    "$(0.25, 0.125, 0.5, 0.25, 0.0|-0.25, 1.0, 0.25, -2.0, 0.5)",
+                ),
+                (
+                    "Regressor",
+                    "y",
+                    "target",
+                    'n_targets = 1, aggregate_function = "$(SUM|AVERAGE|MIN|MAX)"$(|, base_values = [0.5])',
+                    "0, 0, 0, 0, 0",
+                    "0.5, 1.0, 0.75, -0.25, 2.0",
+                ),
+                (
+                    "Regressor",
+                    "y",
+                    "target",
+                    "n_targets = 2$(|, base_values = [0.5, 1.0])",
+                    "0, 1, 0, 0, 1",
+                    "0.5, 1.0, 0.75, -0.25, 2.0",
+                ),
+            )
+        ),
         Row(
             "y = ai.onnx.ml.TreeEnsemble <n_targets = $(3|4), aggregate_function = $(0|1|2|3), tree_roots = [$(0|0, 2|2)],"
             " nodes_modes = uint8[3] {$(0|1|2|3|4|5), $(0|1|2|3|4|5), $(0|2|5)}, nodes_featureids = [0, 2, 1],"
