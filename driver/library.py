@@ -15,10 +15,10 @@ from ..codegen.export.cases import same_kinds
 from ..codegen.export.companion import Companion
 from ..codegen.export.cpu import baseline_target
 from ..codegen.export.errors import DoesNotFit, NameTaken, NotACName
+from ..codegen.export.exporter import Exporter
 from ..codegen.export.files import check_place
 from ..codegen.export.final_kernel import FinalKernel
 from ..codegen.export.gpu import GpuFunction
-from ..codegen.export.library import Exporter
 from ..codegen.export.names import check_names, library_identifier
 from ..codegen.export.variants import Variant, best_first, rename_kernels
 from ..codegen.gpus import architectures_of

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..codegen.abi.stub import kernel_symbol, stub_symbols
 from ..codegen.evaluate import MachineCode, run_on
-from ..codegen.export.library import Exporter
+from ..codegen.export.exporter import Exporter
 from ..codegen.llvm.backend import Prepared, prepare
 from ..codegen.llvm.evaluation import compile_here
 from ..codegen.llvm.resident import release_memory

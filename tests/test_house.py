@@ -170,6 +170,7 @@ LATE = {
     "autotune.templates compat.tvm.logs cli.tuning schedule schedule.model.positional_code",
     "cli/models.py": "driver.build graph graph.errors graph.types",
     "cli/tuning.py": "autotune.progress autotune.task autotune.templates autotune.tuner",
+    "codegen/export/exporter.py": "codegen.export.library",
     "compat/tvm/autotvm/task/__init__.py": "compat.tvm.autotvm.history",
     "compat/tvm/topi/__init__.py": "compat.tvm.topi.utils",
     "compat/tvm/topi/schedules.py": "compat.tvm.topi compat.tvm.topi.nn",

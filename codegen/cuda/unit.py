@@ -21,9 +21,9 @@ from ...runtime.signature import BufferParam, ScalarParam, Signature
 from ..abi.packed_calls import calls_packed
 from ..abi.signature import make_signature, shape_symbols, unique_names
 from ..export.cpu import baseline_target
+from ..export.exporter import Exporter
 from ..export.final_kernel import FinalKernel
 from ..export.gpu import GpuFunction, GpuImage, GpuVariant
-from ..export.library import Exporter
 from ..gpus import GPUS, architecture_of, architectures_of, features_of
 from ..llvm.pipeline import pipeline_of
 from ..result import BuildOptions

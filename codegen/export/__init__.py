@@ -1,1 +1,1 @@
-"""Libraries that stand alone: machine code with a C face, its header and its manifest. See library.Exporter."""
+"""Libraries that stand alone: machine code with a C face, its header and its manifest. See exporter.Exporter."""

@@ -8,10 +8,10 @@ import re
 import shutil
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import user_source
 from ...ir.constant import Constant
@@ -27,12 +27,12 @@ from ..result import require_switch
 from ..target import Target
 from ..tools import tool_failed
 from .cases import case_declarations, case_text
-from .companion import ALONE, Companion, find_handles
+from .companion import Companion, find_handles
 from .cpu import baseline, cpu_text, needed_features
 from .entries import entries_text
 from .errors import DoesNotFit, UnknownLibraryKind
 from .files import check_place, make_folders, write_together
-from .final_kernel import FinalKernel, KernelExporter, refuse_callback
+from .final_kernel import refuse_callback
 from .gpu import GpuFunction, GpuVariant, gpu_statuses, gpu_text
 from .gpu_driver import driver_text
 from .header import declarations, header_text
@@ -46,84 +46,77 @@ from .statuses import status_texts
 from .threads import check_threads, hook_name, threads_text
 from .variants import Variant, choice_text, feature_mask, find_messages
 
-__all__ = ["Exporter", "archive_bytes"]
+if TYPE_CHECKING:
+    from .exporter import Exporter
+
+__all__ = ["archive_bytes", "write_library", "write_package"]
 
 _KINDS = {".so": "a shared library", ".a": "a static library", ".o": "an object file"}
 _FUNCTION = re.compile(r"^(?:declare|define) [^@\n]*@([\w$]+)\(", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Exporter(KernelExporter):
-    """Exporter of the library of some kernels. target: what their code is for, where they have no variants. inner: functions that
-    these call. gpu: functions for GPUs beside them."""
-
-    target: Target
-    inner: tuple[FinalKernel, ...] = field(default=(), kw_only=True)
-    gpu: tuple[GpuFunction, ...] = field(default=(), kw_only=True)
-
-    def __call__(
-        self, path: str | os.PathLike[str], threads: str, loadable: bool = False, companion: Companion = ALONE
-    ) -> tuple[Path, Path, Path]:
-        """Write the library, and beside it NAME.h, NAME.json, NAME.pc and CMake files; returns where the first three are.
-        companion: what else is in it. Raises ExportError."""
-        place = check_place(path)
-        if place.suffix not in _KINDS or not place.stem:
-            raise UnknownLibraryKind(
-                f"cannot export to {str(path)!r}",
-                reason="its suffix names no kind of library",
+def write_library(
+    exporter: Exporter, path: str | os.PathLike[str], threads: str, loadable: bool, companion: Companion
+) -> tuple[Path, Path, Path]:
+    """Write a library and what lies beside it. Arguments as an Exporter takes them. Raises ExportError."""
+    place = check_place(path)
+    if place.suffix not in _KINDS or not place.stem:
+        raise UnknownLibraryKind(
+            f"cannot export to {str(path)!r}",
+            reason="its suffix names no kind of library",
+            called=user_source(),
+            allowed=", ".join(f"{suffix} ({kind})" for suffix, kind in _KINDS.items()),
+            fix=f'f.export("{place.stem or "libname"}.so")',
+        )
+    check_threads(threads)
+    require_switch("loadable", loadable)
+    check_platform(exporter.target)
+    for function in exporter.gpu:
+        check_parameters(function.signature)
+    for program in exporter.programs:
+        check_parameters(program.signature)
+        refuse_callback(program.signature.name, program.function)
+        if program.function.attrs.get("import_c") and shutil.which("clang") is None:
+            raise NoCompiler(
+                f"cannot export {program.signature.name}",
                 called=user_source(),
-                allowed=", ".join(f"{suffix} ({kind})" for suffix, kind in _KINDS.items()),
-                fix=f'f.export("{place.stem or "libname"}.so")',
+                reason="C was imported into it, and only clang makes of that what a library can hold: none is on the path",
+                fix="install clang, or compile the C by itself, drop import_c, and link both",
             )
-        check_threads(threads)
-        require_switch("loadable", loadable)
-        check_platform(self.target)
-        for function in self.gpu:
-            check_parameters(function.signature)
-        for program in self.programs:
-            check_parameters(program.signature)
-            refuse_callback(program.signature.name, program.function)
-            if program.function.attrs.get("import_c") and shutil.which("clang") is None:
-                raise NoCompiler(
-                    f"cannot export {program.signature.name}",
-                    called=user_source(),
-                    reason="C was imported into it, and only clang makes of that what a library can hold: none is on the path",
-                    fix="install clang, or compile the C by itself, drop import_c, and link both",
-                )
-        stem = place.stem.removeprefix("lib") or place.stem
-        named = replace(
-            self,
-            programs=tuple(program.take_name(stem) for program in self.programs),
-            gpu=tuple(function.take_name(stem) for function in self.gpu),
-        )
-        return _Library(named, stem, threads, loadable or place.suffix == ".so", companion).write(place)
+    stem = place.stem.removeprefix("lib") or place.stem
+    named = replace(
+        exporter,
+        programs=tuple(program.take_name(stem) for program in exporter.programs),
+        gpu=tuple(function.take_name(stem) for function in exporter.gpu),
+    )
+    return _Library(named, stem, threads, loadable or place.suffix == ".so", companion).write(place)
 
-    def python_package(self, folder: Path, name: str, version: str, companion: Companion) -> Path:
-        """Write a Python package of the kernels into a folder; returns it. Its parallel loops run on its own threads. Raises
-        ExportError."""
-        check_package(name, version)
-        if self.gpu:
-            raise DoesNotFit(
-                f"a Python package cannot have {self.gpu[0].signature.name}",
-                called=user_source(),
-                reason="it runs on a GPU, and packages hold code of CPUs",
-                fix=f'lib.export("lib{name}.so")',
-            )
-        check_platform(self.target)
-        folder = check_place(folder)
-        library = _Library(self, name, "hook", True, companion)
-        file = Path(f"lib{name}.so")
-        texts = package_sources(
-            name, version, own_version(), self.target.architecture, library.signatures, library.companion.cases
+
+def write_package(exporter: Exporter, folder: Path, name: str, version: str, companion: Companion) -> Path:
+    """Write a Python package. Arguments as Exporter.python_package takes them. Raises ExportError."""
+    check_package(name, version)
+    if exporter.gpu:
+        raise DoesNotFit(
+            f"a Python package cannot have {exporter.gpu[0].signature.name}",
+            called=user_source(),
+            reason="it runs on a GPU, and packages hold code of CPUs",
+            fix=f'lib.export("lib{name}.so")',
         )
-        make_folders({folder / Path(text).parent for text in texts})
-        write_together(
-            {
-                **{folder / text: (content, 0o666) for text, content in texts.items()},
-                folder / name / file: (library.content(file), 0o777),
-            }
-        )
-        return folder
+    check_platform(exporter.target)
+    folder = check_place(folder)
+    library = _Library(exporter, name, "hook", True, companion)
+    file = Path(f"lib{name}.so")
+    texts = package_sources(
+        name, version, own_version(), exporter.target.architecture, library.signatures, library.companion.cases
+    )
+    make_folders({folder / Path(text).parent for text in texts})
+    write_together(
+        {
+            **{folder / text: (content, 0o666) for text, content in texts.items()},
+            folder / name / file: (library.content(file), 0o777),
+        }
+    )
+    return folder
 
 
 class _Library:

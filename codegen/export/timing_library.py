@@ -12,7 +12,7 @@ from ..llvm.backend import prepare
 from ..result import BuildOptions
 from ..target import Target
 from .companion import Companion
-from .library import Exporter
+from .exporter import Exporter
 from .link import program
 from .threads import PROCESS_THREADS
 

@@ -17,8 +17,8 @@ from ..abi.signature import add_buffers, make_signature, shape_symbols
 from ..abi.stub import stub_symbols, stub_text
 from ..constants import addresses, symbols_of
 from ..evaluate import Evaluation
+from ..export.exporter import Exporter
 from ..export.final_kernel import FinalKernel
-from ..export.library import Exporter
 from ..folding import OF_ANOTHER_TARGET, opened
 from ..result import BuildOptions, BuildResult, NativeCode, Opening
 from ..sources import Sources
