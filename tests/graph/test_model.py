@@ -164,6 +164,17 @@ def test_calls_of_known_shapes_are_checked_like_the_first() -> None:
     np.testing.assert_array_equal(first, kept)
 
 
+def test_calls_of_known_shapes_ask_python_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = Builder("sums")
+    b.output("z", b.node("add", b.input("x", ("n", 4)), b.input("y", (4,))))
+    m = tw.build(b.graph())
+    x, y, z = np.ones((3, 4), "float32"), np.ones(4, "float32"), np.empty((3, 4), "float32")
+    m(x, y)
+    monkeypatch.setattr(tw.Model, "_bound", pytest.fail)
+    for result in (m(x, y), m(x, y=y), m(y=y, x=x), m(x, y, out=z), m(y=y, x=x, out=[z])):
+        np.testing.assert_array_equal(result, x + y)
+
+
 def test_tensors_of_known_shapes_are_read_where_they_lie_or_refused() -> None:
     torch = pytest.importorskip("torch")
     b = Builder("sums")
