@@ -19,6 +19,8 @@ __all__ = [
     "FRAGMENT_SCOPES",
     "HALF_SCOPES",
     "LANES",
+    "LATE_STAGES",
+    "PRODUCTS_WAIT",
     "WARPGROUP_CALLS",
     "WARPGROUP_LANES",
     "WARP_CALLS",
@@ -50,6 +52,9 @@ WGMMA_COLUMNS = {1: (8, 16, 24, *range(32, 257, 16)), 2: tuple(range(8, 257, 8))
 WARP_LANES, WARPGROUP_LANES = 32, 128
 LANES = (4, 8)
 """Of a warp, places in a group and groups: a group has a row of A and C, or a column of B."""
+PRODUCTS_WAIT, LATE_STAGES = "tw_wgmma_wait", 4
+"""The device function that waits for products of warpgroups; and the places of a pipeline from which on those of one iteration end in
+the next, since two places are then being multiplied."""
 WARP_CALLS, WARPGROUP_CALLS = "tw_mma_", "tw_wgmma_"
 """How the names of device functions begin that all lanes of a warp, or of four, must call together, with the same arguments."""
 

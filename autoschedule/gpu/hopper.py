@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from ... import te
 from ...codegen.gpus import Gpu, gpu_of
 from ...ir.expr import IntImm, IterVar, ProducerLoad
+from ...ir.fragments import LATE_STAGES
 from ...te.axis import thread_axis
 from ..accesses import source
 from ..cost.estimate import Estimate
@@ -42,6 +43,7 @@ from .tensor_cores import (
     elements_at_once,
     is_theirs,
     reason_in_matrices,
+    result_bytes,
     shared_by_all,
     stored_by_blocks,
 )
@@ -77,6 +79,8 @@ CLUSTER_LATENCY = 200
 CLUSTERS = {2: 1.0, 4: 32 / 33}
 """Blocks of one, and of the multiprocessors those that clusters of them can use: an H100's lie in parts of 16 or 18, of which each
 cluster has one."""
+BAND = 16
+"""Rows of blocks in a band that is there for clusters alone."""
 MOST_DIMENSIONS, ROW_BYTES = 5, 16
 """Of a box; what rows of a tensor begin at multiples of."""
 
@@ -85,7 +89,8 @@ MOST_DIMENSIONS, ROW_BYTES = 5, 16
 class Tile:
     """own: rows and columns of four warps; groups: of four warps, one below the other; stages: of the pipeline. boxes: whether the
     copy engine fills it; roles: asked by warps of their own. band: rows of blocks that run at once. resident: blocks, which take
-    one tile after the other; 0 for one each. cluster: of blocks that fetch together what both need."""
+    one tile after the other; 0 for one each. cluster: of blocks that fetch together what both need. result: bytes of an element
+    of the sums on their way out."""
 
     own: tuple[int, int]
     groups: int
@@ -95,6 +100,12 @@ class Tile:
     band: int = 1
     resident: int = 0
     cluster: int = 1
+    result: int = 4
+
+    @property
+    def is_late(self) -> bool:
+        """Return whether products that begin together end while the next ones run."""
+        return self.roles and self.stages >= LATE_STAGES
 
     @property
     def rows(self) -> int:
@@ -137,7 +148,7 @@ def on_warpgroups(group: Group) -> list[Candidate]:
         fetched += [(True, False), (True, True)]
     tiles = [
         each
-        for tile in _tiles(found, gpu, down[1])
+        for tile in _tiles(found, gpu, down[1], result_bytes(group))
         for boxes, roles in fetched
         if _shared_bytes(way := replace(tile, boxes=boxes, roles=roles)) <= gpu.block_shared
         for each in _by_clusters(found, _in_order(found, way, gpu), gpu)
@@ -147,7 +158,7 @@ def on_warpgroups(group: Group) -> list[Candidate]:
     return [Candidate(str(tile), partial(_apply, group, found, tile, down), time, reason) for time, tile in ways]
 
 
-def _tiles(found: Contraction, gpu: Gpu, down: bool) -> Iterator[Tile]:
+def _tiles(found: Contraction, gpu: Gpu, down: bool, result: int) -> Iterator[Tile]:
     """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result. down:
     B lies in rows of its columns, which are whole panels."""
     size = found.a.dtype.bytes
@@ -156,7 +167,7 @@ def _tiles(found: Contraction, gpu: Gpu, down: bool) -> Iterator[Tile]:
     for shape in OWN:
         for groups in GROUPS:
             for stages in STAGES:
-                tile = Tile(shape, groups, stages)
+                tile = Tile(shape, groups, stages, result=result)
                 sides = (tile.rows, rows, ROWS), (tile.columns, columns, 16), (depth, terms, depth // 4)
                 fits = all(own < 2 * max(whole, least) for own, whole, least in sides)
                 if fits and _shared_bytes(tile) <= gpu.block_shared and not (down and tile.columns % depth):
@@ -206,19 +217,22 @@ def _in_order(found: Contraction, tile: Tile, gpu: Gpu) -> Tile:
 
 
 def _by_clusters(found: Contraction, tile: Tile, gpu: Gpu) -> list[Tile]:
-    """A tile, and the same for blocks in clusters, where there are whole ones that share their rows, or in bands their columns."""
+    """A tile, and the same for blocks in clusters, where there are whole ones that share their rows, or in bands their columns, which
+    are more to share where a tile is wide."""
     grid = _grid(found, tile, gpu)
-    neighbours = tile.band if tile.band > 1 else grid.across
+    wide = tile.band == 1 and tile.columns > tile.rows and grid.down >= BAND
     clusters: list[Tile] = []
-    for blocks, used in CLUSTERS.items():
-        resident = int(tile.resident * used) // blocks * blocks
-        if (
-            tile.roles
-            and neighbours % blocks == 0
-            and bool(resident) == bool(tile.resident)
-            and (_shared(tile) // blocks % PANEL_ROWS == 0)
-        ):
-            clusters.append(replace(tile, cluster=blocks, resident=resident))
+    for way in (tile, *([replace(tile, band=BAND)] if wide else [])):
+        neighbours = way.band if way.band > 1 else grid.across
+        for blocks, used in CLUSTERS.items():
+            resident = int(tile.resident * used) // blocks * blocks
+            if (
+                tile.roles
+                and neighbours % blocks == 0
+                and bool(resident) == bool(tile.resident)
+                and (_shared(way) // blocks % PANEL_ROWS == 0)
+            ):
+                clusters.append(replace(way, cluster=blocks, resident=resident))
     return [tile, *clusters]
 
 
@@ -238,7 +252,7 @@ def _shared_bytes(tile: Tile) -> int:
     tiles' place where no warps of their own fill these meanwhile."""
     tiles, result = (
         tile.stages * (tile.rows + tile.columns) * PANEL_BYTES,
-        tile.rows * (tile.columns + (8 - tile.columns) % 32) * 4,
+        tile.rows * (tile.columns + (8 - tile.columns) % 32) * tile.result,
     )
     return (tiles + result if tile.roles else max(tiles, result)) + PANEL_ROWS * PANEL_BYTES * tile.boxes
 
@@ -261,17 +275,17 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
         ("tensor throughput", math), ("shared memory", (filled + read) / gpu.shared_rate), ("instructions", begun)
     )
     resident = min(at_once, waves)
-    covered = resident * busy * (tile.stages - 1)
+    ahead = tile.stages - 1 - tile.is_late
     waits = BARRIER * (not tile.roles) + FENCE * (not tile.boxes)
-    idle = max(latency - covered, 0) / (resident * (tile.stages - 1)) + waits / resident
+    idle = max(latency - resident * busy * ahead, 0) / (resident * ahead) + waits / resident
     once = _shared(tile) * (1 - 1 / tile.cluster)  # of the rows of both sides, those that another block fetches
     moved = blocks * (tile.rows + tile.columns - once) * PANEL_BYTES * parts
     unique = _grid(found, tile, gpu).loaded(tile.band) + batch * rows * columns * 4
     begins = 1 if tile.resident else waves
-    beyond = begins * gpu.latency * 2 + waves * tile.rows * tile.columns * 8 / gpu.shared_rate
+    beyond = begins * gpu.latency * 2 + waves * tile.rows * tile.columns * 2 * tile.result / gpu.shared_rate
     return kernel_time(
         gpu,
-        (name, waves * parts * (busy + DRAIN / resident)),  # copies go on meanwhile
+        (name, waves * parts * (busy + DRAIN * (not tile.is_late) / resident)),  # copies go on meanwhile
         ("waiting for memory", waves * parts * idle),
         ("beginning and end of blocks", beyond / resident),
         unique=unique,

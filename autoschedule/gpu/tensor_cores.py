@@ -22,7 +22,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ... import te
 from ...codegen.gpus import Gpu, gpu_of
-from ...ir.expr import IterVar, ProducerLoad
+from ...ir.expr import Cast, IterVar, ProducerLoad
+from ...ir.passes.gpu.narrow_results import NARROW_RESULTS
+from ...ir.visit import children, post_order
+from ...schedule.model.inlining import expanded
 from ...te.axis import thread_axis
 from ...te.factors import factors
 from ...te.tf32 import within_tf32
@@ -50,6 +53,7 @@ __all__ = [
     "is_theirs",
     "on_tensor_cores",
     "reason_in_matrices",
+    "result_bytes",
     "shared_by_all",
     "stored_by_blocks",
 ]
@@ -142,6 +146,15 @@ def reason_in_matrices(group: Group, found: Contraction) -> str:
         if load.dtype.bytes == 1 and not found.is_read_along_sum(load)
     ]
     return "; ".join([*turned, *filter(None, [reason_of(found, group.output.output(0).dtype)])])
+
+
+def result_bytes(group: Group) -> int:
+    """Return the bytes of an element of the sums on their way out: of float16 or bfloat16 where all that reads them converts them."""
+    sums, kinds = group.anchor.output(0), set[str]()
+    for node in post_order(expanded(group.s[group.output])):
+        if any(isinstance(child, ProducerLoad) and source(child) is sums for child in children(node)):
+            kinds.add(str(node.dtype) if isinstance(node, Cast) else "")
+    return 2 if len(kinds) == 1 and kinds <= {*NARROW_RESULTS} else sums.dtype.bytes
 
 
 def elements_at_once(found: Contraction, load: ProducerLoad) -> int:

@@ -37,6 +37,7 @@ from ...ir.passes.gpu.hardware import Hardware
 from ...ir.passes.gpu.interior import free_interiors
 from ...ir.passes.gpu.lane_guards import share_lane_guards
 from ...ir.passes.gpu.narrow import narrow_arithmetic
+from ...ir.passes.gpu.narrow_results import narrow_results
 from ...ir.passes.gpu.overlay import separate
 from ...ir.passes.gpu.paired_loads import pair_loads
 from ...ir.passes.gpu.reduce import join_thread_reductions, with_their_inits
@@ -145,6 +146,7 @@ def _device_pipeline(
         Pass("simplify", simplify),
         *checks,
         Pass("unsafe_select", unsafe_select),
+        Pass("narrow_results", narrow_results),  # before memory is laid out
         Pass("registers", lambda function: free_registers(function, whole)),  # before guards that stay are looked at
         Pass("interiors", lambda function: free_interiors(function, whole)),  # what decides is the same for all threads
         Pass("lane_guards", lambda function: share_lane_guards(function, whole)),  # before loops become vectors

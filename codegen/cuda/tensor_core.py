@@ -12,21 +12,30 @@ from __future__ import annotations
 __all__ = ["TENSOR_CORE_ROWS", "sums_stored"]
 
 
-def sums_stored(name: str, called: str, row: str, place: str) -> str:
-    """The device function that stores a thread's four sums, two beside each other in each of two rows: `row` is the first of these,
-    by the name `called`, `place` where they begin in it."""
+def sums_stored(name: str, called: str, row: str, place: str) -> dict[str, str]:
+    """The device functions that store a thread's four sums, two beside each other in each of two rows, as they are or as elements of
+    16 bits: `row` is the first of these, by the name `called`, `place` where they begin in it."""
+    return {
+        name: _store_function(name, "C", "", called, row, place),
+        f"{name}_float16": _store_function(f"{name}_float16", "tw_half", "tw_to_half", called, row, place),
+        f"{name}_bfloat16": _store_function(f"{name}_bfloat16", "tw_bfloat16", "tw_to_bfloat16", called, row, place),
+    }
+
+
+def _store_function(name: str, to: str, converted: str, called: str, row: str, place: str) -> str:
+    """One of these. to: the type that is stored; converted: by what function, if any."""
     return f"""
 // pairs: the tile and the stride are of whole pairs of elements.
 template <class C>
-static __device__ __forceinline__ void {name}(C *tile, const C *c, int stride, int pairs) {{
+static __device__ __forceinline__ void {name}({to} *tile, const C *c, int stride, int pairs) {{
   const int {called} = {row}, place = {place};
   for (int i = 0; i < 2; ++i) {{
-    C *to = tile + ({called} + i * 8) * stride + place;
+    {to} *to = tile + ({called} + i * 8) * stride + place;
     if (pairs) {{
-      const tw_vector<C, 2> both = {{{{c[2 * i], c[2 * i + 1]}}}};
+      const tw_vector<{to}, 2> both = {{{{{converted}(c[2 * i]), {converted}(c[2 * i + 1])}}}};
       tw_store(to, both);
     }} else {{
-      to[0] = c[2 * i], to[1] = c[2 * i + 1];
+      to[0] = {converted}(c[2 * i]), to[1] = {converted}(c[2 * i + 1]);
     }}
   }}
 }}"""
@@ -299,7 +308,7 @@ static __device__ __forceinline__ void tw_mma_fill(C *c) { c[0] = c[1] = c[2] = 
         )
         for kind, c_type, operand in (("float16", "tw_half", "f16"), ("bfloat16", "tw_bfloat16", "bf16"))
     },
-    "tw_mma_store": sums_stored("tw_mma_store", "group", "tw_lane() / 4", "tw_lane() % 4 * 2"),
+    **sums_stored("tw_mma_store", "group", "tw_lane() / 4", "tw_lane() % 4 * 2"),
     "tw_dp4a": """
 // c += the products of 4 neighbours.
 static __device__ __forceinline__ void tw_dp4a(int *c, const signed char *a, const signed char *b, int aligned) {

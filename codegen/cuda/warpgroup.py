@@ -101,9 +101,7 @@ static __device__ __forceinline__ void tw_wgmma_fill(C *c) {
 #pragma unroll
   for (int i = 0; i < count; ++i) c[i] = 0;
 }""",
-    "tw_wgmma_store": sums_stored(
-        "tw_wgmma_store", "row", "tw_thread() % 128 / 32 * 16 + tw_thread() % 32 / 4", "tw_thread() % 4 * 2"
-    ),
+    **sums_stored("tw_wgmma_store", "row", "tw_thread() % 128 / 32 * 16 + tw_thread() % 32 / 4", "tw_thread() % 4 * 2"),
 }
 
 

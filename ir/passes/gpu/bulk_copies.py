@@ -29,11 +29,11 @@ from ...buffer import Buffer
 from ...copies import BULK_COPY, BULK_PIPELINE, CLUSTER, called, is_bulk_wait
 from ...dtype import HANDLE, INT32, DType
 from ...expr import BufferLoad, Call, Expr, FloatImm, IfThenElse, IntImm, Range, Select, StringImm, Var
-from ...fragments import WARP_LANES
-from ...ops import cast, conjuncts, const, floormod
+from ...fragments import LATE_STAGES, PRODUCTS_WAIT, WARP_LANES
+from ...ops import cast, conjuncts, const, floormod, is_const
 from ...pointers import MEETS, READS, WRITES, pointer
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, If, LoopKind, Seq, Stmt
-from ...visit import Rewriter, seq, statements, substitute, walk
+from ...visit import Rewriter, rewrite, seq, statements, substitute, walk
 from .barriers import barrier
 from .clusters import Alike
 from .errors import CannotCopyInBulk
@@ -207,13 +207,43 @@ class _Placer(Rewriter):
         done = self.generic(node)
         if self.place is not None and self.role == "consumer":
             assert isinstance(done, For)
-            empty, blocks = pointer(self.around[-1].empty, (self.place,), const(0), MEETS), self.alike.blocks
-            release = (
-                _call("tw_bulk_release_all", empty, const(blocks)) if blocks > 1 else _call("tw_bulk_release", empty)
-            )
-            done = replace(done, body=seq(done.body, release))
+            done = self._released(done, self.place)
         self.place = before
         return done
+
+    def _released(self, loop: For, place: Expr) -> Stmt:
+        """A loop that gives each place back. Products that begin in one iteration end in the next where a pipeline is long enough:
+
+        for t in 9:                                         for t in 9:
+          ... products of S[t % 4] begin                      ... products of S[t % 4] begin
+          tw_wgmma_wait<0>()                      →           tw_wgmma_wait<1>()
+          tw_bulk_release(&empty[t % 4])                      if t > 0: tw_bulk_release(&empty[(t + 3) % 4])
+                                                            tw_wgmma_wait<0>(), tw_bulk_release(&empty[8 % 4])
+        """
+        own, blocks = self.around[-1].empty, self.alike.blocks
+
+        def release(at: Expr) -> Stmt:
+            empty = pointer(own, (self.analyzer.simplify(at),), const(0), MEETS)
+            return _call("tw_bulk_release_all", empty, const(blocks)) if blocks > 1 else _call("tw_bulk_release", empty)
+
+        stages, count = own.shape[0], loop.extent
+        waits = [node for node in statements(loop.body) if called(node) == PRODUCTS_WAIT]
+        if (
+            len(waits) != 1
+            or not isinstance(stages, IntImm)
+            or stages.value < LATE_STAGES
+            or not (isinstance(count, IntImm) and count.value > 1)
+            or not is_const(loop.begin, 0)
+            or not self.analyzer.can_prove_equal(substitute(place, {loop.var: loop.var + stages}), place)
+        ):
+            return replace(loop, body=seq(loop.body, release(place)))
+        body = rewrite(loop.body, lambda node: _call(PRODUCTS_WAIT, const(1)) if node is waits[0] else None)
+        earlier = If(loop.var > 0, release(substitute(place, {loop.var: loop.var + (stages.value - 1)})))
+        return seq(
+            replace(loop, body=seq(body, earlier)),
+            _call(PRODUCTS_WAIT, const(0)),
+            release(substitute(place, {loop.var: count - 1})),
+        )
 
     def Attr(self, node: Attr) -> Stmt:
         if node.key == BULK_PIPELINE:

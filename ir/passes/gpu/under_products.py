@@ -10,7 +10,7 @@ It stands behind the barriers: where none was needed between copies and products
 from __future__ import annotations
 
 from ...copies import ASYNCHRONOUS, BULK_BOX, BULK_EXPECT, called, is_commit
-from ...fragments import WARPGROUP_CALLS
+from ...fragments import PRODUCTS_WAIT, WARPGROUP_CALLS
 from ...stmt import Attr, Evaluate, Function, Seq, Stmt
 from ...visit import rewrite, statements
 
@@ -28,7 +28,7 @@ def begin_products_first(function: Function) -> Function:
 
 def _reordered(sequence: Seq) -> Seq | None:
     parts = list(sequence.body)
-    ends = [at for at, part in enumerate(parts) if called(part) == "tw_wgmma_wait"]
+    ends = [at for at, part in enumerate(parts) if called(part) == PRODUCTS_WAIT]
     if len(ends) != 1:
         return None
     end = begin = ends[0]

@@ -57,6 +57,16 @@ CASES: dict[str, dict[str, Any]] = {
         "roles": True,
     },
     "resident blocks": {"m": 200, "n": 136, "k": 136, "resident": 3},
+    "roles, products that end late": {"m": 131, "n": 72, "k": 392, "roles": True, "stages": 4},
+    "resident pairs, products that end late": {
+        "m": 192,
+        "n": 128,
+        "k": 328,
+        "resident": 2,
+        "roles": True,
+        "cluster": 2,
+        "stages": 4,
+    },
     "pairs": {"m": 131, "n": 128, "k": 200, "roles": True, "cluster": 2},
     "pairs of two groups": {
         "m": 256,
@@ -201,6 +211,15 @@ def test_warps_with_roles_pass_registers_on_and_meet_at_no_barrier_of_the_block(
     assert launch.copy_instructions["UTMALDG"] == 3 and "HGMMA" not in launch.copy_instructions, "other warps ask"
     assert re.search(r"USETMAXREG\.DEALLOC\S* 0x28", code) and re.search(r"USETMAXREG\.TRY_ALLOC\S* \S+ 0xe8", code)
     assert "pipeline(3, by='tma', warp_specialize=True)" in program.schedule.as_python()
+
+
+def test_products_of_long_pipelines_end_while_the_next_ones_run() -> None:
+    for stages, late in ((3, False), (4, True)):
+        program = wgmma_matmul(128, 64, 4096, bulk=True, roles=True, stages=stages)
+        kernel = tw.build(program.schedule, program.args, target="cuda -arch=sm_90a")
+        assert ("tw_wgmma_wait<1>();" in kernel.source("cuda")) == late
+        assert "tw_wgmma_wait<0>();" in kernel.source("cuda") and kernel.kernels[0].spilled_bytes == 0
+        assert kernel.kernels[0].instructions["HGMMA"] == 4  # which the compiler would else begin one by one
 
 
 def test_roles_that_cannot_be_are_refused() -> None:

@@ -1,0 +1,85 @@
+"""Results of tensor cores on their way out, in the dtype that is stored: half of the shared memory, and of its traffic.
+
+    S: shared float32[128, 136]                         S: shared float16[128, 136]
+    tw_wgmma_store(&S[0, 0], &c[0], 136, 1)      →      tw_wgmma_store_float16(&S[0, 0], &c[0], 136, 1)
+    C[i, j] = float16(S[i, j])                          C[i, j] = S[i, j]
+
+The conversion is the same, wherever it is made; so nothing may read what is not converted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...buffer import Buffer
+from ...dtype import FLOAT32, DType
+from ...expr import BufferLoad, Call, Cast, Expr, Node, StringImm
+from ...pointers import pointed_to
+from ...stmt import Allocate, BufferStore, Function
+from ...visit import children, rewrite, walk
+
+__all__ = ["NARROW_RESULTS", "narrow_results"]
+
+_STORES = ("tw_mma_store", "tw_wgmma_store")
+NARROW_RESULTS = ("float16", "bfloat16")
+
+
+def narrow_results(function: Function) -> Function:
+    """`function`, the body of a kernel, with such memory in the dtype that all who read it convert it to."""
+    kinds: dict[Buffer, set[str]] = {
+        node.buffer: set()
+        for node in walk(function.body)
+        if isinstance(node, Allocate) and node.buffer.scope == "shared" and node.buffer.dtype == FLOAT32
+    }
+    for node in walk(function.body) if kinds else ():
+        _note(node, kinds)
+    narrow = {
+        buffer: replace(buffer, dtype=DType(next(iter(found))))
+        for buffer, found in kinds.items()
+        if len(found) == 1 and found <= {*NARROW_RESULTS}
+    }
+    return function.with_body(rewrite(function.body, lambda node: _narrow(node, narrow))) if narrow else function
+
+
+def _note(node: Node, kinds: dict[Buffer, set[str]]) -> None:
+    """Note to what the elements of each buffer are converted, "" for an access that leaves them as they are."""
+    if isinstance(node, BufferStore) and node.buffer in kinds:
+        kinds[node.buffer].add("")
+    for child in children(node):
+        pointed = pointed_to(child)
+        if isinstance(child, BufferLoad) and child.buffer in kinds and pointed_to(node) is None:
+            kinds[child.buffer].add(str(node.dtype) if isinstance(node, Cast) else "")
+        elif pointed is not None and pointed[0] in kinds and not _is_stored(node, child):
+            kinds[pointed[0]].add("")
+
+
+def _is_stored(node: Node, pointer: Node) -> bool:
+    """Return whether a call stores the sums of tensor cores at a pointer."""
+    return (
+        isinstance(node, Call)
+        and node.name == "call_extern"
+        and isinstance(node.args[0], StringImm)
+        and node.args[0].value in _STORES
+        and node.args[1] is pointer
+    )
+
+
+def _narrow(node: Node, narrow: dict[Buffer, Buffer]) -> Node | None:
+    if isinstance(node, Allocate) and node.buffer in narrow:
+        return Allocate(narrow[node.buffer], node.body)
+    if isinstance(node, Cast) and isinstance(node.value, BufferLoad) and node.value.buffer in narrow:
+        return BufferLoad(narrow[node.value.buffer], node.value.indices, node.value.predicate)
+    if isinstance(node, Call) and node.name == "call_extern":
+        pointed = pointed_to(node.args[1]) if len(node.args) > 1 else None
+        if pointed is not None and pointed[0] in narrow:
+            return _store(node, narrow[pointed[0]])
+    return None
+
+
+def _store(call: Call, buffer: Buffer) -> Call:
+    name, to, *rest = call.args
+    assert isinstance(name, StringImm) and isinstance(to, Call)
+    load, *further = to.args
+    assert isinstance(load, BufferLoad), "access_ptr takes an element"
+    place: Expr = Call(to.name, (BufferLoad(buffer, load.indices), *further), to.dtype)
+    return Call(call.name, (StringImm(f"{name.value}_{buffer.dtype}"), place, *rest), call.dtype)
