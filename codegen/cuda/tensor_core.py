@@ -24,6 +24,7 @@ def sums_stored(name: str, called: str, row: str, place: str) -> dict[str, str]:
 
 def _store_function(name: str, to: str, converted: str, called: str, row: str, place: str) -> str:
     """One of these. to: the type that is stored; converted: by what function, if any."""
+    low, high = (f"{converted}({each})" if converted else each for each in ("c[2 * i]", "c[2 * i + 1]"))
     return f"""
 // pairs: the tile and the stride are of whole pairs of elements.
 template <class C>
@@ -32,10 +33,10 @@ static __device__ __forceinline__ void {name}({to} *tile, const C *c, int stride
   for (int i = 0; i < 2; ++i) {{
     {to} *to = tile + ({called} + i * 8) * stride + place;
     if (pairs) {{
-      const tw_vector<{to}, 2> both = {{{{{converted}(c[2 * i]), {converted}(c[2 * i + 1])}}}};
+      const tw_vector<{to}, 2> both = {{{{{low}, {high}}}}};
       tw_store(to, both);
     }} else {{
-      to[0] = {converted}(c[2 * i]), to[1] = {converted}(c[2 * i + 1]);
+      to[0] = {low}, to[1] = {high};
     }}
   }}
 }}"""

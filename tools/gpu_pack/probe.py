@@ -6,6 +6,8 @@ its kernels, how many of their blocks the driver says run at once, and the times
 The exit status is 0 where all is right, 1 where something is not, and 3 where nothing could run.
 """
 
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false
+# (torch brings no types here: it is asked for on the machine with the GPU alone)
 from __future__ import annotations
 
 import argparse
@@ -198,7 +200,8 @@ def _triton(kind: str) -> Any:
 
 def run_case(case: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
     """Run a case, and say what is known of it each time that more is."""
-    driver, found = Driver(), {"name": case["name"], "group": case["group"], "asked": case["asked"]}
+    driver = Driver()
+    found: dict[str, Any] = {"name": case["name"], "group": case["group"], "asked": case["asked"]}
     machine = driver.machine()
     found["kernels"] = driver.kernels(case, machine["capability"])
     say(found)
@@ -206,8 +209,9 @@ def run_case(case: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Non
     torch = _torch() if case["reference"] != "file" else None
     inputs, tensors, expected = _inputs(case, torch)
     shape, dtype = case["arguments"][-1]
+    stored: str = _DTYPES.get(dtype) or dtype
     places = [each.data_ptr() for each in tensors] if torch is not None else [driver.put(each) for each in inputs]
-    output = driver.put(np.full(shape, 77).astype(_DTYPES.get(dtype, dtype)))
+    output = driver.put(np.full(shape, 77).astype(stored))
     pointers = [ctypes.c_void_p(place) for place in (*places, output)]
 
     def run() -> int:
@@ -221,7 +225,7 @@ def run_case(case: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Non
     if torch is not None:
         expected = peer().double().cpu().numpy()
     if expected is not None:
-        ours = _float_values(driver.get(output, shape, _DTYPES.get(dtype, dtype)), dtype)
+        ours = _float_values(driver.get(output, shape, stored), dtype)
         scale = max(float(np.abs(expected).max(initial=0.0)), 1.0)
         found["off"] = float(np.abs(ours.reshape(-1) - expected.reshape(-1)).max(initial=0.0)) / scale
         found["right"] = found["status"] == 0 and bool(found["off"] <= case["tolerance"] + 1e-12)
@@ -249,7 +253,7 @@ def _inputs(case: dict[str, Any], torch: Any) -> tuple[list[np.ndarray], list[An
         return [held[key] for key in held.files if key != "expected"], [], held["expected"]
     if torch is None:
         drawn = np.random.default_rng(1)
-        floats = [drawn.standard_normal(shape, dtype="float32") for shape, _ in given]
+        floats: list[Any] = [drawn.standard_normal(shape, dtype="float32") for shape, _ in given]
         return [_round(each, dtype) for each, (_, dtype) in zip(floats, given, strict=True)], [], None
     torch.manual_seed(1)
     return [], [torch.randn(shape, device="cuda").to(getattr(torch, dtype)) for shape, dtype in given], None
