@@ -18,6 +18,7 @@ from ..instructions import attributes, beyond, least
 from ..rvv import LINUX_BASELINE
 from ..target import Target
 from .errors import NoProcessorCheck
+from .platforms import LINUX, find_platform
 
 __all__ = ["ABSENT", "MISSING", "baseline", "baseline_target", "cpu_text", "needed_features"]
 
@@ -90,6 +91,29 @@ _RISCV = {
     **_facts("hwprobe", zba=3, zbb=4, zbs=5, zfh=27, zfhmin=28, zvfh=30, zvfhmin=31, zfa=32, zicond=35),
     **_facts("hwprobe", zbc=7, zvbb=17, zvkb=19),
 }
+_APPLE = {
+    name: _Fact(f"sysctl.hw.optional.{'' if name == 'crc' else 'arm.'}{told}", 0)
+    for name, told in {
+        "aes": "FEAT_AES",
+        "sha2": "FEAT_SHA256",
+        "crc": "armv8_crc32",
+        "lse": "FEAT_LSE",
+        "fullfp16": "FEAT_FP16",
+        "rdm": "FEAT_RDM",
+        "jsconv": "FEAT_JSCVT",
+        "complxnum": "FEAT_FCMA",
+        "rcpc": "FEAT_LRCPC",
+        "dotprod": "FEAT_DotProd",
+        "fp16fml": "FEAT_FHM",
+        "i8mm": "FEAT_I8MM",
+        "bf16": "FEAT_BF16",
+    }.items()
+}
+_WINDOWS_ARM = {
+    name: _Fact(f"feature.{number}", 0)
+    for name, number in {"aes": 30, "sha2": 30, "crc": 31, "lse": 34, "dotprod": 43, "jsconv": 44, "rcpc": 45}.items()
+}
+"""By the numbers of IsProcessorFeaturePresent: what it has none for, such as I8MM before Windows 11's, is refused."""
 _LENGTH, _LEAST = "sve-vector-bits=", "rvv-vector-bits="
 """The features of having vectors of one length, and of at least one; the length follows."""
 _TABLES = {
@@ -98,6 +122,8 @@ _TABLES = {
     "riscv64": (_RISCV, "generic-rv64", LINUX_BASELINE),
 }
 """By architecture: what can be asked for, the processor that has nothing but the baseline, and what features that takes."""
+_OTHER_FACTS = {("aarch64", "macOS"): _APPLE, ("aarch64", "Windows"): _WINDOWS_ARM}
+"""What can be asked for on systems that tell otherwise."""
 
 
 def baseline(target: Target) -> str:
@@ -124,7 +150,9 @@ def _table(target: Target) -> tuple[dict[str, _Fact], str, str]:
             called=user_source(),
             allowed=", ".join(_TABLES) if unknown else "aarch64, riscv64; x86_64 where that is this machine",
         )
-    return _TABLES[target.architecture]
+    facts, cpu, features = _TABLES[target.architecture]
+    platform = find_platform(target) or LINUX
+    return _OTHER_FACTS.get((target.architecture, platform.name), facts), cpu, features
 
 
 @cache
@@ -145,7 +173,7 @@ def cpu_text(target: Target, features: Sequence[str]) -> str:
     run_in_turn(llvm.initialize_native_asmparser)()  # CPUID is inline assembly
     facts = [table[name] for name in features if name in table]
     words = sorted({fact.word for fact in facts})
-    lines = _x86_words(words) if target.architecture == "x86_64" else _auxiliary_words(words)
+    lines = _x86_words(words) if target.architecture == "x86_64" else _system_words(words)
     total = "0"
     for k, fact in enumerate(facts):
         lines += [
@@ -166,8 +194,7 @@ def cpu_text(target: Target, features: Sequence[str]) -> str:
         total = _length_asked(lines, total, words.index(vectors.word), vectors.shift, lengths[0], len(facts))
     body = "\n".join(lines)
     attributes = baseline(target)
-    declared = "" if target.architecture == "x86_64" else "declare i64 @getauxval(i64)\n"
-    declared += "declare i64 @syscall(i64, ...)\n" if "hwprobe" in words else ""
+    declared = "" if target.architecture == "x86_64" else _declarations(words)
     if lengths:
         declared += _LENGTH_HERE.format(attributes=_WITH_VECTORS[target.architecture])
     return f"""{declared}
@@ -280,19 +307,56 @@ _HWPROBE, _EXTENSIONS = 258, 4
 """The number of Linux's call riscv_hwprobe, and its key of extensions beyond RV64GC's."""
 
 
-def _auxiliary_words(words: Sequence[str]) -> list[str]:
-    """%w0, %w1 ... by getauxval, in which Linux tells what an ARM processor has, and by riscv_hwprobe: nothing before Linux 6.4."""
+def _declarations(words: Sequence[str]) -> str:
+    """The functions of the system that are called for words, and the names that are passed to them."""
+    lines = [
+        f'@tw_cpu_name{i} = private constant [{len(name) + 1} x i8] c"{name}\\00"'
+        for i, word in enumerate(words)
+        for kind, _, name in [word.partition(".")]
+        if kind == "sysctl"
+    ]
+    kinds = {word.partition(".")[0] for word in words}
+    lines += [_CALLED["getauxval"]] if kinds - _CALLED.keys() else []
+    return "\n".join([*lines, *(text for kind, text in _CALLED.items() if kind in kinds), ""])
+
+
+_CALLED = {
+    "getauxval": "declare i64 @getauxval(i64)",
+    "hwprobe": "declare i64 @syscall(i64, ...)",
+    "sysctl": "declare i32 @sysctlbyname(ptr, ptr, ptr, ptr, i64)",
+    "feature": "declare i32 @IsProcessorFeaturePresent(i32)",
+}
+
+
+def _system_words(words: Sequence[str]) -> list[str]:
+    """%w0, %w1 ... by getauxval, in which Linux tells what an ARM processor has, by riscv_hwprobe (nothing before Linux 6.4), by
+    Apple's sysctlbyname, and by IsProcessorFeaturePresent of Windows."""
     lines: list[str] = []
     for i, word in enumerate(words):
-        if word != "hwprobe":
+        kind, _, name = word.partition(".")
+        if kind == "hwprobe":
+            lines += [
+                "  %pair = alloca [2 x i64], align 8",
+                "  %pair.value = getelementptr i64, ptr %pair, i64 1",
+                f"  store i64 {_EXTENSIONS}, ptr %pair",
+                "  store i64 0, ptr %pair.value",
+                f"  %probed = call i64 (i64, ...) @syscall(i64 {_HWPROBE}, ptr %pair, i64 1, i64 0, ptr null, i64 0)",
+                f"  %w{i} = load i64, ptr %pair.value",
+            ]
+        elif kind == "sysctl":
+            lines += [
+                f"  %value{i} = alloca i64, align 8",
+                f"  %size{i} = alloca i64, align 8",
+                f"  store i64 0, ptr %value{i}",
+                f"  store i64 4, ptr %size{i}",
+                f"  %asked{i} = call i32 @sysctlbyname(ptr @tw_cpu_name{i}, ptr %value{i}, ptr %size{i}, ptr null, i64 0)",
+                f"  %w{i} = load i64, ptr %value{i}",
+            ]
+        elif kind == "feature":
+            lines += [
+                f"  %has{i} = call i32 @IsProcessorFeaturePresent(i32 {name})",
+                f"  %w{i} = zext i32 %has{i} to i64",
+            ]
+        else:
             lines.append(f"  %w{i} = call i64 @getauxval(i64 {word})")
-            continue
-        lines += [
-            "  %pair = alloca [2 x i64], align 8",
-            "  %pair.value = getelementptr i64, ptr %pair, i64 1",
-            f"  store i64 {_EXTENSIONS}, ptr %pair",
-            "  store i64 0, ptr %pair.value",
-            f"  %probed = call i64 (i64, ...) @syscall(i64 {_HWPROBE}, ptr %pair, i64 1, i64 0, ptr null, i64 0)",
-            f"  %w{i} = load i64, ptr %pair.value",
-        ]
     return lines

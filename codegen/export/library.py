@@ -36,11 +36,12 @@ from .final_kernel import refuse_callback
 from .gpu import GpuFunction, GpuVariant, gpu_statuses, gpu_text
 from .gpu_driver import driver_text
 from .header import declarations, header_text
-from .link import check_platform, shared_library
+from .link import shared_library
 from .manifest import describe, manifest_text, own_version
 from .metadata import metadata_text
 from .names import check_names, check_parameters, entry_names, library_identifier
 from .packages import package_files
+from .platforms import LINUX, check_platform, find_platform
 from .python_package import check_package, package_sources
 from .statuses import status_texts
 from .threads import check_threads, hook_name, threads_text
@@ -70,7 +71,14 @@ def write_library(
         )
     check_threads(threads)
     require_switch("loadable", loadable)
-    check_platform(exporter.target)
+    platform = check_platform(exporter.target, place.suffix, threads)
+    if exporter.gpu and platform is not LINUX:
+        raise DoesNotFit(
+            f"a library for {platform.name} cannot have {exporter.gpu[0].signature.name}",
+            called=user_source(),
+            reason="it runs on a GPU, whose driver is found as on Linux",
+            fix=f'lib.export("{place.name}") for Linux',
+        )
     for function in exporter.gpu:
         check_parameters(function.signature)
     for program in exporter.programs:
@@ -102,7 +110,7 @@ def write_package(exporter: Exporter, folder: Path, name: str, version: str, com
             reason="it runs on a GPU, and packages hold code of CPUs",
             fix=f'lib.export("lib{name}.so")',
         )
-    check_platform(exporter.target)
+    check_platform(exporter.target, ".so")
     folder = check_place(folder)
     library = _Library(exporter, name, "hook", True, companion)
     file = Path(f"lib{name}.so")
@@ -293,7 +301,9 @@ class _Library:
             raise tool_failed("the linker", f"what it wrote is no library: {error}") from error
 
     def _code(self, others: list[str]) -> bytes:
-        return filled(object_code(self.kernel_parts, others, self.target, self.api), self.constants)
+        platform = find_platform(self.target) or LINUX
+        parts = [(target, [*map(platform.adapt, group)]) for target, group in self.kernel_parts]
+        return filled(object_code(parts, [*map(platform.adapt, others)], self.target, self.api), self.constants)
 
     def _others(self, for_python: bool) -> list[str]:
         """Return what there is beside the kernels and their stubs, as LLVM IR: the C functions and what they stand on."""

@@ -12,32 +12,14 @@ from pathlib import Path
 
 from ...errors import user_source
 from ...runtime.folders import temporary_folder
-from ..names import machine_and_system
 from ..target import Target
 from ..tools import chosen_tool, run_tool, tool_result
-from .errors import LinkFailed, NoLinker, OtherPlatform
+from .errors import LinkFailed, NoLinker
 
-__all__ = ["check_platform", "program", "shared_library"]
+__all__ = ["program", "shared_library"]
 
 _DRIVERS = ("cc", "clang", "gcc")
 _LINKERS = ("ld.lld", "ld")
-
-
-def check_platform(target: Target) -> None:
-    """Libraries of ours are those of Linux: their files, how they ask the processor, and the functions that they call. Raises
-    OtherPlatform (TW0712) for another system."""
-    architecture, system = machine_and_system(target.llvm_triple)
-    if system == "linux":
-        return
-    raise OtherPlatform(
-        f"cannot export code for {target.llvm_triple}",
-        called=user_source(),
-        allowed="machines with Linux",
-        reason=f"{'WebAssembly' if architecture.startswith('wasm') else system or 'a machine without a system'} has libraries of "
-        "another kind, calls other functions of its system, and asks its processor otherwise",
-        fix='tw.build(..., target="c").export("name.c", threads="none") writes C11 that its own compiler takes (emcc or '
-        "zig cc for WebAssembly)",
-    )
 
 
 def shared_library(code: bytes, file_name: str, target: Target, *, openmp: bool, opens: bool = False) -> bytes:

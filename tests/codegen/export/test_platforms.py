@@ -1,0 +1,82 @@
+"""Objects for macOS, Windows and Android: their format, and that they call nothing which those systems have not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import tilewright as tw
+from tilewright import te, topi
+
+READER = next(filter(None, map(shutil.which, ("llvm-readobj", "llvm-readobj-16", "llvm-readobj-14"))), None)
+SYSTEMS = {
+    "arm64-apple-macosx14.0.0 -mcpu=apple-m1": ("Mach-O arm64", {"_aligned_alloc", "_free", "_sysctlbyname"}),
+    "x86_64-apple-macosx14.0.0 -mcpu=haswell": ("Mach-O 64-bit x86-64", {"_aligned_alloc", "_free"}),
+    "x86_64-pc-windows-msvc -mcpu=x86-64-v3": ("COFF-x86-64", {"_aligned_malloc", "_aligned_free", "_fltused"}),
+    "aarch64-pc-windows-msvc -mcpu=cortex-a76": (
+        "COFF-ARM64",
+        {"_aligned_malloc", "_aligned_free", "IsProcessorFeaturePresent"},
+    ),
+    "aarch64-linux-android -mcpu=cortex-a55": ("elf64-littleaarch64", {"aligned_alloc", "free", "getauxval"}),
+    "riscv64-unknown-linux-gnu -mcpu=spacemit-x60": (
+        "elf64-littleriscv",
+        {"aligned_alloc", "free", "getauxval", "syscall"},
+    ),
+}
+"""The format of an object, and all that it may call."""
+
+
+def _kernel(triple: str) -> tw.Kernel:
+    """A product and a softmax, with memory of its own."""
+    a, b = te.placeholder((64, 96), name="A"), te.placeholder((96, 80), name="B")
+    return tw.build([a, b, topi.nn.softmax(topi.matmul(a, b))], target=f"llvm -mtriple={triple}", name="kernel")
+
+
+@pytest.mark.skipif(READER is None, reason="llvm-readobj is not installed")
+@pytest.mark.parametrize("triple", SYSTEMS)
+def test_objects_have_the_format_and_the_functions_of_the_system(triple: str, tmp_path: Path) -> None:
+    assert READER is not None
+    library, *_ = _kernel(triple).export(tmp_path / "kernel.o", threads="none")
+    command = [READER, "--file-headers", "--symbols", library]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    symbols = [block.partition("\n  }")[0] for block in text.split("Symbol {")[1:]]
+    names = {block.split("Name: ", 1)[1].split()[0] for block in symbols if _is_undefined(block)}
+    form, allowed = SYSTEMS[triple]
+    assert f"Format: {form}" in text and names - {"(0)", "@feat.00"} <= allowed
+    assert any("kernel" in block and not _is_undefined(block) for block in symbols)
+
+
+def _is_undefined(block: str) -> bool:
+    return "Section: Undefined" in block or "IMAGE_SYM_UNDEFINED" in block or "    Type: Undef" in block
+
+
+@pytest.mark.parametrize(
+    ("triple", "file", "threads", "what"),
+    [
+        ("arm64-apple-macosx14.0.0", "libx.so", "none", ".so"),
+        ("arm64-apple-macosx14.0.0", "libx.a", "none", ".a"),
+        ("x86_64-pc-windows-msvc", "x.o", "openmp", "threads='openmp'"),
+    ],
+)
+def test_what_a_system_has_not_is_refused(triple: str, file: str, threads: str, what: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        tw.ExportError, match=rf"(?s)TW0712: cannot export {what} for {triple}.*fix: f.export\(\"name.o\""
+    ):
+        _kernel(triple).export(tmp_path / file, threads=threads)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_python_package_is_for_linux(tmp_path: Path) -> None:
+    A = te.placeholder((4,), name="A")
+    library = tw.Library("x")
+    library.add("f", [A, te.compute((4,), lambda i: A[i], name="B")], target="llvm -mtriple=x86_64-pc-windows-msvc")
+    with pytest.raises(tw.ExportError, match=r"TW0712: cannot export \.so for x86_64-pc-windows-msvc"):
+        library.export_python(tmp_path / "package")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_archive_for_windows_is_written(tmp_path: Path) -> None:
+    library, *_ = _kernel("x86_64-pc-windows-msvc").export(tmp_path / "kernel.a", threads="hook")
+    assert library.read_bytes().startswith(b"!<arch>\n/")
