@@ -111,7 +111,7 @@ class Model:
         each output, that are written instead of fresh ones. What is given for state is updated: an array, or a tensor on the CPU,
         that is compact and may be written. Raises BadGraphInput (TW0906).
         """
-        ordered = self._known.order(arrays, named)
+        ordered = self._known.order(arrays, named) if named else arrays
         known = self._known.find(ordered)
         results = known.outputs(out) if known is not None else None
         if known is not None and results is not None:

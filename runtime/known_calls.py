@@ -63,7 +63,7 @@ class KnownCalls(Generic[T]):
         """Return the call on arrays like these; None where there was none, or they are not read as they lie."""
         key = _compact_shapes(ordered)
         known = self._calls.get(key) if key is not None else None
-        return known if known is not None and _are_writable(ordered, known.updated) else None
+        return known if known is None or not known.updated or _are_writable(ordered, known.updated) else None
 
     def add(self, ordered: Sequence[Any], call: KnownCall[T]) -> None:
         """Keep a call that was checked and ran, where arrays like these are read as they lie."""

@@ -90,7 +90,7 @@ class LoadedModel(Kernel):
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
         if out is None and len(args) + len(named) == len(self.signature.params):
             return self._kernel(*args, **named)
-        ordered = self._known.order(args, named)
+        ordered = self._known.order(args, named) if named else args
         known = self._known.find(ordered)
         results = known.outputs(out) if known is not None else None
         if known is not None and results is not None:
