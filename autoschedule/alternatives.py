@@ -6,6 +6,7 @@ from __future__ import annotations
 from ..codegen.machine import Machine
 from ..codegen.target import Target
 from ..schedule import Schedule
+from .cpu.fast_convolutions import fast_convolutions
 from .cpu.fourier import fast_fouriers
 from .factoring import Scheduler, factor_sums
 from .plan import Chooser, Decision
@@ -21,4 +22,5 @@ def take_alternatives(
     decisions: list[Decision] = []
     if target.backend.rules == "cpu" and not exact:
         decisions += fast_fouriers(s, machine, chooser)
+        decisions += fast_convolutions(s, machine, chooser, scheduled)
     return decisions + factor_sums(s, target, machine, chooser, exact, scheduled)

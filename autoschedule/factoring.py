@@ -19,7 +19,7 @@ from ..schedule import Schedule, Stage, create_schedule
 from ..schedule.model.inlining import expanded
 from ..schedule.primitives.factor import factors_of_sum
 from ..te.compute import placeholder
-from ..te.operation import ComputeOp
+from ..te.operation import ComputeOp, Operation
 from ..te.rewrite import collect_loads, redirect
 from ..te.tensor import Tensor, tensor_of
 from .accesses import find_axes, max_reads
@@ -28,7 +28,7 @@ from .forms.products import Factoring, Product, best_factoring
 from .operations import fixed_extent, is_expensive, is_plain, weight
 from .plan import Candidate, Chooser, Decision
 
-__all__ = ["factor_sums"]
+__all__ = ["Scheduler", "estimate_alone", "factor_sums", "make_standalone"]
 
 WORTHWHILE = 1.2
 """Times as many multiply-adds as declared, from which on a tree is looked at."""
@@ -121,10 +121,12 @@ def _decide(ask: _Ask, stage: Stage, factoring: Factoring) -> Decision:
     """Take the cheaper way."""
     s, op = ask.s, stage.op
     tensor = op.output(0)
-    alone = _standalone(stage)
+    alone = make_standalone(stage)
     candidates = [
-        Candidate("as declared", lambda: None, _estimate(ask, alone, None)),
-        Candidate(factoring.text, lambda: _factor(s, tensor, factoring), _estimate(ask, alone, factoring)),
+        Candidate("as declared", lambda: None, estimate_alone(ask.scheduled, alone)),
+        Candidate(
+            factoring.text, lambda: _factor(s, tensor, factoring), estimate_alone(ask.scheduled, alone, factoring)
+        ),
     ]
     chosen = ask.chooser(f"factors of {op.name}", candidates)
     candidates[chosen].apply()
@@ -146,7 +148,7 @@ def _factor(s: Schedule, tensor: Tensor, factoring: Factoring) -> None:
     s.factor(tensor, factoring.path)
 
 
-def _standalone(stage: Stage) -> ComputeOp:
+def make_standalone(stage: Stage) -> ComputeOp:
     """The sum by itself: what it reads are placeholders."""
     op = stage.op.as_compute
     assert op is not None
@@ -156,12 +158,12 @@ def _standalone(stage: Stage) -> ComputeOp:
     return replace(op, body=(redirect(value, given),))
 
 
-def _estimate(ask: _Ask, op: ComputeOp, factoring: Factoring | None) -> Estimate:
-    """The time of a sum by itself, factored or not, as its plan says."""
+def estimate_alone(scheduled: Scheduler, op: Operation, factoring: Factoring | None = None) -> Estimate:
+    """The time of an operation by itself, factored or not, as its plan says. scheduled: applies the rules."""
     s = create_schedule(op)
     if factoring is not None:
         _factor(s, op.output(0), factoring)
-    rows = [row for row in ask.scheduled(s).plan if row.rule != "siblings"]
+    rows = [row for row in scheduled(s).plan if row.rule != "siblings"]
     parts: dict[str, float] = {}
     for row in rows:
         for what, seconds in row.estimate.parts if row.estimate is not None else ():

@@ -221,6 +221,12 @@ class BadFourier(ScheduleError):
     code = "TW0264"
 
 
+class BadAlternative(ScheduleError):
+    """A declaration that the operator of a tensor does not offer, or a tensor whose loops are scheduled already."""
+
+    code = "TW0265"
+
+
 class BadOnline(ScheduleError):
     """A sum that is not weighted by exponentials of which a maximum is taken, or not to be computed chunk by chunk."""
 

@@ -8,6 +8,7 @@ __all__ = ["HOMES", "ROWS"]
 
 HOMES: Mapping[str, Mapping[str, str]] = {
     "topi": {
+        "offer": "alternatives",
         "adv_index": "arrangement",
         "collapse_sum": "arrangement",
         "expand_like": "arrangement",

@@ -57,7 +57,7 @@ class _Winograd:
         size, _, batch, blocks, down, across, lanes = (constant_extent(axis) or 0 for axis in parts["products"].axis)
         bits = max(group.anchor.output(0).dtype.bits, 8)
         (inputs,) = (constant_extent(axis) or 0 for axis in parts["products"].reduce_axis)
-        self.size, self.m, self.block = size, size - 2, lanes
+        self.size, self.m, self.block, self.blocks = size, size - 2, lanes, blocks
         self.layer = Layer(
             batch, 1, blocks * lanes, inputs, down, across, (1, 1), (1, 1), group.machine.lanes(bits), bits, block=lanes
         )
@@ -87,18 +87,25 @@ class _Winograd:
         return prod(extents) * self.layer.bits // 8 * self.size**2
 
     def _banded(self) -> bool:
-        """Return whether a band's squares stay in the cache while all channels pass by, or a chunk's weights while all bands do."""
+        """Return whether a band's squares stay in the cache while all channels pass by, or a chunk's weights while all bands do. Where
+        there is one chunk, each band's squares are computed once in any case."""
         weights = self._bytes(self.layer.inputs, self.layer.outputs)
         bands = (self.layer.batch or 1) * -(-(self.layer.height or USUAL) // self.tile.rows)
         whole = self.layer.height % self.tile.rows == 0
-        return whole and weights <= self.group.machine.l2 and bands >= 2 * self.group.machine.cores
+        return whole and (
+            self._vectors >= self.blocks or weights <= self.group.machine.l2 and bands >= 2 * self.group.machine.cores
+        )
+
+    @property
+    def _vectors(self) -> int:
+        """The blocks of output channels that are computed together."""
+        return max(self.tile.vectors * self.lanes // self.block, 1)
 
     def _store(self, stage: Stage, banded: bool) -> tuple[IterVar, IterVar, IterVar]:
         """The loops of the result: of tasks, of chunks of channels, of rows of tiles."""
         batch, channels, rows, columns = stage.op.axis
-        vectors = max(self.tile.vectors * self.lanes // self.block, 1)
         chunk, lane = stage.split(channels, factor=self.block)
-        chunk, vector = stage.split(chunk, factor=vectors)
+        chunk, vector = stage.split(chunk, factor=self._vectors)
         whole = self.layer.height % self.tile.rows != 0
         band, rows = stage.split(
             rows, factor=self.m * (-(-self.layer.height // self.tile.rows) if whole else 1) * self.tile.rows
@@ -145,7 +152,7 @@ class _Winograd:
         tile: Tile = self.tile
         rows, row = products.split(row, factor=tile.rows)
         columns, column = products.split(column, factor=tile.columns)
-        blocks, block = products.split(block, factor=max(tile.vectors * self.lanes // self.block, 1))
+        blocks, block = products.split(block, factor=self._vectors)
         products.reorder(a, b, batch, blocks, rows, columns, *op.reduce_axis, row, column, block, lane)
         for axis in (row, column, block):
             products.unroll(axis)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import blocks, divisors, fused, markers, spectra, vjp, winograd
+from . import blocks, divisors, fused, markers, spectra, vjp
 from .row import OPERATORS, Attribute, Operator, declared, is_ours, result_types, row_of, updater, whole_attributes
 
 __all__ = [
@@ -24,6 +24,5 @@ FAMILIES = (
     markers,
     spectra,
     vjp,
-    winograd,
 )
 """Importing them fills the table."""

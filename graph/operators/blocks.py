@@ -50,7 +50,7 @@ def _conv_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (), dila
     last block of x up is not read."""
     stride, padding, dilation = spatial(2, stride, padding, dilation)
     if same_extent(x.shape[4], w.shape[4]):
-        return topi.nn.conv2d_NCHWc(x, w, stride, padding, dilation)
+        return topi.nn.conv2d(x, w, stride, padding, dilation, layout="NCHWc", algorithm="auto")
     return _by_parts_of_blocks(x, w, stride, padding, dilation)
 
 

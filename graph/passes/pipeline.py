@@ -35,7 +35,6 @@ from .sinks import SINKS
 from .splits import SPLITS
 from .taps import TAPS
 from .weight_only import WEIGHTS_INT4, WEIGHTS_INT8
-from .winograd import WINOGRAD
 
 __all__ = ["PASSES", "default_passes", "difference_text", "grouped", "passes_named", "transformed"]
 
@@ -59,7 +58,6 @@ PIPELINE: tuple[GraphPass, ...] = (
     SIBLINGS,
     SPLITS,  # behind what looks for them
     BLOCKS,  # when nothing else changes any more: rules know convolutions in the usual order
-    WINOGRAD,  # of convolutions as they lie now
     GROUPS,  # once, at the end: what is grouped, the passes before do not look into
 )
 """Every pass that a build may run, in their order."""

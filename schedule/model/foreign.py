@@ -24,6 +24,7 @@ __all__ = [
     "GROUP",
     "INTRINSIC",
     "LAYOUT",
+    "NAME",
     "NOTHING",
     "NUMBER",
     "PATH",
@@ -111,6 +112,7 @@ NUMBER = Taken(
 FLAG = one_of(False, True)
 SIZE = integer(1, LARGEST)
 FLAGS, SIZES = _each(FLAG), _each(SIZE)
+NAME = Taken("a name", lambda value: isinstance(value, str) and value.isidentifier() and len(value) < 100)
 PATH = _each(_each(integer(0, _MOST_ITEMS)))
 AXIS, AXES = _single("an axis", AxisRef), _several("axes", AxisRef)
 STAGE, GROUP = _single("a stage", StageRef), _single("a group", GroupRef)

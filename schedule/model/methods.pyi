@@ -617,6 +617,20 @@ class SchedulePrimitives:
         Raises BadPhases (TW0262), UnknownStage (TW0201), WrongArgument (TW0222).
         """
 
+    def redeclare(self, tensor: Tensor, name: str) -> list[Tensor]:
+        """Compute a tensor by another declaration that its operator offers.
+
+            for n, o, i, j:  for c, p, q:                      for ...: squares ... = transform of the image's tiles
+              y[n, o, i, j] += x[...] * w[o, c, p, q]    →     for ...: products ... += squares ... * weights ...
+                                                               for n, o, i, j: y[n, o, i, j] = transform of the products
+
+        tensor: the result of an operator that has alternatives, not scheduled yet: `topi.nn.conv2d(..., algorithm="auto")` has
+        "winograd". Results are rounded elsewhere, within the error that the operator states for the algorithm. Returns the tensors
+        that are new, in the order in which they are computed.
+
+        Raises BadAlternative (TW0265), UnknownStage (TW0201), WrongArgument (TW0222).
+        """
+
     @overload
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Tensor:
         """Reduce in two stages: partial results, with a dimension for the reduce loop `axis`, and the tensor over that dimension.

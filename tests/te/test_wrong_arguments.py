@@ -40,6 +40,7 @@ NONSENSE: list[Any] = [
 ]
 A = te.placeholder((4, 6), name="A")
 C = te.compute((4, 6), lambda i, j: A[i, j] + 1, name="C")
+OFFERED = tw.topi.nn.conv2d(te.placeholder((1, 4, 6, 6)), te.placeholder((4, 4, 3, 3)), padding=1, algorithm="auto")
 SPECTRUM = fourier(te.placeholder((2, 16, 2)), 1)
 KERNEL = tw.build([A, C], target="interpret")
 GRAPH = tw.graph.parse("graph g {\n  input x: float32[4]\n  y: float32[4] = relu(x)\n  output y\n}\n")
@@ -66,6 +67,8 @@ ENTRY_POINTS: list[Callable[[Any, Any], Any]] = [
     lambda x, y: te.create_schedule(C.op).factor(C, x),
     lambda x, y: te.create_schedule(C.op).fast_fourier(x, y),
     lambda x, y: te.create_schedule(SPECTRUM.op).fast_fourier(SPECTRUM, x),
+    lambda x, y: te.create_schedule(C.op).redeclare(x, y),
+    lambda x, y: te.create_schedule(OFFERED.op).redeclare(OFFERED, x),
     lambda x, y: tw.jit(x),
     lambda x, y: tw.jit(lambda a: a, dynamic=x),
     lambda x, y: tw.jit(lambda a, b: te.tanh(A[0, 0]))(x, y),

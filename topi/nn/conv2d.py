@@ -18,7 +18,7 @@ channels, and conv2d_prepacked takes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +30,10 @@ from ...ir.expr import Expr, IntImm
 from ...te import either as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
+from ..alternatives import offer
 from ..checks import weights
 from ..half_precision import convert_elements, sum_dtype
 from ..signatures import ElementType, Positive
-from .algorithm import ALGORITHMS, takes_winograd, winograd_wins
 from .convolutions import check_channels, check_rank, misfit, tap_count, transposed_operands
 from .errors import BadConvolution
 from .window import Pads, out_extent, pad_amounts, padded, pair
@@ -50,6 +50,8 @@ __all__ = [
     "group_conv2d_nhwc",
 ]
 
+ALGORITHMS = ("direct", "winograd", "auto")
+"""What conv2d can be asked for."""
 PACK = 16
 """Output channels that lie side by side in packed weights: a vector of float32 on the widest machines, several on others."""
 
@@ -73,20 +75,43 @@ def conv2d(
     result's channels are cut into so many, which do not see each other; kernel has C/groups input channels. out_dtype: what
     is summed in, and the result's type; if None the data's, and float16 and bfloat16 are summed in float32 and rounded once.
     algorithm: "direct"; "winograd", for NCHW 3 by 3 where all of stride, dilation and
-    groups is 1; or "auto", which is Winograd's for float32 where it is the faster one by measurements
-    (algorithm.winograd_wins), else direct. Winograd's results are within 16 * 2**-24 * S of the exact ones, S being the
+    groups is 1; or "auto", the one of them that a schedule by rules estimates to take less time (by hand: `s.redeclare(y, "winograd")`),
+    Winograd's for float32 alone and never with exact=True. Winograd's results are within 16 * 2**-24 * S of the exact ones, S being the
     greatest sum of |data * kernel| of any element (winograd.py), which for what is small beside its neighbours is more than
     the direct ones' error above. Raises BadConvolution (TW0191) and BadWindow (TW0190).
     """
-    if _by_winograd(data, kernel, stride, padding, dilation, groups, layout, out_dtype, algorithm):
-        from .winograd import conv2d_winograd  # whose packed weights are blocks as they are here
+    if algorithm not in ALGORITHMS:
+        raise _bad(
+            f"there is no algorithm {algorithm!r}",
+            "an algorithm says how a convolution is computed",
+            'algorithm="auto"',
+            ", ".join(f'"{name}"' for name in ALGORITHMS),
+        )
+    winograd = (
+        None if algorithm == "direct" else _winograd(data, kernel, stride, padding, dilation, groups, layout, out_dtype)
+    )
+    if algorithm == "winograd":
+        if winograd is None:
+            raise _bad(
+                "Winograd's algorithm does not compute this convolution",
+                f"layout {layout}, kernel {shape_text(kernel.shape)}, stride {pair(stride, 'stride')}, "
+                f"dilation {pair(dilation, 'dilation')}, groups {groups}, {data.dtype} summed in {out_dtype or data.dtype}",
+                'algorithm="auto", which takes it where it can',
+                "floats in NCHW, kernels of 3 by 3, stride, dilation and groups of 1, sums in the data's dtype",
+            )
+        return winograd()
+    result = _direct(data, kernel, stride, padding, dilation, groups, layout, out_dtype)
+    return result if winograd is None or str(data.dtype) != "float32" else offer(result, winograd=winograd)
 
-        return conv2d_winograd(data, kernel, padding)
+
+def _direct(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, layout: str, out_dtype: Any
+) -> Tensor:
     if layout == "NCHW":
         return _nchw(data, kernel, stride, padding, dilation, groups, out_dtype)
     if layout == "NHWC":
         return _nhwc(data, kernel, stride, padding, dilation, groups, out_dtype)
-    if re.fullmatch(r"NCHW[1-9]\d*c", layout):
+    if re.fullmatch(r"NCHW([1-9]\d*)?c", layout):
         _blocks_match(data, layout)
         return conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, "NCHWc", out_dtype, groups)
     raise _bad(
@@ -97,43 +122,22 @@ def conv2d(
     )
 
 
-def _by_winograd(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-    layout: str,
-    out_dtype: Any,
-    algorithm: str,
-) -> bool:
-    """Return whether conv2d_winograd computes it."""
-    if algorithm == "direct":
-        return False
-    if algorithm not in ALGORITHMS:
-        raise _bad(
-            f"there is no algorithm {algorithm!r}",
-            "an algorithm says how a convolution is computed",
-            'algorithm="auto"',
-            ", ".join(f'"{name}"' for name in ALGORITHMS),
-        )
-    steps, spread = pair(stride, "stride"), pair(dilation, "dilation")
-    fits = data.ndim == kernel.ndim == 4 and takes_winograd(layout, kernel.shape[2:], steps, spread, groups)
-    fits = fits and data.dtype.is_float and out_dtype in (None, data.dtype, str(data.dtype))
-    if algorithm == "winograd":
-        if not fits:
-            raise _bad(
-                "Winograd's algorithm does not compute this convolution",
-                f"layout {layout}, kernel {shape_text(kernel.shape)}, stride {steps}, dilation {spread}, groups {groups}, "
-                f"{data.dtype} summed in {out_dtype or data.dtype}",
-                'algorithm="auto", which takes it where it can',
-                "floats in NCHW, kernels of 3 by 3, stride, dilation and groups of 1, sums in the data's dtype",
-            )
-        return True
-    return fits and winograd_wins(
-        data, kernel, _Windows.of(data.shape[2:], kernel.shape[2:], steps, padding, spread).out
-    )
+def _winograd(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, layout: str, out_dtype: Any
+) -> Callable[[], Tensor] | None:
+    """The same by Winograd's algorithm; None where that does not compute it."""
+    plain = pair(stride, "stride") == pair(dilation, "dilation") == (1, 1) and groups == 1
+    taken = data.dtype.is_float and out_dtype in (None, data.dtype, str(data.dtype))
+    numbers = [extent.value if isinstance(extent, IntImm) else 0 for extent in kernel.shape]
+    if not plain or not taken or not isinstance(kernel.shape[0], IntImm) or numbers[2:4] != [3, 3]:
+        return None
+    from .winograd import conv2d_winograd, conv2d_winograd_blocks  # whose packed weights are blocks as they are here
+
+    if layout == "NCHW" and data.ndim == kernel.ndim == 4:
+        return lambda: conv2d_winograd(data, kernel, padding)
+    if layout.startswith("NCHW") and data.ndim == 5 and kernel.ndim == 6 and numbers[4] > 1 and numbers[5] == PACK:
+        return lambda: conv2d_winograd_blocks(data, kernel, padding)
+    return None
 
 
 def conv2d_nchw(

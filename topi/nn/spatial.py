@@ -85,6 +85,12 @@ def _conv(
     x: Any, w: Any, bias: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (), groups: int = 1
 ) -> Any:
     """x (N, C, ...) with w (O, C / groups, ...) and bias (O,): (N, O, ...)."""
+    return _convolution(x, w, bias, stride, padding, dilation, groups, "auto")
+
+
+def _convolution(
+    x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int, algorithm: str
+) -> Any:
     rank = x.ndim - 2
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
     if rank == 1:
@@ -97,7 +103,7 @@ def _conv(
     ):
         result = topi.nn.depthwise_conv2d(x, w, stride, padding, dilation)
     elif rank == 2:
-        result = topi.nn.conv2d(x, w, stride, padding, dilation, groups)
+        result = topi.nn.conv2d(x, w, stride, padding, dilation, groups, algorithm=algorithm)
     elif rank == 3:
         result = topi.nn.conv3d_ncdhw(x, w, stride, padding, dilation, groups)
     else:
@@ -166,4 +172,6 @@ def _conv_transpose(
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
     more = tuple(output_padding) or (0,) * rank
     image, kernel = transposed_operands(x, w, stride, padding, dilation, more, groups)
-    return _conv(image, kernel, bias, dilation=dilation, groups=groups)
+    # Zeros between elements are left out of a sum, and would be multiplied by Winograd's algorithm.
+    algorithm = "auto" if set(stride) <= {1} else "direct"
+    return _convolution(image, kernel, bias, (), (), dilation, groups, algorithm)

@@ -262,6 +262,20 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
     )
 
 
+def conv2d_winograd_blocks(data: Tensor, kernel: Tensor, padding: Any = 1) -> Tensor:
+    """conv2d_winograd with tiles of 2 over data (N, C/c, H, W, c) and kernel (O/16, C/c, 3, 3, c, 16): (N, O/16, OH, OW, 16)."""
+    chunks, inputs, *_, block, lanes = kernel.shape
+    whole = te.compute(
+        (chunks * lanes, inputs * block, 3, 3),
+        lambda o, c, p, q: kernel[
+            te.indexdiv(o, lanes), te.indexdiv(c, block), p, q, te.indexmod(c, block), te.indexmod(o, lanes)
+        ],
+        name=f"{kernel.name}_whole",
+        tag="injective",
+    )
+    return conv2d_winograd_NCHWc(data, conv2d_winograd_prepack(whole), padding)
+
+
 def transforms(m: int) -> tuple[Matrix, Matrix]:
     """The matrices of a side of a tile of m: from an image to squares, and from products to results."""
     return _matrix(_B, m), _matrix(_A, m)

@@ -326,6 +326,7 @@ def test_steps_that_are_none_of_a_length(steps: list[list[int]], reason: str) ->
         te.create_schedule(y.op).fast_fourier(y, steps)
 
 
+refused(errors.BadAlternative, "its operator offers nothing else", lambda p: p.s.redeclare(p.C, "winograd"))
 refused(errors.BadOnline, "it is no sum over one axis of exp", lambda p: p.s.online(p.C, 4))
 refused(errors.BadMirror, "once for each term of a sum", lambda p: p.s[p.C].mirror(p.i, p.j))
 refused(errors.BadMirror, "A is not the one tensor of a te.compute", lambda p: p.s[p.A].mirror(p.i, p.j))

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.schedule.errors import BadAlternative
+from tilewright.te.constant import open_constant
 from tilewright.tools.fuzz.references import convolution as reference
 from tilewright.topi.nn.errors import BadConvolution
 from tilewright.topi.nn.winograd import conv2d_winograd_NCHWc
@@ -141,45 +143,87 @@ def test_what_it_does_not_take():
         topi.nn.conv2d_winograd(x, te.placeholder((te.size_var("o"), 8, 3, 3), name="w"))
 
 
-@pytest.mark.parametrize(
-    "shape, outputs, how, taken",
-    [
-        ((1, 64, 56, 56), 64, {}, True),
-        ((1, 64, 14, 14), 64, {}, False),
-        ((8, 64, 14, 14), 64, {}, True),
-        ((1, 3, 224, 224), 64, {}, False),
-        ((1, 256, 28, 28), 256, {}, False),
-        ((1, 256, 56, 56), 256, {}, True),
-        ((1, 64, 56, 56), 64, {"stride": 2}, False),
-        ((1, 64, 56, 56), 64, {"dilation": (1, 2)}, False),
-        ((1, 64, 56, 56), 64, {"groups": 2}, False),
-        ((1, 64, 56, 56), 64, {"out_dtype": "float64"}, False),
-        ((1, 64, 56, 56), 64, {"dtype": "float64"}, False),
-        ((1, 64, 56, 56), 64, {"reach": (3, 1)}, False),
-    ],
-)
-def test_auto_takes_it_where_it_wins(shape, outputs, how, taken):
-    rest = {"padding": 1, "algorithm": "auto"} | {
-        key: value for key, value in how.items() if key not in ("dtype", "reach")
-    }
-    dtype, reach = how.get("dtype", "float32"), how.get("reach", (3, 3))
+def offered(shape, outputs, dtype="float32", reach=(3, 3), groups=1, **rest):
+    """The schedule of a convolution by any algorithm, and the convolution."""
     x = te.placeholder(shape, dtype, name="x")
-    w = te.placeholder((outputs, shape[1] // how.get("groups", 1), *reach), dtype, name="w")
-    assert (topi.nn.conv2d(x, w, **rest).op.tag == "conv2d_winograd") == taken
-    assert topi.nn.conv2d(x, w, **rest | {"algorithm": "direct"}).op.tag != "conv2d_winograd"
+    w = te.placeholder((outputs, shape[1] // groups, *reach), dtype, name="w")
+    y = topi.nn.conv2d(x, w, padding=1, groups=groups, algorithm="auto", **rest)
+    return te.create_schedule(y.op), y
 
 
-def test_auto_is_right_and_sizes_of_the_call_are_direct():
-    rng = drawn.rng("auto")
-    x, w = drawn.normal(rng, 1, 17, 33, 34), drawn.normal(rng, 16, 17, 3, 3)
-    a, b = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
-    out = topi.nn.conv2d(a, b, padding=(1, 0, 2, 1), algorithm="auto")
-    assert out.op.tag == "conv2d_winograd"
-    y = np.empty([extent.value for extent in out.shape], np.float32)
-    tw.build(topi.schedule(out), [a, b, out])(x, w, y)
-    check(y, x, w, (1, 0, 2, 1), 2)
-    unknown = te.placeholder((1, 64, te.size_var("h"), 56), name="x")
-    assert topi.nn.conv2d(unknown, te.placeholder((64, 64, 3, 3), name="w"), algorithm="auto").op.tag == "conv2d_nchw"
+def test_auto_offers_it():
+    s, y = offered((1, 16, 14, 14), 16)
+    assert [tensor.name for tensor in s.redeclare(y, "winograd")][-1] == "winograd_results"
+    direct = topi.nn.conv2d(*y.op.input_tensors[:1], y.op.input_tensors[1])
+    with pytest.raises(BadAlternative, match="offers nothing else"):
+        te.create_schedule(direct.op).redeclare(direct, "winograd")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"stride": 2},
+        {"dilation": (1, 2)},
+        {"groups": 2},
+        {"out_dtype": "float64"},
+        {"dtype": "float64"},
+        {"dtype": "float16"},
+        {"reach": (3, 1)},
+    ],
+    ids=str,
+)
+def test_auto_does_not_offer_it_elsewhere(how):
+    s, y = offered((1, 64, 56, 56), 64, **how)
+    with pytest.raises(BadAlternative, match="offers nothing else"):
+        s.redeclare(y, "winograd")
+
+
+MACHINE = "llvm -mcpu=znver4 -uncalibrated"
+
+
+@pytest.mark.parametrize(
+    ("shape", "outputs", "known", "taken"),
+    [
+        ((1, 64, 56, 56), 64, False, True),
+        ((1, 128, 28, 28), 128, True, True),
+        ((1, 512, 7, 7), 512, True, False),
+        ((1, 256, 14, 14), 256, False, False),
+        ((1, 8, 64, 64), 8, True, False),
+        ((1, 64, te.size_var("h"), 56), 64, True, False),
+    ],
+    ids=str,
+)
+def test_the_estimate_chooses(shape, outputs, known, taken):
+    weights = (outputs, shape[1], 3, 3)
+    w = open_constant(weights, np.dtype("float32"), "w") if known else te.placeholder(weights, name="w")
+    y = topi.nn.conv2d(te.placeholder(shape, name="x"), w, padding=1, algorithm="auto")
+    s = topi.schedule(y, MACHINE)
+    assert any(stage.name == "winograd_products" for stage in s.stages) == taken
+    assert not any(stage.name == "winograd_products" for stage in topi.schedule(y, MACHINE, exact=True).stages)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NCHWc"])
+def test_redeclared_is_right_with_what_stands_around_it(layout):
+    rng = drawn.rng(f"auto {layout}")
+    x, w = drawn.normal(rng, 1, 32, 13, 14), drawn.normal(rng, 16, 32, 3, 3)
+    given, weights = x, w
+    if layout == "NCHWc":
+        given = np.ascontiguousarray(x.reshape(1, 2, 16, 13, 14).transpose(0, 1, 3, 4, 2))
+        weights = np.ascontiguousarray(w.reshape(1, 16, 2, 16, 3, 3).transpose(0, 2, 4, 5, 3, 1))
+    a, b = te.placeholder(given.shape, name="x"), te.placeholder(weights.shape, name="w")
+    doubled = te.compute(a.shape, lambda *i: a(*i) * 2.0, name="doubled")
+    y = topi.nn.conv2d(doubled, b, 1, (1, 0, 2, 1), layout=layout, algorithm="auto")
+    out = te.compute(y.shape, lambda *i: y(*i) * 0.5, name="halved")
+    s = te.create_schedule(out.op)
+    s.redeclare(y, "winograd")
+    again = te.Schedule.replay(s.trace, [out.op])
+    assert [stage.name for stage in again.stages] == [stage.name for stage in s.stages]
+    for schedule in (s, again.copy()):
+        result = np.full([extent.value for extent in out.shape], np.nan, np.float32)
+        tw.build(schedule, [a, b, out])(given, weights, result)
+        if layout == "NCHWc":
+            result = result.transpose(0, 1, 4, 2, 3).reshape(1, 16, *result.shape[2:4])
+        check(result, x, w, (1, 0, 2, 1), 2)
 
 
 def test_algorithms_that_there_are_not():

@@ -1,0 +1,135 @@
+"""redeclare: a tensor as another declaration of its operator computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ...arguments import is_a
+from ...errors import user_source
+from ...te.operation import Operation
+from ...te.shape import same_extent
+from ...te.tensor import Tensor
+from ..errors import BadAlternative
+from ..model.axes import outline
+from ..model.foreign import NAME, TENSORS
+from ..model.layout import check_outputs, refuse_dangling_predicate
+from ..model.methods import SchedulePrimitives
+from ..model.primitive import Attempt, Drawer, Try, primitive
+from ..model.schedule import Schedule
+from ..model.stage import Stage
+
+__all__ = ["offered_declarations", "redeclare"]
+
+
+def _tries(stage: Stage) -> Iterator[Try]:
+    for name in offered_declarations(stage):
+        yield f'"{name}"', lambda one, name=name: one.schedule.redeclare(one.op.output(0), name)
+
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    stage = drawer.some_stage(lambda stage: bool(offered_declarations(stage)))
+    if stage is None:
+        return None
+    name = next(iter(offered_declarations(stage)))
+    return f"redeclare({stage.name}, {name!r})", lambda: drawer.s.redeclare(stage.op.output(0), name)
+
+
+def offered_declarations(stage: Stage) -> Mapping[str, Callable[[], Tensor]]:
+    """Other declarations of what a stage computes, by their names, as its operator offers them; none of one that is scheduled."""
+    op = stage.op.as_compute
+    if op is None or stage.is_scheduled() or stage.schedule.placed_at(stage):
+        return {}
+    return op.attrs.get("alternatives", {})
+
+
+@primitive(
+    SchedulePrimitives,
+    "stages",
+    tries=_tries,
+    draw=_draw,
+    weight=1,
+    rare=True,
+    foreign={"tensor": TENSORS, "name": NAME},
+)
+def redeclare(schedule: Schedule, tensor: Tensor, name: str) -> list[Tensor]:
+    """Compute a tensor by another declaration that its operator offers.
+
+        for n, o, i, j:  for c, p, q:                      for ...: squares ... = transform of the image's tiles
+          y[n, o, i, j] += x[...] * w[o, c, p, q]    →     for ...: products ... += squares ... * weights ...
+                                                           for n, o, i, j: y[n, o, i, j] = transform of the products
+
+    tensor: the result of an operator that has alternatives, not scheduled yet: `topi.nn.conv2d(..., algorithm="auto")` has
+    "winograd". Results are rounded elsewhere, within the error that the operator states for the algorithm. Returns the tensors
+    that are new, in the order in which they are computed.
+
+    Raises BadAlternative (TW0265), UnknownStage (TW0201), WrongArgument (TW0222).
+    """
+    stage, _ = check_outputs(schedule, tensor, BadAlternative, "cannot redeclare")
+    ways = offered_declarations(stage)
+    if not is_a(name, str) or name not in ways:
+        offered = ", ".join(f'"{way}"' for way in ways)
+        raise BadAlternative(
+            f"cannot redeclare {stage.name} as {name!r}"[:200],
+            reason="its loops are scheduled already, or its operator offers nothing else"
+            if not ways
+            else "its operator offers no such declaration",
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, stage.leaf_iter_vars),
+            allowed=offered or "none",
+            fix=f"s.redeclare({stage.name}, {offered})" if ways else 'topi.nn.conv2d(..., algorithm="auto")',
+        )
+    refuse_dangling_predicate(stage, (), BadAlternative, "cannot redeclare")
+    with schedule.compound("redeclare", tensor=tensor, name=name):
+        made = _declare(schedule, stage, ways[name]())
+        before = stage.producers
+        for op in made[:-1]:
+            schedule.insert_stage(schedule.place_of(stage), op, stage)
+        schedule.rewrite({}, anew={stage: made[-1]})
+        _drop_unread(schedule, before)
+        schedule.losses.append(f"{stage.name} is computed as its operator's alternative {name!r}")
+    return [op.output(0) for op in made[:-1]]
+
+
+def _declare(schedule: Schedule, stage: Stage, result: Tensor) -> list[Operation]:
+    """The operations of a declaration that the schedule has not, producers first, reading what its stages compute now."""
+    assert all(map(same_extent, result.shape, stage.op.output(0).shape)), "an alternative computes the same tensor"
+    made: dict[Operation, Operation] = {}
+    for op in _new_operations(schedule, result.op):
+        now = {
+            tensor: made[tensor.op].output(tensor.value_index)
+            if tensor.op in made
+            else schedule[tensor].op.output(tensor.value_index)
+            for tensor in op.input_tensors
+        }
+        made[op] = op.replace_inputs({old: new for old, new in now.items() if old is not new})
+    last = made[result.op].as_compute
+    assert last is not None, "an alternative is an expression for each element"
+    return [*list(made.values())[:-1], replace(last, name=stage.name, source=stage.op.source)]
+
+
+def _new_operations(schedule: Schedule, last: Operation) -> Sequence[Operation]:
+    """The operations up to `last` that have no stage, producers first."""
+    order: dict[Operation, None] = {}
+    waiting: list[tuple[Operation, bool]] = [(last, False)]
+    while waiting:
+        op, done = waiting.pop()
+        if done:
+            order[op] = None
+        elif op not in order and op not in schedule.stage_map:
+            waiting.append((op, True))
+            waiting.extend((tensor.op, False) for tensor in op.input_tensors)
+    return list(order)
+
+
+def _drop_unread(schedule: Schedule, stages: Sequence[Stage]) -> None:
+    """Take away stages that nobody reads any more, and what they alone read."""
+    schedule.refresh()
+    waiting = list(stages)
+    while waiting:
+        stage = waiting.pop()
+        if stage.is_gone or stage.readers or stage.is_output or stage.op.is_given or schedule.placed_at(stage):
+            continue
+        waiting.extend(stage.producers)
+        schedule.drop_stage(stage)

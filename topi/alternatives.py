@@ -1,0 +1,18 @@
+"""Other declarations that an operator offers for what it computes, of which schedules by rules take the cheapest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..te.tensor import Tensor
+
+__all__ = ["offer"]
+
+
+def offer(result: Tensor, **ways: Callable[[], Tensor]) -> Tensor:
+    """Return `result` with other declarations of it by their names, as `s.redeclare` takes them: made only where one is taken, of the
+    same shape and dtype, right within the error that the operator states for them."""
+    op = result.op.as_compute
+    assert op is not None, "what has alternatives is an expression for each element"
+    return replace(op, attrs={**op.attrs, "alternatives": ways}).output(result.value_index)
